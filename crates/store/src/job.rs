@@ -1,0 +1,117 @@
+//! A command or query on its way to a database thread and back.
+
+use crate::{Error, Snapshot, Tx};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::sync::oneshot;
+
+const WAITING: u8 = 0;
+const STARTED: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+/// Who got there first: the thread that starts the job, or the caller that gives up waiting.
+#[derive(Clone, Default)]
+pub(crate) struct Start(Arc<AtomicU8>);
+
+impl Start {
+    /// The database thread's claim; false when the caller has gone.
+    pub(crate) fn claim(&self) -> bool {
+        self.0.compare_exchange(WAITING, STARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The caller's claim; false when the job has started, so that its answer must be awaited.
+    pub(crate) fn give_up(&self) -> bool {
+        self.0.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A command, its caller's type forgotten.
+pub(crate) trait Command: Send {
+    fn name(&self) -> &'static str;
+    /// Claims the start; false when nobody waits for it any more.
+    fn start(&self) -> bool;
+    /// Runs it. `Ok(true)`: keep what it did; `Ok(false)`: it failed by itself, undo what it did.
+    /// `Err`: it panicked. The result is kept for [`Command::answer`].
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error>;
+    /// Tells the caller: the kept result, or `error` in its place.
+    fn answer(self: Box<Self>, error: Option<Error>);
+}
+
+/// A query for a reader thread, its caller's type forgotten.
+pub(crate) trait Query: Send {
+    fn start(&self) -> bool;
+    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>);
+    fn refuse(self: Box<Self>, error: Error);
+}
+
+pub(crate) struct CommandOf<T, E, F> {
+    pub(crate) name: &'static str,
+    pub(crate) function: F,
+    pub(crate) result: Option<Result<T, E>>,
+    pub(crate) reply: oneshot::Sender<Result<T, E>>,
+    pub(crate) start: Start,
+}
+
+impl<T, E, F> Command for CommandOf<T, E, F>
+where
+    F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
+    E: From<Error> + Send,
+    T: Send,
+{
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn start(&self) -> bool {
+        self.start.claim()
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error> {
+        // The command has no state of its own but its captured arguments, and is dropped after a panic.
+        let result = catch_unwind(AssertUnwindSafe(|| (self.function)(tx)))
+            .map_err(|_| Error::Panicked { command: self.name })?;
+        let keep = result.is_ok();
+        self.result = Some(result);
+        Ok(keep)
+    }
+
+    fn answer(self: Box<Self>, error: Option<Error>) {
+        let CommandOf { name, result, reply, .. } = *self;
+        let result = match (error, result) {
+            (None, Some(result)) => result,
+            (Some(error), _) => Err(error.into()),
+            (None, None) => Err(Error::Panicked { command: name }.into()),
+        };
+        // A caller that has gone meanwhile does not need its answer.
+        let _ = reply.send(result);
+    }
+}
+
+pub(crate) struct QueryOf<T, E, F> {
+    pub(crate) function: F,
+    pub(crate) reply: oneshot::Sender<Result<T, E>>,
+    pub(crate) start: Start,
+}
+
+impl<T, E, F> Query for QueryOf<T, E, F>
+where
+    F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send,
+    E: From<Error> + Send,
+    T: Send,
+{
+    fn start(&self) -> bool {
+        self.start.claim()
+    }
+
+    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>) {
+        let QueryOf { function, reply, .. } = *self;
+        let result = catch_unwind(AssertUnwindSafe(|| function(snapshot)))
+            .unwrap_or_else(|_| Err(Error::Panicked { command: "query" }.into()));
+        let _ = reply.send(result);
+    }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        let _ = self.reply.send(Err(error.into()));
+    }
+}

@@ -1,0 +1,54 @@
+//! Databases for Sarsen: one ordered way to write, many ways to read, a feed of what changed.
+//!
+//! All writing is a *command*, all reading a *query*: plain synchronous functions over a [`Tx`] or a
+//! [`Snapshot`], written once in SQL that every database accepts.
+//!
+//! ```no_run
+//! # async fn example(store: store::Store) -> Result<(), store::Error> {
+//! use store::{Sql, args, sql};
+//! static RENAME: Sql = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
+//! store.write("organization.rename", |tx| tx.exec(&RENAME, args!["org_1", "Acme"])).await?; // on disk now
+//! # Ok(()) }
+//! ```
+//!
+//! # Layout
+//! - [`Store`] (`store.rs`): the handle that everybody holds: `write`, `point`, `read`, `fill`.
+//! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, what a command or query may do.
+//! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
+//! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
+//! - `migrate.rs`: numbered, forward-only schema files.
+//! - `sqlite/`, `postgres/`: the back ends. Nothing of them shows in this crate's public face.
+//!
+//! # What it promises
+//! - `write` returns `Ok` only after the commit was flushed to disk.
+//! - A command that fails or panics hurts nobody else; one that cannot start in time is refused.
+//! - A read that starts after a `write` returned sees it.
+//!
+//! What it does not know: users, HTTP, the wall clock, randomness, configuration files.
+
+mod cache;
+mod changes;
+mod error;
+mod job;
+mod migrate;
+mod options;
+mod queue;
+mod sql;
+mod sqlite;
+mod stats;
+mod store;
+mod time;
+mod tx;
+mod value;
+
+pub use cache::{Cache, Filled};
+pub use changes::{Change, Key, Version};
+pub use error::Error;
+pub use migrate::Migration;
+pub use options::{Options, WriterLimits};
+pub use sql::{Dialect, Sql, Where, claim_next, insert_if_absent, lock, sql, upsert};
+pub use stats::{Stats, StatsSnapshot};
+pub use store::Store;
+pub use time::Time;
+pub use tx::{Snapshot, Tx};
+pub use value::{FromValue, Row, Value, ValueRef};

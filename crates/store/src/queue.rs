@@ -1,0 +1,183 @@
+//! Where jobs wait for a database thread: bounded in time, not in number.
+//!
+//! Predicted wait = jobs waiting × average run time + batches ahead × typical commit time. A job whose
+//! predicted wait exceeds three quarters of the deadline is refused at once (the last quarter is for
+//! predictions that are too low); an empty queue always admits, so one slow commit refuses nobody
+//! after it.
+
+use crate::Error;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+pub(crate) struct Queue<J> {
+    state: Mutex<State<J>>,
+    arrived: Condvar,
+    /// Jobs that wait, including those that a database thread has taken but not started.
+    waiting: AtomicUsize,
+    pub(crate) pace: Pace,
+    batch_max: usize,
+    pub(crate) deadline: Duration,
+}
+
+struct State<J> {
+    jobs: VecDeque<J>,
+    closed: bool,
+}
+
+impl<J> Queue<J> {
+    pub(crate) fn new(batch_max: usize, deadline: Duration) -> Queue<J> {
+        Queue {
+            state: Mutex::new(State { jobs: VecDeque::new(), closed: false }),
+            arrived: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            pace: Pace::default(),
+            batch_max,
+            deadline,
+        }
+    }
+
+    /// Puts a job at the end, or gives it back with the reason.
+    pub(crate) fn push(&self, job: J) -> Result<(), (J, Error)> {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        if waiting > 0 {
+            let predicted = self.predicted_wait(waiting);
+            if predicted > self.deadline * 3 / 4 {
+                let retry_after = predicted.saturating_sub(self.deadline / 2).max(Duration::from_millis(100));
+                return Err((job, Error::Overloaded { retry_after }));
+            }
+        }
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err((job, Error::Stopped));
+        }
+        state.jobs.push_back(job);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// What a job that came now would wait before its own commit has ended.
+    fn predicted_wait(&self, waiting: usize) -> Duration {
+        let batches = waiting / self.batch_max + 1;
+        let runs = self.pace.run_ns.load(Ordering::Relaxed).saturating_mul(waiting as u64);
+        let commits = self.pace.commit_ns.load(Ordering::Relaxed).saturating_mul(batches as u64);
+        Duration::from_nanos(runs.saturating_add(commits))
+    }
+
+    /// Waits for jobs and moves at most `most` of them into `into`. False when closed and empty.
+    pub(crate) fn take(&self, into: &mut VecDeque<J>, most: usize) -> bool {
+        let mut state = self.state.lock();
+        while state.jobs.is_empty() {
+            if state.closed {
+                return false;
+            }
+            self.arrived.wait(&mut state);
+        }
+        let count = state.jobs.len().min(most);
+        into.extend(state.jobs.drain(..count));
+        true
+    }
+
+    /// Moves what is there now, without waiting.
+    pub(crate) fn take_more(&self, into: &mut VecDeque<J>, most: usize) {
+        let mut state = self.state.lock();
+        let count = state.jobs.len().min(most);
+        into.extend(state.jobs.drain(..count));
+    }
+
+    /// One taken job was started or dropped.
+    pub(crate) fn started(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// No more jobs come in; those that wait are still served.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// How long things take here: the average run of a job, the median of the last commits.
+#[derive(Default)]
+pub(crate) struct Pace {
+    run_ns: AtomicU64,
+    commit_ns: AtomicU64,
+    last_commits: Mutex<VecDeque<u64>>,
+}
+
+impl Pace {
+    /// Notes that `jobs` ran for `run` in all. A sixteenth of the news goes into the average.
+    pub(crate) fn ran(&self, jobs: usize, run: Duration) {
+        let each = run.as_nanos() as u64 / jobs.max(1) as u64;
+        let average = self.run_ns.load(Ordering::Relaxed);
+        let next = if average == 0 { each } else { average - average / 16 + each / 16 };
+        self.run_ns.store(next, Ordering::Relaxed);
+    }
+
+    /// Notes a commit. The median of fifteen forgets a single slow one.
+    pub(crate) fn committed(&self, took: Duration) {
+        let mut last = self.last_commits.lock();
+        if last.len() == 15 {
+            last.pop_front();
+        }
+        last.push_back(took.as_nanos() as u64);
+        let mut sorted: Vec<u64> = last.iter().copied().collect();
+        sorted.sort_unstable();
+        self.commit_ns.store(sorted[sorted.len() / 2], Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue_with(commit: Duration, waiting: usize) -> Queue<u32> {
+        let queue = Queue::new(8, Duration::from_secs(1));
+        queue.pace.committed(commit);
+        for job in 0..waiting {
+            queue.push(job as u32).map_err(|(_, error)| error).expect("admitted");
+        }
+        queue
+    }
+
+    #[test]
+    fn a_queue_refuses_what_it_cannot_start_in_time() {
+        let queue = queue_with(Duration::from_millis(20), 8 * 37 - 1);
+        assert!(queue.push(1).is_ok());
+        let (_, refused) = queue.push(2).expect_err("750 ms are full");
+        assert!(matches!(refused, Error::Overloaded { .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn an_empty_queue_admits_whatever_the_last_commit_took() {
+        assert!(queue_with(Duration::from_secs(30), 0).push(1).is_ok());
+    }
+
+    #[test]
+    fn one_slow_commit_is_forgotten() {
+        let queue = queue_with(Duration::from_millis(1), 0);
+        queue.pace.committed(Duration::from_millis(1));
+        queue.pace.committed(Duration::from_secs(5));
+        for job in 0..100 {
+            assert!(queue.push(job).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_closed_queue_serves_what_waits_and_takes_no_more() {
+        let queue = queue_with(Duration::from_millis(1), 3);
+        queue.close();
+        assert!(matches!(queue.push(9), Err((9, Error::Stopped))));
+        let mut taken = VecDeque::new();
+        assert!(queue.take(&mut taken, 10));
+        assert_eq!(taken.len(), 3);
+        assert!(!queue.take(&mut taken, 10));
+    }
+}

@@ -1,0 +1,170 @@
+//! Statements: written once with `?1` placeholders, rendered once for each database and kept.
+//!
+//! The dialect: BIGINT for numbers, flags and times; TEXT and BLOB; no reserved words, no `||`, no
+//! `REPLACE`, no functions in defaults, no RETURNING. What differs between databases is behind the
+//! four helpers of this file ([`upsert`], [`insert_if_absent`], [`claim_next`], [`lock`]) and nowhere else.
+
+use crate::Value;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+/// A statement. Make it a `static` with [`sql`] or one of the helpers.
+pub struct Sql {
+    shape: Shape,
+    rendered: [OnceLock<String>; 2],
+}
+
+/// The SQL that a database speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// SQLite.
+    Sqlite = 0,
+    /// PostgreSQL.
+    Postgres = 1,
+}
+
+enum Shape {
+    Plain(Cow<'static, str>),
+    Upsert { table: &'static str, keys: &'static [&'static str], values: &'static [&'static str] },
+    InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
+    ClaimNext(&'static str),
+    Lock { table: &'static str, column: &'static str },
+}
+
+const fn shaped(shape: Shape) -> Sql {
+    Sql { shape, rendered: [OnceLock::new(), OnceLock::new()] }
+}
+
+/// A statement that reads the same on every database.
+pub const fn sql(text: &'static str) -> Sql {
+    shaped(Shape::Plain(Cow::Borrowed(text)))
+}
+
+/// Inserts a row, or sets `values` of the row that has these `keys`. Arguments: keys, then values.
+pub const fn upsert(
+    table: &'static str,
+    keys: &'static [&'static str],
+    values: &'static [&'static str],
+) -> Sql {
+    shaped(Shape::Upsert { table, keys, values })
+}
+
+/// Inserts a row unless a unique constraint forbids it; then zero rows are affected.
+pub const fn insert_if_absent(table: &'static str, columns: &'static [&'static str]) -> Sql {
+    shaped(Shape::InsertIfAbsent { table, columns })
+}
+
+/// A SELECT that takes rows for this command alone and passes over rows that another one has taken.
+pub const fn claim_next(select: &'static str) -> Sql {
+    shaped(Shape::ClaimNext(select))
+}
+
+/// Takes the row where `column = ?1`, so that what is read next cannot change before the commit.
+/// Nothing on SQLite, where commands run one after another.
+pub const fn lock(table: &'static str, column: &'static str) -> Sql {
+    shaped(Shape::Lock { table, column })
+}
+
+impl Sql {
+    /// A statement whose text is made at run time, by [`Where`].
+    pub fn dynamic(text: String) -> Sql {
+        shaped(Shape::Plain(Cow::Owned(text)))
+    }
+
+    /// The text in a dialect; empty when this database needs no statement here.
+    pub fn text(&self, dialect: Dialect) -> &str {
+        if let (Dialect::Sqlite, Shape::Plain(text)) = (dialect, &self.shape) {
+            return text;
+        }
+        self.rendered[dialect as usize].get_or_init(|| self.render(dialect))
+    }
+
+    fn render(&self, dialect: Dialect) -> String {
+        let text = match &self.shape {
+            Shape::Plain(text) => text.to_string(),
+            Shape::Upsert { table, keys, values } => {
+                let columns: Vec<&str> = keys.iter().chain(values.iter()).copied().collect();
+                let sets: Vec<String> =
+                    values.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+                format!(
+                    "{} ON CONFLICT ({}) DO UPDATE SET {}",
+                    insert(table, &columns),
+                    keys.join(", "),
+                    sets.join(", ")
+                )
+            }
+            Shape::InsertIfAbsent { table, columns } => {
+                format!("{} ON CONFLICT DO NOTHING", insert(table, columns))
+            }
+            Shape::ClaimNext(select) if dialect == Dialect::Sqlite => (*select).to_owned(),
+            Shape::ClaimNext(select) => format!("{select} FOR UPDATE SKIP LOCKED"),
+            Shape::Lock { .. } if dialect == Dialect::Sqlite => String::new(),
+            Shape::Lock { table, column } => format!("SELECT 1 FROM {table} WHERE {column} = ?1 FOR UPDATE"),
+        };
+        match dialect {
+            Dialect::Sqlite => text,
+            Dialect::Postgres => dollar_placeholders(&text),
+        }
+    }
+}
+
+fn insert(table: &str, columns: &[&str]) -> String {
+    let places: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
+    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places.join(", "))
+}
+
+/// `?1` → `$1`, outside string literals.
+fn dollar_placeholders(text: &str) -> String {
+    let mut quoted = false;
+    text.chars()
+        .map(|letter| {
+            quoted ^= letter == '\'';
+            if letter == '?' && !quoted { '$' } else { letter }
+        })
+        .collect()
+}
+
+/// Builds the WHERE of a list whose filters depend on the caller.
+///
+/// ```
+/// let mut filter = store::Where::new("SELECT id FROM users");
+/// filter.and("organization_id =", "org_1");
+/// filter.and("email =", "ada@acme.test");
+/// let (sql, args) = filter.finish("ORDER BY id LIMIT 50");
+/// assert_eq!(sql.text(store::Dialect::Sqlite),
+///     "SELECT id FROM users WHERE organization_id = ?1 AND email = ?2 ORDER BY id LIMIT 50");
+/// assert_eq!(args.len(), 2);
+/// ```
+pub struct Where<'a> {
+    text: String,
+    args: Vec<Value<'a>>,
+}
+
+impl<'a> Where<'a> {
+    /// Starts with everything before the WHERE.
+    pub fn new(select: &str) -> Where<'a> {
+        Where { text: select.to_owned(), args: Vec::new() }
+    }
+
+    /// Adds `condition ?n` with its value.
+    pub fn and(&mut self, condition: &str, value: impl Into<Value<'a>>) {
+        self.args.push(value.into());
+        let word = if self.args.len() == 1 { "WHERE" } else { "AND" };
+        let _ = write!(self.text, " {word} {condition} ?{}", self.args.len());
+    }
+
+    /// Adds the condition only when there is a value.
+    pub fn and_if(&mut self, condition: &str, value: Option<impl Into<Value<'a>>>) {
+        if let Some(value) = value {
+            self.and(condition, value);
+        }
+    }
+
+    /// Ends with everything after the WHERE.
+    pub fn finish(mut self, tail: &str) -> (Sql, Vec<Value<'a>>) {
+        self.text.push(' ');
+        self.text.push_str(tail);
+        (Sql::dynamic(self.text), self.args)
+    }
+}

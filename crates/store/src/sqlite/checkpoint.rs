@@ -1,0 +1,220 @@
+//! Keeps the write-ahead log small without making the writer wait for long.
+//!
+//! A connection of its own moves the log into the file as it grows (PASSIVE: it waits for nobody). The
+//! log can start again from its beginning only when all of it was moved and nobody reads from it, so
+//! when it is long and only a small tail is left, the writer moves that tail itself, between two
+//! commits. SQLite reports "could not" in a result row, not as an error: the row is read.
+
+use super::connection::{Connection, Role};
+use crate::Error;
+use crate::store::Shared;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rusqlite::hooks::Wal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Bytes of a frame of the log: a page and its header.
+const FRAME_BYTES: u64 = 4096 + 24;
+/// The checkpointer is woken each time the log has grown by this many pages (4 MiB).
+const MOVE_EVERY: u64 = 1024;
+/// From this length on (24 MiB) the writer looks for a chance to start the log again …
+const RESTART_FROM: u64 = 6 * 1024;
+/// … which is when no more than this is left to move (2 MiB).
+const TAIL_MAX: u64 = 512;
+/// At this length (72 MiB) the writer moves whatever is left: slower is better than without end.
+const RESTART_AT_LAST: u64 = 18 * 1024;
+/// At this length (1 GiB) writes are refused.
+const FULL_AT: u64 = 256 * 1024;
+/// How long the writer waits for readers when it starts the log again.
+const READERS_WAIT: Duration = Duration::from_millis(50);
+/// After a reader was in the way, the next try.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Checkpointer {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    /// Pages in the log, as of the last commit.
+    log_pages: Arc<AtomicU64>,
+    /// Pages of it that are in the file already.
+    moved_pages: AtomicU64,
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Held while a checkpoint runs: the writer's and the checkpointer's would refuse each other.
+    running: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: bool,
+    stopped: bool,
+    /// Length of the log when a checkpoint was last asked for.
+    asked_at: u64,
+    /// The writer does not try before this.
+    not_before: Option<Instant>,
+    warned: bool,
+}
+
+impl Checkpointer {
+    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Checkpointer {
+        Checkpointer {
+            path: path.to_owned(),
+            shared,
+            log_pages: Arc::default(),
+            moved_pages: AtomicU64::new(0),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            running: Mutex::new(()),
+        }
+    }
+
+    /// Has the writer's connection report the length of the log after each commit.
+    pub(super) fn watch(&self, writer: &mut Connection) -> Result<(), Error> {
+        let pages = self.log_pages.clone();
+        let report = move |_: &mut Wal, count: i32| {
+            pages.store(u64::from(count.unsigned_abs()), Relaxed);
+            Ok(())
+        };
+        let hooked = writer.raw().wal_hook(Some(report));
+        hooked.map_err(|error| writer.error(error))
+    }
+
+    /// The checkpointer's thread.
+    pub(super) fn run(&self) {
+        let mut connection: Option<Connection> = None;
+        while self.wait_until_wanted() {
+            let _running = self.running.lock();
+            let ready = match connection.take() {
+                Some(connection) => Ok(connection),
+                None => Connection::open(&self.path, Role::Checkpointer, false),
+            };
+            match ready.and_then(|mut ready| self.move_log(&mut ready, "PASSIVE").map(|_| ready)) {
+                Ok(ready) => connection = Some(ready),
+                Err(error) => tracing::warn!(%error, "a checkpoint failed; the next one tries again"),
+            }
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+    }
+
+    /// Called by the writer after each commit.
+    pub(super) fn between_commits(&self, writer: &mut Connection) {
+        let pages = self.log_pages.load(Relaxed);
+        self.shared.stats.wal_is(pages * FRAME_BYTES);
+        let mut state = self.state.lock();
+        if pages < state.asked_at {
+            state.asked_at = 0; // The log has started again.
+            self.moved_pages.store(0, Relaxed);
+        }
+        let tail = pages.saturating_sub(self.moved_pages.load(Relaxed));
+        let chance = pages >= RESTART_FROM && tail <= TAIL_MAX;
+        if chance || pages >= RESTART_AT_LAST {
+            self.restart(writer, state, chance);
+        } else if pages >= state.asked_at + MOVE_EVERY {
+            state.asked_at = pages;
+            state.wanted = true;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Moves the tail and lets the next commit start the log again. The writer stands still meanwhile.
+    fn restart(&self, writer: &mut Connection, mut state: MutexGuard<'_, State>, chance: bool) {
+        let now = Instant::now();
+        if state.not_before.is_some_and(|moment| now < moment) {
+            return;
+        }
+        // While the checkpointer works, the tail will soon be shorter; at the last, wait for it.
+        let running = if chance { self.running.try_lock() } else { Some(self.running.lock()) };
+        if running.is_none() {
+            return;
+        }
+        let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
+        state.not_before = match moved {
+            Ok(true) => None,
+            Ok(false) => Some(now + TRY_AGAIN),
+            Err(error) => {
+                tracing::warn!(%error, "a checkpoint failed; the next one tries again");
+                Some(now + TRY_AGAIN)
+            }
+        };
+        let long = self.log_pages.load(Relaxed) >= RESTART_AT_LAST && state.not_before.is_some();
+        if long && !state.warned {
+            tracing::warn!(
+                bytes = self.log_pages.load(Relaxed) * FRAME_BYTES,
+                "the write-ahead log grows because a program keeps an old read transaction open"
+            );
+        }
+        state.warned = long;
+        self.shared.stats.paused(now.elapsed());
+    }
+
+    /// When the log has reached its limit and cannot be moved: why writes are refused.
+    pub(super) fn log_is_full(&self, writer: &mut Connection) -> Option<Error> {
+        if self.log_pages.load(Relaxed) < FULL_AT {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if state.not_before.is_none_or(|moment| Instant::now() >= moment) {
+            state.not_before = Some(Instant::now() + TRY_AGAIN);
+            let _running = self.running.lock();
+            let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
+            if matches!(moved, Ok(true)) {
+                self.log_pages.store(0, Relaxed);
+                return None;
+            }
+        }
+        Some(Error::Unavailable {
+            what: "the write-ahead log has reached 1 GiB".to_owned(),
+            advice: "end the program that keeps a read transaction open on the database".to_owned(),
+        })
+    }
+
+    /// Leaves an empty log behind.
+    pub(super) fn at_close(&self, writer: &mut Connection) {
+        let _running = self.running.lock();
+        let moved =
+            self.with_wait(writer, Duration::from_secs(1), |writer| self.move_log(writer, "TRUNCATE"));
+        if let Err(error) = moved {
+            tracing::warn!(%error, "the write-ahead log was not moved at close; the next start does it");
+        }
+    }
+
+    fn with_wait<T>(
+        &self,
+        writer: &mut Connection,
+        wait: Duration,
+        work: impl FnOnce(&mut Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let set = writer.raw().busy_timeout(wait);
+        set.map_err(|error| writer.error(error))?;
+        let result = work(writer);
+        let reset = writer.raw().busy_timeout(Duration::from_secs(1));
+        reset.map_err(|error| writer.error(error))?;
+        result
+    }
+
+    /// Runs a checkpoint; true when the whole log was moved and nobody was in the way.
+    fn move_log(&self, connection: &mut Connection, mode: &str) -> Result<bool, Error> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        let row = connection.raw().query_row(&sql, [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
+        let (busy, log, moved) = row.map_err(|error| connection.error(error))?;
+        self.moved_pages.store(moved.unsigned_abs(), Relaxed);
+        self.shared.stats.checkpoints.fetch_add(1, Relaxed);
+        Ok(busy == 0 && log == moved)
+    }
+
+    fn wait_until_wanted(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.wanted && !state.stopped {
+            self.wake.wait(&mut state);
+        }
+        state.wanted = false;
+        !state.stopped
+    }
+}

@@ -1,0 +1,176 @@
+//! SQLite: one writing thread that commits in groups, readers beside it, a checkpointer behind it.
+//!
+//! - `connection.rs`: how every connection is opened, and statements over it.
+//! - `writer.rs`: the one writer. `checkpoint.rs`: keeps the write-ahead log small.
+//! - `errors.rs`: the only place that reads SQLite's error texts. `lock.rs`: one process owns a file.
+
+mod checkpoint;
+mod connection;
+mod errors;
+mod lock;
+mod writer;
+
+use crate::job::Query;
+use crate::store::{Backend, Shared};
+use crate::tx::Connection as _;
+use crate::{Error, Options, Snapshot, Sql, migrate};
+use checkpoint::Checkpointer;
+use connection::{Connection, Role};
+use lock::FileLock;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use writer::Writer;
+
+/// A point read may take this long: it is a handful of look-ups.
+const POINT_LIMIT: Duration = Duration::from_secs(1);
+/// A scan may take this long.
+const SCAN_LIMIT: Duration = Duration::from_secs(5);
+/// Connections kept for point reads; more are opened when more threads read at once.
+const IDLE_CONNECTIONS_MAX: usize = 8;
+
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    /// Connections for point reads, most recently used last. Held for a push or a pop.
+    idle: Mutex<Vec<Connection>>,
+    checkpointer: Arc<Checkpointer>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<FileLock>>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(options: Options) -> Result<(Arc<Shared>, Sqlite), Error> {
+        let path = options.sqlite_path().unwrap_or_default();
+        let lock = FileLock::take(&path)?;
+        let mut connection = Connection::open(&path, Role::Writer, options.check)?;
+        let version = prepare_schema(&mut connection, &options)?;
+
+        let shared = Arc::new(Shared::new(options, version));
+        let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone()));
+        let mut threads = vec![spawn("sarsen-checkpoint", {
+            let checkpointer = checkpointer.clone();
+            move || checkpointer.run()
+        })?];
+        let writer = Writer::new(path.clone(), connection, shared.clone(), checkpointer.clone(), version)?;
+        threads.push(spawn("sarsen-writer", move || writer.run())?);
+        for _ in 0..shared.options.readers.max(1) {
+            let (path, shared) = (path.clone(), shared.clone());
+            threads.push(spawn("sarsen-reader", move || answer_queries(&path, &shared))?);
+        }
+        let backend = Sqlite {
+            path,
+            shared: shared.clone(),
+            idle: Mutex::new(Vec::new()),
+            checkpointer,
+            threads: Mutex::new(threads),
+            lock: Mutex::new(Some(lock)),
+        };
+        Ok((shared, backend))
+    }
+
+    fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
+        let idle = self.idle.lock().pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?,
+        };
+        let result = work(&mut connection);
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_CONNECTIONS_MAX {
+            idle.push(connection);
+        }
+        result
+    }
+}
+
+impl Backend for Sqlite {
+    fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error> {
+        self.with_reader(|connection| {
+            connection.in_snapshot(POINT_LIMIT, self.shared.options.check, read)?;
+            Ok(true)
+        })
+    }
+
+    fn prepare(&self, sql: &Sql) -> Result<(), Error> {
+        self.with_reader(|connection| connection.prepare(sql.text(connection.dialect())))
+    }
+
+    fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
+        self.with_reader(|connection| connection.explain(sql.text(connection.dialect())).map(Some))
+    }
+
+    fn join(&self) {
+        self.checkpointer.stop();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+        self.idle.lock().clear();
+        self.lock.lock().take();
+    }
+}
+
+/// The schema and the version that the file has.
+fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64, Error> {
+    connection.batch("BEGIN IMMEDIATE")?;
+    connection.batch(
+        "CREATE TABLE IF NOT EXISTS sarsen_version (id INTEGER PRIMARY KEY, version BIGINT NOT NULL)",
+    )?;
+    connection.batch("INSERT OR IGNORE INTO sarsen_version (id, version) VALUES (1, 0)")?;
+    migrate::migrate(connection, options.migrations)?;
+    connection.batch("COMMIT")?;
+    let mut version = 0_i64;
+    connection.query("SELECT version FROM sarsen_version WHERE id = 1", &[], &mut |row| {
+        version = crate::Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    connection.learn_constraints()?;
+    Ok(version.unsigned_abs())
+}
+
+/// A reader thread: takes queries until the queue closes.
+fn answer_queries(path: &Path, shared: &Shared) {
+    let check = shared.options.check;
+    let mut connection = None;
+    let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
+    while shared.queries.take(&mut taken, 1) {
+        for query in taken.drain(..) {
+            shared.queries.started();
+            if !query.start() {
+                continue;
+            }
+            if connection.is_none() {
+                match Connection::open(path, Role::Reader, check) {
+                    Ok(opened) => connection = Some(opened),
+                    Err(error) => {
+                        query.refuse(error);
+                        continue;
+                    }
+                }
+            }
+            let Some(connection) = connection.as_mut() else { continue };
+            let began = Instant::now();
+            let mut query = Some(query);
+            let ran = connection.in_snapshot(SCAN_LIMIT, check, &mut |snapshot| {
+                if let Some(query) = query.take() {
+                    query.run(snapshot);
+                }
+            });
+            if let (Err(error), Some(query)) = (ran, query) {
+                query.refuse(error);
+            }
+            shared.queries.pace.ran(1, began.elapsed());
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| Error::Open(format!("cannot start thread {name}: {error}")))
+}

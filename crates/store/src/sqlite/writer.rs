@@ -1,0 +1,275 @@
+//! The one writer of a SQLite file: group commit without a timer.
+//!
+//! It takes what is queued now, runs it inside one transaction (each command in a savepoint), commits,
+//! publishes what changed, answers each caller, and takes what has been queued meanwhile. A lone
+//! command commits at once; a thousand share one flush.
+
+use super::checkpoint::Checkpointer;
+use super::connection::{Connection, Role};
+use crate::job::Command;
+use crate::store::Shared;
+use crate::tx::Connection as _;
+use crate::{Error, Key, Tx, Value};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// A command may run this long.
+const COMMAND_LIMIT: Duration = Duration::from_millis(100);
+/// After this many lost transactions in one batch its commands run one by one.
+const LOST_MAX: usize = 2;
+
+type Job = Box<dyn Command>;
+
+pub(super) struct Writer {
+    path: PathBuf,
+    connection: Connection,
+    shared: Arc<Shared>,
+    checkpointer: Arc<Checkpointer>,
+    version: u64,
+}
+
+/// What became of the commands that ran in one transaction.
+#[derive(Default)]
+struct Batch {
+    /// To be answered after the commit; the error replaces what the command returned.
+    ran: Vec<(Job, Option<Error>)>,
+    changed: Vec<Key>,
+    wrote: bool,
+    kept: u64,
+}
+
+/// Why an attempt at a batch ended.
+enum End {
+    /// Ready to commit.
+    Complete,
+    /// The database dropped the transaction while this command ran.
+    Lost(Job, Option<Error>),
+    /// It could not even begin.
+    Refused(Error),
+}
+
+impl Writer {
+    pub(super) fn new(
+        path: PathBuf,
+        mut connection: Connection,
+        shared: Arc<Shared>,
+        checkpointer: Arc<Checkpointer>,
+        version: u64,
+    ) -> Result<Writer, Error> {
+        checkpointer.watch(&mut connection)?;
+        Ok(Writer { path, connection, shared, checkpointer, version })
+    }
+
+    /// Serves commands until the queue is closed and empty.
+    pub(super) fn run(mut self) {
+        let shared = self.shared.clone();
+        let most = shared.options.writer.batch_max;
+        let mut waiting: VecDeque<Job> = VecDeque::new();
+        loop {
+            if waiting.is_empty() {
+                if !shared.commands.take(&mut waiting, most) {
+                    break;
+                }
+            } else {
+                let room = most.saturating_sub(waiting.len());
+                shared.commands.take_more(&mut waiting, room);
+            }
+            if let Some(error) = self.checkpointer.log_is_full(&mut self.connection) {
+                self.refuse_all(&mut waiting, &error);
+            } else {
+                self.serve(&mut waiting);
+                self.checkpointer.between_commits(&mut self.connection);
+            }
+        }
+        self.checkpointer.at_close(&mut self.connection);
+    }
+
+    /// Runs and commits a batch; again without the offender when a command took the transaction down.
+    fn serve(&mut self, waiting: &mut VecDeque<Job>) {
+        let mut again: VecDeque<Job> = VecDeque::new();
+        let mut lost = 0;
+        loop {
+            let mut batch = Batch::default();
+            let one_by_one = lost >= LOST_MAX;
+            match self.run_batch(&mut batch, &mut again, waiting, one_by_one) {
+                End::Complete => self.commit(batch),
+                End::Lost(offender, error) => {
+                    lost += 1;
+                    self.shared.stats.failed.fetch_add(1, Relaxed);
+                    offender.answer(error);
+                    let mates = batch.ran.into_iter().map(|(job, _)| job);
+                    again = mates.chain(again).collect();
+                }
+                End::Refused(error) => {
+                    batch.ran.into_iter().for_each(|(job, _)| job.answer(Some(error.clone())));
+                    again.drain(..).for_each(|job| job.answer(Some(error.clone())));
+                    self.refuse_all(waiting, &error);
+                    self.reopen();
+                }
+            }
+            if again.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn run_batch(
+        &mut self,
+        batch: &mut Batch,
+        again: &mut VecDeque<Job>,
+        waiting: &mut VecDeque<Job>,
+        one_by_one: bool,
+    ) -> End {
+        if let Err(error) = self.connection.run("BEGIN IMMEDIATE") {
+            return End::Refused(error);
+        }
+        let began = Instant::now();
+        let end = loop {
+            let job = match again.pop_front() {
+                Some(job) => job,
+                None if one_by_one && !batch.ran.is_empty() => break End::Complete,
+                None => match next(waiting, &self.shared) {
+                    Some(job) => job,
+                    None => break End::Complete,
+                },
+            };
+            if let Some(end) = self.run_command(job, batch) {
+                break end;
+            }
+            if one_by_one || began.elapsed() >= self.shared.options.writer.batch_time {
+                break End::Complete;
+            }
+        };
+        self.connection.no_limit();
+        self.shared.commands.pace.ran(batch.ran.len(), began.elapsed());
+        end
+    }
+
+    /// Runs one command in its savepoint. `Some` when the transaction did not survive it.
+    fn run_command(&mut self, mut job: Job, batch: &mut Batch) -> Option<End> {
+        self.connection.limit(COMMAND_LIMIT);
+        if let Err(error) = self.connection.run("SAVEPOINT command") {
+            return Some(End::Lost(job, Some(error)));
+        }
+        let options = &self.shared.options;
+        let mut tx = Tx::new(&mut self.connection, options.check);
+        let ran = job.run(&mut tx);
+        let finished = tx.finish(job.name(), options.watched);
+        let keep = ran.and_then(|keep| finished.map(|done| keep.then_some(done)));
+        if !self.connection.in_transaction() {
+            let error = match keep {
+                // It swallowed the error that cost everybody the transaction.
+                Ok(Some(_)) => Some(Error::Database("the transaction was lost".to_owned())),
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            return Some(End::Lost(job, error));
+        }
+        let ended = match &keep {
+            Ok(Some(_)) => self.connection.run("RELEASE command"),
+            _ => self
+                .connection
+                .run("ROLLBACK TO command")
+                .and_then(|()| self.connection.run("RELEASE command")),
+        };
+        if let Err(error) = ended {
+            return Some(End::Lost(job, Some(error)));
+        }
+        match keep {
+            Ok(Some((changed, wrote))) => {
+                batch.changed.extend(changed);
+                batch.wrote |= wrote;
+                batch.kept += 1;
+                batch.ran.push((job, None));
+            }
+            Ok(None) => batch.ran.push((job, None)),
+            Err(error) => batch.ran.push((job, Some(error))),
+        }
+        None
+    }
+
+    /// Commits, publishes, answers: in this order.
+    fn commit(&mut self, mut batch: Batch) {
+        let shared = self.shared.clone();
+        let stats = &shared.stats;
+        let began = Instant::now();
+        let version = self.version + u64::from(batch.wrote);
+        let committed = self.flush(batch.wrote, version);
+        let took = began.elapsed();
+        match committed {
+            Ok(()) => {
+                if batch.wrote {
+                    self.version = version;
+                    shared.commands.pace.committed(took);
+                    stats.committed(took);
+                    batch.changed.sort_unstable();
+                    batch.changed.dedup();
+                    shared.feed.publish(version, batch.changed);
+                }
+                stats.commands.fetch_add(batch.kept, Relaxed);
+                stats.failed.fetch_add(batch.ran.len() as u64 - batch.kept, Relaxed);
+                batch.ran.into_iter().for_each(|(job, error)| job.answer(error));
+            }
+            Err(error) => {
+                tracing::error!(%error, commands = batch.ran.len(), "a commit failed; nothing of it was kept");
+                stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
+                self.reopen();
+                for (job, own) in batch.ran {
+                    job.answer(own.or_else(|| Some(error.clone())));
+                }
+            }
+        }
+    }
+
+    /// Returns when the transaction is on disk.
+    fn flush(&mut self, wrote: bool, version: u64) -> Result<(), Error> {
+        if wrote {
+            let delay = self.shared.options.writer.commit_delay;
+            if !delay.is_zero() {
+                std::thread::park_timeout(delay);
+            }
+            let update = "UPDATE sarsen_version SET version = ?1 WHERE id = 1";
+            self.connection.execute(update, &[Value::Int(version as i64)])?;
+        }
+        self.connection.run("COMMIT")
+    }
+
+    /// A connection whose commit failed is not trusted any more.
+    fn reopen(&mut self) {
+        let opened = Connection::open(&self.path, Role::Writer, self.shared.options.check)
+            .and_then(|mut connection| self.checkpointer.watch(&mut connection).map(|()| connection));
+        match opened {
+            Ok(connection) => self.connection = connection,
+            // The old one goes on, without its transaction; the next command asks the disk again.
+            Err(error) => {
+                tracing::error!(%error, "the database cannot be opened again");
+                if self.connection.in_transaction()
+                    && let Err(error) = self.connection.run("ROLLBACK")
+                {
+                    tracing::error!(%error, "a failed transaction cannot be rolled back");
+                }
+            }
+        }
+    }
+
+    fn refuse_all(&self, waiting: &mut VecDeque<Job>, error: &Error) {
+        while let Some(job) = next(waiting, &self.shared) {
+            self.shared.stats.failed.fetch_add(1, Relaxed);
+            job.answer(Some(error.clone()));
+        }
+    }
+}
+
+/// The next command that somebody still waits for.
+fn next(waiting: &mut VecDeque<Job>, shared: &Shared) -> Option<Job> {
+    loop {
+        let job = waiting.pop_front()?;
+        shared.commands.started();
+        if job.start() {
+            return Some(job);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the store counts about itself, for `/metrics` and the bench.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Live counters. Cheap to bump from any thread.
+#[derive(Default, Debug)]
+pub struct Stats {
+    pub(crate) commands: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) commit_ns: AtomicU64,
+    pub(crate) commit_ns_max: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) pause_ns_max: AtomicU64,
+    pub(crate) wal_bytes: AtomicU64,
+    pub(crate) wal_bytes_max: AtomicU64,
+    pub(crate) reads: AtomicU64,
+}
+
+/// The counters at one moment. Times are in microseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatsSnapshot {
+    /// Commands that were committed.
+    pub commands: u64,
+    /// Commands that failed by themselves or with their batch.
+    pub failed: u64,
+    /// Commands refused because they could not start in time.
+    pub refused: u64,
+    /// Commits.
+    pub batches: u64,
+    /// Time spent in commits.
+    pub commit_us_total: u64,
+    /// The longest commit.
+    pub commit_us_max: u64,
+    /// Checkpoints that moved the log into the file.
+    pub checkpoints: u64,
+    /// The longest time that the writer waited for a checkpoint.
+    pub pause_us_max: u64,
+    /// Size of the write-ahead log in use.
+    pub wal_bytes: u64,
+    /// The largest that it has been.
+    pub wal_bytes_max: u64,
+    /// Queries answered.
+    pub reads: u64,
+    /// Commands waiting now.
+    pub queue_depth: u64,
+}
+
+impl Stats {
+    pub(crate) fn committed(&self, took: Duration) {
+        let took = took.as_nanos() as u64;
+        self.batches.fetch_add(1, Relaxed);
+        self.commit_ns.fetch_add(took, Relaxed);
+        self.commit_ns_max.fetch_max(took, Relaxed);
+    }
+
+    pub(crate) fn paused(&self, took: Duration) {
+        self.pause_ns_max.fetch_max(took.as_nanos() as u64, Relaxed);
+    }
+
+    pub(crate) fn wal_is(&self, bytes: u64) {
+        self.wal_bytes.store(bytes, Relaxed);
+        self.wal_bytes_max.fetch_max(bytes, Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self, queue_depth: usize) -> StatsSnapshot {
+        StatsSnapshot {
+            commands: self.commands.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            batches: self.batches.load(Relaxed),
+            commit_us_total: self.commit_ns.load(Relaxed) / 1000,
+            commit_us_max: self.commit_ns_max.load(Relaxed) / 1000,
+            checkpoints: self.checkpoints.load(Relaxed),
+            pause_us_max: self.pause_ns_max.load(Relaxed) / 1000,
+            wal_bytes: self.wal_bytes.load(Relaxed),
+            wal_bytes_max: self.wal_bytes_max.load(Relaxed),
+            reads: self.reads.load(Relaxed),
+            queue_depth: queue_depth as u64,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The handle to the database that everybody holds.
+
+use crate::cache::{Cache, Filled};
+use crate::changes::{Change, Feed, Version};
+use crate::job::{Command, CommandOf, Query, QueryOf, Start};
+use crate::queue::Queue;
+use crate::sqlite::Sqlite;
+use crate::stats::{Stats, StatsSnapshot};
+use crate::{Error, Options, Snapshot, Sql, Tx};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A database. Clones share it; the last one closes nothing: call [`Store::close`].
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    backend: Box<dyn Backend>,
+}
+
+/// What the handle and the database threads have in common.
+pub(crate) struct Shared {
+    pub(crate) commands: Queue<Box<dyn Command>>,
+    pub(crate) queries: Queue<Box<dyn Query>>,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) stats: Stats,
+    pub(crate) options: Options,
+}
+
+/// A database's own part: its threads, and reads that it can answer where they are asked.
+pub(crate) trait Backend: Send + Sync {
+    /// Runs a point read on the calling thread; `false` when this database needs a thread for it.
+    fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
+    /// Prepares a statement without running it.
+    fn prepare(&self, sql: &Sql) -> Result<(), Error>;
+    /// How a point read finds its rows, as the database explains it; `None` when it cannot say.
+    fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
+    /// Waits for the threads to end, after the queues were closed.
+    fn join(&self);
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date and starts its threads.
+    pub fn open(options: Options) -> Result<Store, Error> {
+        if options.sqlite_path().is_none() {
+            return Err(Error::Open(format!(
+                "database {:?}: expected sqlite:PATH",
+                options.url.split('@').next_back().unwrap_or_default()
+            )));
+        }
+        let (shared, backend) = Sqlite::open(options)?;
+        Ok(Store { inner: Arc::new(Inner { shared, backend: Box::new(backend) }) })
+    }
+
+    /// Runs a command and returns when what it did is on disk.
+    ///
+    /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
+    /// undoes what it did. [`Error::Overloaded`] when it could not start in time.
+    pub async fn write<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let start = Start::default();
+        let shared = &self.inner.shared;
+        let job = CommandOf { name, function: command, result: None, reply, start: start.clone() };
+        if let Err((_, error)) = shared.commands.push(Box::new(job)) {
+            shared.stats.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(error.into());
+        }
+        let result = wait(answer, &start, shared.commands.deadline).await;
+        result.unwrap_or_else(|error| {
+            shared.stats.refused.fetch_add(1, Ordering::Relaxed);
+            Err(error.into())
+        })
+    }
+
+    /// Runs a command that nobody waits for; what it returns is dropped. False when refused.
+    pub fn write_later<F>(&self, name: &'static str, command: F) -> bool
+    where
+        F: Fn(&mut Tx<'_>) -> Result<(), Error> + Send + 'static,
+    {
+        let (reply, _) = oneshot::channel();
+        let job = CommandOf { name, function: command, result: None, reply, start: Start::default() };
+        self.inner.shared.commands.push(Box::new(job)).is_ok()
+    }
+
+    /// Runs a point read: a unique look-up or two. Where the database is in this process, right here.
+    pub async fn point<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let (mut query, mut result) = (Some(query), None);
+        let inline = self.inner.backend.inline(&mut |snapshot| {
+            result = query.take().map(|query| query(snapshot));
+        })?;
+        match (inline, result, query) {
+            (true, Some(result), _) => {
+                self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
+                result
+            }
+            (_, _, Some(query)) => self.read(query).await,
+            _ => Err(Error::Stopped.into()),
+        }
+    }
+
+    /// Runs a query that may scan, on a reader thread, in one snapshot.
+    pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let start = Start::default();
+        let shared = &self.inner.shared;
+        let job = QueryOf { function: query, reply, start: start.clone() };
+        shared.queries.push(Box::new(job)).map_err(|(_, error)| error)?;
+        shared.stats.reads.fetch_add(1, Ordering::Relaxed);
+        wait(answer, &start, shared.queries.deadline).await?
+    }
+
+    /// A cache of this database's answers, with room for `capacity` of them.
+    pub fn cache<K, V>(&self, name: &'static str, capacity: usize) -> Cache<K, V>
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        Cache::new(name, capacity, &self.inner.shared.feed)
+    }
+
+    /// Answers from `cache`, or by a point read whose answer is kept. A query that answers `None`
+    /// found nothing; that is not kept.
+    pub async fn fill<K, V, E, F>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        now: crate::Time,
+        query: F,
+    ) -> Result<Option<V>, E>
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+    {
+        if let Some(value) = cache.get(&key, now) {
+            return Ok(Some(value));
+        }
+        let shared = self.inner.shared.clone();
+        let checked = cache.clone();
+        let seen = shared.feed.version();
+        let filled = self
+            .point(move |snapshot| {
+                let filled = query(snapshot)?;
+                if let (Some(filled), Some(tables)) = (&filled, &snapshot.tables_read) {
+                    checked.check(tables, shared.options.watched, &filled.keys)?;
+                }
+                Ok::<_, E>(filled)
+            })
+            .await?;
+        Ok(filled.map(|filled| {
+            let value = filled.value.clone();
+            if filled.until > now {
+                cache.keep(key, filled, seen);
+            }
+            value
+        }))
+    }
+
+    /// Calls `listener` for every change, on the committing thread, before the writer's caller is
+    /// answered. It must be quick, must not wait and must not write.
+    pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
+        self.inner.shared.feed.listen(Box::new(listener));
+    }
+
+    /// The version of the newest change that this process has published.
+    pub fn version(&self) -> Version {
+        self.inner.shared.feed.version()
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> StatsSnapshot {
+        self.inner.shared.stats.snapshot(self.inner.shared.commands.depth())
+    }
+
+    /// Prepares a statement without running it: for the test that does so with all of them.
+    pub fn prepare(&self, sql: &Sql) -> Result<(), Error> {
+        self.inner.backend.prepare(sql)
+    }
+
+    /// The database's plan for a statement: for the test that point reads are unique searches.
+    pub fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
+        self.inner.backend.explain(sql)
+    }
+
+    /// Takes no more work, finishes what waits, moves the log into the file and lets go of it.
+    /// Blocks until done.
+    pub fn close(&self) {
+        self.inner.shared.commands.close();
+        self.inner.shared.queries.close();
+        self.inner.backend.join();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, version: Version) -> Shared {
+        Shared {
+            commands: Queue::new(options.writer.batch_max, options.writer.deadline),
+            queries: Queue::new(1, options.writer.deadline),
+            feed: Arc::new(Feed::new(version)),
+            stats: Stats::default(),
+            options,
+        }
+    }
+}
+
+/// Waits for the answer, but gives up at the deadline if the job has not even started.
+async fn wait<T>(mut answer: oneshot::Receiver<T>, start: &Start, deadline: Duration) -> Result<T, Error> {
+    let received = match tokio::time::timeout(deadline, &mut answer).await {
+        Ok(received) => received,
+        Err(_) if start.give_up() => return Err(Error::Overloaded { retry_after: deadline }),
+        Err(_) => answer.await,
+    };
+    received.map_err(|_| Error::Stopped)
+}

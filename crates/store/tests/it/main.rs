@@ -1,0 +1,6 @@
+//! What the store promises, through its public face.
+
+mod changes;
+mod commands;
+mod faults;
+mod support;
