@@ -1,1 +1,50 @@
-//! placeholder
+//! The HTTP face of Sarsen.
+//!
+//! # Layout
+//! - `router.rs`: every route, in one table. The URL finds the file:
+//! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
+//! - `app.rs`: what a handler may touch. `caller.rs`: who asks. `error.rs`: how it is said that something is wrong.
+//! - `listener.rs`: our own accept loop, with limits and a graceful end; `edge.rs`: what concerns every answer.
+//! - `lanes/`: bounded pools for slow work; `holds.rs`: polls that wait; `janitor.rs`: what is done by the clock.
+//! - `demo/`: the demo tenant and its two sample products. `floor.rs`: the bare server that the bench compares with.
+//!
+//! This is the only crate that names axum. It reads no environment and no files.
+
+pub mod api;
+mod app;
+mod caller;
+mod clock;
+pub mod demo;
+mod edge;
+mod error;
+pub mod floor;
+mod health;
+mod holds;
+mod janitor;
+mod lanes;
+mod listener;
+mod metrics;
+mod oauth;
+mod pages;
+mod router;
+mod seen;
+pub mod setup;
+mod throttle;
+mod wire;
+
+pub use app::{App, Settings};
+pub use clock::{Clock, SystemClock, SystemRandom};
+pub use identity::secrets::SecretKey;
+pub use listener::{Limits, Running, serve};
+pub use router::router;
+pub use store::{Error as StoreError, Store, Time, WriterLimits};
+
+/// Opens the database at `url` (`sqlite:PATH`), with Sarsen's schema brought up to date. `check`: compare
+/// what commands declare with what they do (tests and development).
+pub fn open_store(url: &str, limits: WriterLimits, check: bool) -> Result<Store, StoreError> {
+    let mut options = store::Options::new(url, identity::schema::MIGRATIONS);
+    options.watched = identity::schema::WATCHED;
+    options.writer = limits;
+    options.check = check;
+    Store::open(options)
+}

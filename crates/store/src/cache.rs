@@ -161,8 +161,8 @@ impl<K: Hash + Eq + Clone, V> Entries<K, V> {
                 idle.push(key.clone());
             }
         }
-        if idle.len() < capacity / 8 {
-            idle.extend(self.by_key.keys().take(capacity / 2).cloned());
+        if idle.len() < (capacity / 8).max(1) {
+            idle.extend(self.by_key.keys().take((capacity / 2).max(1)).cloned());
         }
         idle.iter().for_each(|key| self.remove(key));
     }

@@ -7,6 +7,7 @@
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -105,7 +106,8 @@ impl Feed {
         self.listeners.write().push(listener);
     }
 
-    /// Publishes a commit: remembered first, then announced, then the version moves.
+    /// Publishes a commit: remembered first, then announced, then the version moves. One at a time: a
+    /// back end with several writing threads lets them in one by one.
     pub(crate) fn publish(&self, version: Version, keys: Vec<Key>) {
         if !keys.is_empty() {
             let change = Change { version, keys: keys.into() };
@@ -117,7 +119,10 @@ impl Feed {
                 recent.push_back(change.clone());
             }
             for listener in self.listeners.read().iter() {
-                listener(&change);
+                // The commit is a fact, whatever a listener makes of it.
+                if catch_unwind(AssertUnwindSafe(|| listener(&change))).is_err() {
+                    tracing::error!(version, "a listener of changes panicked; what it keeps may be stale");
+                }
             }
         }
         self.version.store(version, Ordering::Release);

@@ -31,7 +31,7 @@ pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
     /// Claims the start; false when nobody waits for it any more.
     fn start(&self) -> bool;
-    /// Runs it. `Ok(true)`: keep what it did; `Ok(false)`: it failed by itself, undo what it did.
+    /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by itself, undo what it did.
     /// `Err`: it panicked. The result is kept for [`Command::answer`].
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error>;
     /// Tells the caller: the kept result, or `error` in its place.
@@ -49,7 +49,8 @@ pub(crate) struct CommandOf<T, E, F> {
     pub(crate) name: &'static str,
     pub(crate) function: F,
     pub(crate) result: Option<Result<T, E>>,
-    pub(crate) reply: oneshot::Sender<Result<T, E>>,
+    /// `None` when nobody wants to know.
+    pub(crate) reply: Option<oneshot::Sender<Result<T, E>>>,
     pub(crate) start: Start,
 }
 
@@ -64,7 +65,8 @@ where
     }
 
     fn start(&self) -> bool {
-        self.start.claim()
+        let gone = self.reply.as_ref().is_some_and(oneshot::Sender::is_closed);
+        !gone && self.start.claim()
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error> {
@@ -83,8 +85,10 @@ where
             (Some(error), _) => Err(error.into()),
             (None, None) => Err(Error::Panicked { command: name }.into()),
         };
-        // A caller that has gone meanwhile does not need its answer.
-        let _ = reply.send(result);
+        if let Some(reply) = reply {
+            // A caller that has gone meanwhile does not need its answer.
+            let _ = reply.send(result);
+        }
     }
 }
 
@@ -101,17 +105,24 @@ where
     T: Send,
 {
     fn start(&self) -> bool {
-        self.start.claim()
+        !self.reply.is_closed() && self.start.claim()
     }
 
     fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>) {
         let QueryOf { function, reply, .. } = *self;
-        let result = catch_unwind(AssertUnwindSafe(|| function(snapshot)))
-            .unwrap_or_else(|_| Err(Error::Panicked { command: "query" }.into()));
-        let _ = reply.send(result);
+        let _ = reply.send(guarded(function, snapshot));
     }
 
     fn refuse(self: Box<Self>, error: Error) {
         let _ = self.reply.send(Err(error.into()));
     }
+}
+
+/// Runs a query; a panic in it is an error for its caller and for nobody else.
+pub(crate) fn guarded<T, E: From<Error>>(
+    query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
+    snapshot: &mut Snapshot<'_>,
+) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(|| query(snapshot)))
+        .unwrap_or_else(|_| Err(Error::Panicked { command: "query" }.into()))
 }

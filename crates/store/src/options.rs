@@ -1,13 +1,14 @@
 //! How a store is opened.
 
-use crate::Migration;
+use crate::{Error, Migration};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where the data is and how the store may use the machine.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
-    /// `sqlite:PATH` or `postgres://…`.
+    /// `sqlite:PATH`, `postgres://…` or `postgresql://…`. May hold a password: it is never printed.
     pub url: String,
     /// The schema, in order.
     pub migrations: &'static [Migration],
@@ -17,8 +18,10 @@ pub struct Options {
     pub check: bool,
     /// Bounds of the writer.
     pub writer: WriterLimits,
-    /// Threads for scans and lists.
+    /// Threads for scans and lists, and on PostgreSQL for every read.
     pub readers: usize,
+    /// Threads that run commands on PostgreSQL, each with a connection. SQLite has one writer.
+    pub writers: usize,
 }
 
 /// Bounds of the writer. The defaults are meant for everybody; tests and the bench change them.
@@ -55,11 +58,101 @@ impl Options {
             check: false,
             writer: WriterLimits::default(),
             readers: 2,
+            writers: 4,
         }
     }
 
-    /// The file of a `sqlite:` URL.
-    pub(crate) fn sqlite_path(&self) -> Option<PathBuf> {
-        self.url.strip_prefix("sqlite:").map(PathBuf::from)
+    /// Where the URL points to. What cannot be read is not repeated: it may hold a password.
+    pub(crate) fn place(&self) -> Result<Place, Error> {
+        let (scheme, rest) = self.url.split_once(':').unwrap_or_default();
+        match scheme {
+            "sqlite" if !rest.is_empty() => Ok(Place::Sqlite(PathBuf::from(rest))),
+            "postgres" | "postgresql" if rest.starts_with("//") => match self.url.parse() {
+                Ok(config) => Ok(Place::Postgres(Box::new(config))),
+                Err(_) => Err(Error::Open(format!(
+                    "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, \
+                     with what is special in a password as %XX"
+                ))),
+            },
+            _ => {
+                let is_name =
+                    !scheme.is_empty() && scheme.chars().all(|letter| letter.is_ascii_alphanumeric());
+                let given = if is_name { format!("{scheme}:…") } else { "that".to_owned() };
+                Err(Error::Open(format!(
+                    "{given} is not a database that this program knows; expected sqlite:PATH or \
+                     postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+                )))
+            }
+        }
+    }
+}
+
+/// What a database URL names.
+pub(crate) enum Place {
+    Sqlite(PathBuf),
+    Postgres(Box<::postgres::Config>),
+}
+
+/// All but the URL's secrets.
+impl fmt::Debug for Options {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = match self.place() {
+            Ok(Place::Sqlite(path)) => format!("sqlite:{}", path.display()),
+            _ => format!(
+                "{}:…",
+                self.url.split(':').next().filter(|_| self.url.contains(':')).unwrap_or_default()
+            ),
+        };
+        let migrations = self.migrations.len();
+        out.debug_struct("Options")
+            .field("url", &url)
+            .field("migrations", &migrations)
+            .field("watched", &self.watched)
+            .field("check", &self.check)
+            .field("writer", &self.writer)
+            .field("readers", &self.readers)
+            .field("writers", &self.writers)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        match Options::new(url, &[]).place() {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("accepted"),
+        }
+    }
+
+    #[test]
+    fn the_scheme_chooses_the_database() {
+        let place = |url: &str| Options::new(url, &[]).place();
+        assert!(
+            matches!(place("sqlite:data/sarsen.db"), Ok(Place::Sqlite(path)) if path.ends_with("sarsen.db"))
+        );
+        assert!(matches!(place("postgres://ada:x@db.test/sarsen"), Ok(Place::Postgres(_))));
+        assert!(matches!(place("postgresql:///sarsen?host=/run/postgresql"), Ok(Place::Postgres(_))));
+    }
+
+    #[test]
+    fn other_urls_are_refused_with_what_is_allowed_and_without_their_secrets() {
+        for url in
+            ["mysql://ada:hunter2@db/x", "hunter2", "ada:hunter2@db", "sqlite:", "", "postgres:hunter2"]
+        {
+            let text = refusal(url);
+            assert!(text.contains("sqlite:PATH") && text.contains("postgres://"), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let text = refusal("postgres://ada:hun@host?ter2=1@db/x");
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
+    }
+
+    #[test]
+    fn options_do_not_print_a_password() {
+        let text = format!("{:?}", Options::new("postgres://ada:hunter2@db.test/sarsen", &[]));
+        assert!(text.contains("postgres:…") && !text.contains("hunter2"), "{text}");
     }
 }

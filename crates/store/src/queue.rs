@@ -1,7 +1,7 @@
 //! Where jobs wait for a database thread: bounded in time, not in number.
 //!
-//! Predicted wait = jobs waiting × average run time + batches ahead × typical commit time. A job whose
-//! predicted wait exceeds three quarters of the deadline is refused at once (the last quarter is for
+//! Predicted wait = (jobs waiting × average run time + batches ahead × typical commit time), shared by
+//! the threads that serve the queue. A job whose predicted wait exceeds three quarters of the deadline is refused at once (the last quarter is for
 //! predictions that are too low); an empty queue always admits, so one slow commit refuses nobody
 //! after it.
 
@@ -18,6 +18,8 @@ pub(crate) struct Queue<J> {
     waiting: AtomicUsize,
     pub(crate) pace: Pace,
     batch_max: usize,
+    /// Threads that serve this queue.
+    servers: usize,
     pub(crate) deadline: Duration,
 }
 
@@ -27,13 +29,14 @@ struct State<J> {
 }
 
 impl<J> Queue<J> {
-    pub(crate) fn new(batch_max: usize, deadline: Duration) -> Queue<J> {
+    pub(crate) fn new(batch_max: usize, servers: usize, deadline: Duration) -> Queue<J> {
         Queue {
             state: Mutex::new(State { jobs: VecDeque::new(), closed: false }),
             arrived: Condvar::new(),
             waiting: AtomicUsize::new(0),
             pace: Pace::default(),
-            batch_max,
+            batch_max: batch_max.max(1),
+            servers: servers.max(1),
             deadline,
         }
     }
@@ -64,7 +67,7 @@ impl<J> Queue<J> {
         let batches = waiting / self.batch_max + 1;
         let runs = self.pace.run_ns.load(Ordering::Relaxed).saturating_mul(waiting as u64);
         let commits = self.pace.commit_ns.load(Ordering::Relaxed).saturating_mul(batches as u64);
-        Duration::from_nanos(runs.saturating_add(commits))
+        Duration::from_nanos(runs.saturating_add(commits) / self.servers as u64)
     }
 
     /// Waits for jobs and moves at most `most` of them into `into`. False when closed and empty.
@@ -104,6 +107,9 @@ impl<J> Queue<J> {
     }
 }
 
+/// A job that takes longer than this is believed only when the average says so too.
+const SLOW_NS: u64 = 1_000_000;
+
 /// How long things take here: the average run of a job, the median of the last commits.
 #[derive(Default)]
 pub(crate) struct Pace {
@@ -113,11 +119,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes that `jobs` ran for `run` in all. A sixteenth of the news goes into the average.
+    /// Notes that `jobs` ran for `run` in all. A sixteenth of the news goes into the average, and news
+    /// that are far from it count as less: one slow job is not a slow database.
     pub(crate) fn ran(&self, jobs: usize, run: Duration) {
-        let each = run.as_nanos() as u64 / jobs.max(1) as u64;
         let average = self.run_ns.load(Ordering::Relaxed);
-        let next = if average == 0 { each } else { average - average / 16 + each / 16 };
+        let each = (run.as_nanos() as u64 / jobs.max(1) as u64).min(average.saturating_mul(8).max(SLOW_NS));
+        let next = average - average / 16 + each / 16;
         self.run_ns.store(next, Ordering::Relaxed);
     }
 
@@ -139,7 +146,7 @@ mod tests {
     use super::*;
 
     fn queue_with(commit: Duration, waiting: usize) -> Queue<u32> {
-        let queue = Queue::new(8, Duration::from_secs(1));
+        let queue = Queue::new(8, 1, Duration::from_secs(1));
         queue.pace.committed(commit);
         for job in 0..waiting {
             queue.push(job as u32).map_err(|(_, error)| error).expect("admitted");
@@ -168,6 +175,29 @@ mod tests {
         for job in 0..100 {
             assert!(queue.push(job).is_ok());
         }
+    }
+
+    #[test]
+    fn one_slow_job_is_not_a_slow_database_but_many_are() {
+        let queue = queue_with(Duration::from_millis(1), 0);
+        queue.pace.ran(1, Duration::from_secs(1));
+        for job in 0..100 {
+            assert!(queue.push(job).is_ok());
+        }
+        for _ in 0..100 {
+            queue.pace.ran(1, Duration::from_secs(1));
+        }
+        assert!(queue.push(100).is_err());
+    }
+
+    #[test]
+    fn several_threads_share_the_wait() {
+        let queue = Queue::new(1, 4, Duration::from_secs(1));
+        queue.pace.committed(Duration::from_millis(20));
+        for job in 0..149 {
+            assert!(queue.push(job).is_ok(), "{job}");
+        }
+        assert!(queue.push(149).is_ok() && queue.push(150).is_err(), "4 × 37.5 take 750 ms");
     }
 
     #[test]

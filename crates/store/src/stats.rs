@@ -9,6 +9,7 @@ pub struct Stats {
     pub(crate) commands: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) retried: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) commit_ns: AtomicU64,
     pub(crate) commit_ns_max: AtomicU64,
@@ -28,6 +29,9 @@ pub struct StatsSnapshot {
     pub failed: u64,
     /// Commands refused because they could not start in time.
     pub refused: u64,
+    /// Runs of commands that were undone and begun again: another one was in the way, or the
+    /// connection was lost (PostgreSQL).
+    pub retried: u64,
     /// Commits.
     pub batches: u64,
     /// Time spent in commits.
@@ -70,6 +74,7 @@ impl Stats {
             commands: self.commands.load(Relaxed),
             failed: self.failed.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            retried: self.retried.load(Relaxed),
             batches: self.batches.load(Relaxed),
             commit_us_total: self.commit_ns.load(Relaxed) / 1000,
             commit_us_max: self.commit_ns_max.load(Relaxed) / 1000,

@@ -2,7 +2,9 @@
 
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
-use crate::job::{Command, CommandOf, Query, QueryOf, Start};
+use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
+use crate::options::Place;
+use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
@@ -48,20 +50,24 @@ pub(crate) trait Backend: Send + Sync {
 impl Store {
     /// Opens the database, brings its schema up to date and starts its threads.
     pub fn open(options: Options) -> Result<Store, Error> {
-        if options.sqlite_path().is_none() {
-            return Err(Error::Open(format!(
-                "database {:?}: expected sqlite:PATH",
-                options.url.split('@').next_back().unwrap_or_default()
-            )));
-        }
-        let (shared, backend) = Sqlite::open(options)?;
-        Ok(Store { inner: Arc::new(Inner { shared, backend: Box::new(backend) }) })
+        let (shared, backend): (Arc<Shared>, Box<dyn Backend>) = match options.place()? {
+            Place::Sqlite(path) => {
+                let (shared, backend) = Sqlite::open(path, options)?;
+                (shared, Box::new(backend))
+            }
+            Place::Postgres(config) => {
+                let (shared, backend) = Postgres::open(*config, options)?;
+                (shared, Box::new(backend))
+            }
+        };
+        Ok(Store { inner: Arc::new(Inner { shared, backend }) })
     }
 
     /// Runs a command and returns when what it did is on disk.
     ///
     /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
-    /// undoes what it did. [`Error::Overloaded`] when it could not start in time.
+    /// undoes what it did, and so does a statement that failed, even when the command goes on after
+    /// it. [`Error::Overloaded`] when it could not start in time.
     pub async fn write<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -71,7 +77,8 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        let job = CommandOf { name, function: command, result: None, reply, start: start.clone() };
+        let job =
+            CommandOf { name, function: command, result: None, reply: Some(reply), start: start.clone() };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
@@ -88,9 +95,13 @@ impl Store {
     where
         F: Fn(&mut Tx<'_>) -> Result<(), Error> + Send + 'static,
     {
-        let (reply, _) = oneshot::channel();
-        let job = CommandOf { name, function: command, result: None, reply, start: Start::default() };
-        self.inner.shared.commands.push(Box::new(job)).is_ok()
+        let job = CommandOf { name, function: command, result: None, reply: None, start: Start::default() };
+        let shared = &self.inner.shared;
+        let accepted = shared.commands.push(Box::new(job)).is_ok();
+        if !accepted {
+            shared.stats.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        accepted
     }
 
     /// Runs a point read: a unique look-up or two. Where the database is in this process, right here.
@@ -102,7 +113,7 @@ impl Store {
     {
         let (mut query, mut result) = (Some(query), None);
         let inline = self.inner.backend.inline(&mut |snapshot| {
-            result = query.take().map(|query| query(snapshot));
+            result = query.take().map(|query| guarded(query, snapshot));
         })?;
         match (inline, result, query) {
             (true, Some(result), _) => {
@@ -214,10 +225,11 @@ impl Store {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, version: Version) -> Shared {
+    /// For a back end where `writers` threads run commands and commit `batch_max` of them at once.
+    pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
         Shared {
-            commands: Queue::new(options.writer.batch_max, options.writer.deadline),
-            queries: Queue::new(1, options.writer.deadline),
+            commands: Queue::new(batch_max, writers, options.writer.deadline),
+            queries: Queue::new(1, options.readers, options.writer.deadline),
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),
             options,

@@ -15,6 +15,8 @@ pub(crate) trait Connection {
         args: &[Value<'_>],
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error>;
+    /// Prepares a statement without running it.
+    fn prepare(&mut self, sql: &str) -> Result<(), Error>;
     /// The tables that `sql` reads and writes, where the back end can tell (SQLite, when checking).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
@@ -31,6 +33,8 @@ pub struct Snapshot<'c> {
     conn: &'c mut dyn Connection,
     /// When declarations are checked: the tables read so far.
     pub(crate) tables_read: Option<Vec<String>>,
+    /// The first error of a statement (not of the code that read its rows).
+    failed: Option<Error>,
 }
 
 /// The inside of a command: reads and writes that become durable together, or not at all.
@@ -41,9 +45,16 @@ pub struct Tx<'c> {
     tables_written: Vec<String>,
 }
 
+/// What a command did that is worth keeping.
+pub(crate) struct Done {
+    /// The keys that it declared.
+    pub(crate) changed: Vec<Key>,
+    pub(crate) wrote: bool,
+}
+
 impl<'c> Snapshot<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Snapshot<'c> {
-        Snapshot { conn, tables_read: checked.then(Vec::new) }
+        Snapshot { conn, tables_read: checked.then(Vec::new), failed: None }
     }
 
     /// Every row, made into `T` by `read`.
@@ -87,7 +98,21 @@ impl<'c> Snapshot<'c> {
         if let Some(read) = &mut self.tables_read {
             read.extend(self.conn.tables(text).unwrap_or_default().read);
         }
-        self.conn.query(text, args, &mut |source| visit(&Row::new(source)))
+        let mut own = false;
+        let result =
+            self.conn.query(text, args, &mut |source| visit(&Row::new(source)).inspect_err(|_| own = true));
+        if own { result } else { self.note(result) }
+    }
+
+    pub(crate) fn prepare(&mut self, text: &str) -> Result<(), Error> {
+        self.conn.prepare(text)
+    }
+
+    fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        result
     }
 }
 
@@ -104,7 +129,8 @@ impl<'c> Tx<'c> {
             self.tables_written.extend(self.snapshot.conn.tables(text).unwrap_or_default().written);
         }
         self.wrote = true;
-        self.snapshot.conn.execute(text, args)
+        let result = self.snapshot.conn.execute(text, args);
+        self.snapshot.note(result)
     }
 
     /// Takes a row by a [`crate::lock`] statement before deciding about it.
@@ -145,14 +171,26 @@ impl<'c> Tx<'c> {
         &mut self.snapshot
     }
 
-    /// What the command declared and whether it wrote at all; checks the declarations.
-    pub(crate) fn finish(self, name: &'static str, watched: &[&str]) -> Result<(Vec<Key>, bool), Error> {
+    /// What is to be kept of a command that ran so; `None` when it failed by itself. An error when its
+    /// result must not be believed: a statement of it failed, or it did not declare what it changed.
+    pub(crate) fn finish(
+        self,
+        ran: Result<bool, Error>,
+        name: &'static str,
+        watched: &[&str],
+    ) -> Result<Option<Done>, Error> {
+        if !ran? {
+            return Ok(None);
+        }
+        if let Some(error) = self.snapshot.failed {
+            return Err(error);
+        }
         let undeclared = self.tables_written.iter().find(|table| {
             watched.contains(&table.as_str()) && !self.changed.iter().any(|key| key.table_name() == *table)
         });
         match undeclared {
             Some(table) => Err(Error::Undeclared { name, table: table.clone() }),
-            None => Ok((self.changed, self.wrote)),
+            None => Ok(Some(Done { changed: self.changed, wrote: self.wrote })),
         }
     }
 }

@@ -112,7 +112,8 @@ impl Checkpointer {
         }
         let tail = pages.saturating_sub(self.moved_pages.load(Relaxed));
         let chance = pages >= RESTART_FROM && tail <= TAIL_MAX;
-        if chance || pages >= RESTART_AT_LAST {
+        let due = || state.not_before.is_none_or(|moment| Instant::now() >= moment);
+        if (chance || pages >= RESTART_AT_LAST) && due() {
             self.restart(writer, state, chance);
         } else if pages >= state.asked_at + MOVE_EVERY {
             state.asked_at = pages;
@@ -124,9 +125,6 @@ impl Checkpointer {
     /// Moves the tail and lets the next commit start the log again. The writer stands still meanwhile.
     fn restart(&self, writer: &mut Connection, mut state: MutexGuard<'_, State>, chance: bool) {
         let now = Instant::now();
-        if state.not_before.is_some_and(|moment| now < moment) {
-            return;
-        }
         // While the checkpointer works, the tail will soon be shorter; at the last, wait for it.
         let running = if chance { self.running.try_lock() } else { Some(self.running.lock()) };
         if running.is_none() {

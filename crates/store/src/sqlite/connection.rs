@@ -163,10 +163,6 @@ impl Connection {
         &mut self.raw
     }
 
-    pub(super) fn prepare(&self, sql: &str) -> Result<(), Error> {
-        self.raw.prepare(sql).map(|_| ()).map_err(|error| Error::Database(format!("{error}: {sql}")))
-    }
-
     /// The steps of the query plan, one a line.
     pub(super) fn explain(&self, sql: &str) -> Result<String, Error> {
         let explain = || {
@@ -210,6 +206,10 @@ impl tx::Connection for Connection {
             }
         }
         Ok(())
+    }
+
+    fn prepare(&mut self, sql: &str) -> Result<(), Error> {
+        self.raw.prepare(sql).map(|_| ()).map_err(|error| Error::Database(format!("{error}: {sql}")))
     }
 
     fn tables(&mut self, sql: &str) -> Option<Tables> {

@@ -12,6 +12,7 @@ mod writer;
 
 use crate::job::Query;
 use crate::store::{Backend, Shared};
+use crate::threads::spawn;
 use crate::tx::Connection as _;
 use crate::{Error, Options, Snapshot, Sql, migrate};
 use checkpoint::Checkpointer;
@@ -35,21 +36,22 @@ const IDLE_CONNECTIONS_MAX: usize = 8;
 pub(crate) struct Sqlite {
     path: PathBuf,
     shared: Arc<Shared>,
-    /// Connections for point reads, most recently used last. Held for a push or a pop.
-    idle: Mutex<Vec<Connection>>,
+    /// Connections for point reads, most recently used last; `None` once closed. Held for a push or a
+    /// pop.
+    idle: Mutex<Option<Vec<Connection>>>,
     checkpointer: Arc<Checkpointer>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<FileLock>>,
 }
 
 impl Sqlite {
-    pub(crate) fn open(options: Options) -> Result<(Arc<Shared>, Sqlite), Error> {
-        let path = options.sqlite_path().unwrap_or_default();
+    pub(crate) fn open(path: PathBuf, options: Options) -> Result<(Arc<Shared>, Sqlite), Error> {
         let lock = FileLock::take(&path)?;
         let mut connection = Connection::open(&path, Role::Writer, options.check)?;
         let version = prepare_schema(&mut connection, &options)?;
 
-        let shared = Arc::new(Shared::new(options, version));
+        let batch_max = options.writer.batch_max;
+        let shared = Arc::new(Shared::new(options, version, 1, batch_max));
         let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone()));
         let mut threads = vec![spawn("sarsen-checkpoint", {
             let checkpointer = checkpointer.clone();
@@ -64,7 +66,7 @@ impl Sqlite {
         let backend = Sqlite {
             path,
             shared: shared.clone(),
-            idle: Mutex::new(Vec::new()),
+            idle: Mutex::new(Some(Vec::new())),
             checkpointer,
             threads: Mutex::new(threads),
             lock: Mutex::new(Some(lock)),
@@ -73,14 +75,16 @@ impl Sqlite {
     }
 
     fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let idle = self.idle.lock().pop();
+        let idle = self.idle.lock().as_mut().ok_or(Error::Stopped)?.pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?,
         };
         let result = work(&mut connection);
-        let mut idle = self.idle.lock();
-        if idle.len() < IDLE_CONNECTIONS_MAX {
+        let usable = result.is_ok() && !connection.in_transaction();
+        if let Some(idle) =
+            self.idle.lock().as_mut().filter(|idle| usable && idle.len() < IDLE_CONNECTIONS_MAX)
+        {
             idle.push(connection);
         }
         result
@@ -104,12 +108,12 @@ impl Backend for Sqlite {
     }
 
     fn join(&self) {
+        self.idle.lock().take();
         self.checkpointer.stop();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-        self.idle.lock().clear();
         self.lock.lock().take();
     }
 }
@@ -134,43 +138,46 @@ fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64,
 
 /// A reader thread: takes queries until the queue closes.
 fn answer_queries(path: &Path, shared: &Shared) {
-    let check = shared.options.check;
     let mut connection = None;
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while shared.queries.take(&mut taken, 1) {
         for query in taken.drain(..) {
             shared.queries.started();
-            if !query.start() {
-                continue;
+            if query.start() {
+                connection = answer(query, connection.take(), path, shared);
             }
-            if connection.is_none() {
-                match Connection::open(path, Role::Reader, check) {
-                    Ok(opened) => connection = Some(opened),
-                    Err(error) => {
-                        query.refuse(error);
-                        continue;
-                    }
-                }
-            }
-            let Some(connection) = connection.as_mut() else { continue };
-            let began = Instant::now();
-            let mut query = Some(query);
-            let ran = connection.in_snapshot(SCAN_LIMIT, check, &mut |snapshot| {
-                if let Some(query) = query.take() {
-                    query.run(snapshot);
-                }
-            });
-            if let (Err(error), Some(query)) = (ran, query) {
-                query.refuse(error);
-            }
-            shared.queries.pace.ran(1, began.elapsed());
         }
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map_err(|error| Error::Open(format!("cannot start thread {name}: {error}")))
+/// Answers one query, and gives the connection back unless it is broken.
+fn answer(
+    query: Box<dyn Query>,
+    connection: Option<Connection>,
+    path: &Path,
+    shared: &Shared,
+) -> Option<Connection> {
+    let check = shared.options.check;
+    let opened = connection.map_or_else(|| Connection::open(path, Role::Reader, check), Ok);
+    let mut connection = match opened {
+        Ok(connection) => connection,
+        Err(error) => {
+            query.refuse(error);
+            return None;
+        }
+    };
+    let began = Instant::now();
+    let mut query = Some(query);
+    let ran = connection.in_snapshot(SCAN_LIMIT, check, &mut |snapshot| {
+        if let Some(query) = query.take() {
+            query.run(snapshot);
+        }
+    });
+    shared.queries.pace.ran(1, began.elapsed());
+    let Err(error) = ran else { return Some(connection) };
+    match query {
+        Some(query) => query.refuse(error),
+        None => tracing::warn!(%error, "a snapshot could not be ended; its connection is dropped"),
+    }
+    None
 }

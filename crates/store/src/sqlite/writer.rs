@@ -8,6 +8,7 @@ use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
 use crate::job::Command;
 use crate::store::Shared;
+use crate::threads::pause;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Tx, Value};
 use std::collections::VecDeque;
@@ -100,11 +101,12 @@ impl Writer {
                     lost += 1;
                     self.shared.stats.failed.fetch_add(1, Relaxed);
                     offender.answer(error);
+                    self.roll_back();
                     let mates = batch.ran.into_iter().map(|(job, _)| job);
                     again = mates.chain(again).collect();
                 }
                 End::Refused(error) => {
-                    batch.ran.into_iter().for_each(|(job, _)| job.answer(Some(error.clone())));
+                    self.shared.stats.failed.fetch_add(again.len() as u64, Relaxed);
                     again.drain(..).for_each(|job| job.answer(Some(error.clone())));
                     self.refuse_all(waiting, &error);
                     self.reopen();
@@ -144,7 +146,10 @@ impl Writer {
             }
         };
         self.connection.no_limit();
-        self.shared.commands.pace.ran(batch.ran.len(), began.elapsed());
+        let jobs = batch.ran.len() + usize::from(matches!(end, End::Lost(..)));
+        if jobs > 0 {
+            self.shared.commands.pace.ran(jobs, began.elapsed());
+        }
         end
     }
 
@@ -157,8 +162,9 @@ impl Writer {
         let options = &self.shared.options;
         let mut tx = Tx::new(&mut self.connection, options.check);
         let ran = job.run(&mut tx);
-        let finished = tx.finish(job.name(), options.watched);
-        let keep = ran.and_then(|keep| finished.map(|done| keep.then_some(done)));
+        let keep = tx.finish(ran, job.name(), options.watched);
+        // What follows must not be interrupted for the command's sake.
+        self.connection.no_limit();
         if !self.connection.in_transaction() {
             let error = match keep {
                 // It swallowed the error that cost everybody the transaction.
@@ -179,9 +185,9 @@ impl Writer {
             return Some(End::Lost(job, Some(error)));
         }
         match keep {
-            Ok(Some((changed, wrote))) => {
-                batch.changed.extend(changed);
-                batch.wrote |= wrote;
+            Ok(Some(done)) => {
+                batch.changed.extend(done.changed);
+                batch.wrote |= done.wrote;
                 batch.kept += 1;
                 batch.ran.push((job, None));
             }
@@ -227,14 +233,21 @@ impl Writer {
     /// Returns when the transaction is on disk.
     fn flush(&mut self, wrote: bool, version: u64) -> Result<(), Error> {
         if wrote {
-            let delay = self.shared.options.writer.commit_delay;
-            if !delay.is_zero() {
-                std::thread::park_timeout(delay);
-            }
+            pause(self.shared.options.writer.commit_delay);
             let update = "UPDATE sarsen_version SET version = ?1 WHERE id = 1";
             self.connection.execute(update, &[Value::Int(version as i64)])?;
         }
         self.connection.run("COMMIT")
+    }
+
+    /// Leaves no transaction behind, whether or not SQLite has dropped it already.
+    fn roll_back(&mut self) {
+        if self.connection.in_transaction()
+            && let Err(error) = self.connection.run("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction cannot be rolled back");
+            self.reopen();
+        }
     }
 
     /// A connection whose commit failed is not trusted any more.

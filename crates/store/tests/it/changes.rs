@@ -1,7 +1,21 @@
 //! Caches obey the feed of changes, and declarations are checked.
 
-use crate::support::{BODY, INSERT, TestStore};
+use crate::support::{BODY, Database, INSERT, TestStore};
+use std::sync::Arc;
+use std::sync::Mutex;
 use store::{Cache, Error, Filled, Key, Time, args};
+
+on_each_database!(
+    a_cached_answer_is_right_when_write_returns,
+    a_miss_is_not_remembered,
+    an_entry_ends_at_its_time,
+    a_cache_stays_within_its_bound_and_a_table_key_empties_it,
+    a_very_small_cache_stays_within_its_bound_too,
+    listeners_hear_of_each_commit_in_order_and_of_no_other,
+    a_listener_that_panics_costs_nobody_anything,
+    an_error_of_a_command_is_not_replaced_by_what_it_failed_to_declare,
+    versions_count_commits_and_survive_a_restart,
+);
 
 const NOW: Time = Time::from_millis(1_000);
 
@@ -24,9 +38,8 @@ async fn rename(test: &TestStore, id: &'static str, body: &'static str) {
     assert_eq!(renamed.await.map_err(|error: Error| error).expect("renames"), 1);
 }
 
-#[tokio::test]
-async fn a_cached_answer_is_right_when_write_returns() {
-    let test = TestStore::open();
+async fn a_cached_answer_is_right_when_write_returns(database: Database) {
+    let test = database.open();
     let cache = test.store.cache("bodies", 100);
     test.add("n", "ada", "one").await.expect("writes");
     assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
@@ -37,18 +50,16 @@ async fn a_cached_answer_is_right_when_write_returns() {
     }
 }
 
-#[tokio::test]
-async fn a_miss_is_not_remembered() {
-    let test = TestStore::open();
+async fn a_miss_is_not_remembered(database: Database) {
+    let test = database.open();
     let cache = test.store.cache("bodies", 100);
     assert_eq!(cached(&test, &cache, "n").await, None);
     test.add("n", "ada", "one").await.expect("writes");
     assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
 }
 
-#[tokio::test]
-async fn an_entry_ends_at_its_time() {
-    let test = TestStore::open();
+async fn an_entry_ends_at_its_time(database: Database) {
+    let test = database.open();
     let cache: Cache<u8, u8> = test.store.cache("numbers", 100);
     let until = Time::from_millis(2_000);
     let fill = |value| {
@@ -59,9 +70,8 @@ async fn an_entry_ends_at_its_time() {
     assert_eq!(cache.get(&1, until), None);
 }
 
-#[tokio::test]
-async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it() {
-    let test = TestStore::open();
+async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it(database: Database) {
+    let test = database.open();
     let cache = test.store.cache("bodies", 50);
     for number in 0..200 {
         let id = format!("n{number}");
@@ -77,34 +87,85 @@ async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it() {
     assert_eq!(cache.len(), 0);
 }
 
-#[tokio::test]
-async fn a_command_must_declare_what_it_changes() {
-    let test = TestStore::open();
-    let silent = test.store.write("note.silent", |tx| tx.exec(&INSERT, args!["n", "ada", "x"]));
-    let refused = silent.await.map_err(|error: Error| error).expect_err("undeclared");
-    assert!(matches!(refused, Error::Undeclared { name: "note.silent", .. }), "{refused:?}");
-    assert_eq!(test.body("n").await, None);
-}
-
-#[tokio::test]
-async fn a_cached_query_must_declare_what_it_reads() {
-    let test = TestStore::open();
-    test.add("n", "ada", "one").await.expect("writes");
-    let cache: Cache<u8, String> = test.store.cache("bodies", 10);
-    let filled = test.store.fill(&cache, 1, NOW, |snapshot| {
-        let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
-        Ok::<_, Error>(body.map(|value| Filled { value, keys: vec![], until: Time::NEVER }))
+async fn listeners_hear_of_each_commit_in_order_and_of_no_other(database: Database) {
+    let test = Arc::new(database.open());
+    let heard = Arc::new(Mutex::new(Vec::<(u64, Vec<Key>)>::new()));
+    let ear = heard.clone();
+    test.store.on_change(move |change| {
+        ear.lock().expect("no panic").push((change.version, change.keys.to_vec()));
     });
-    let refused = filled.await.expect_err("undeclared");
-    assert!(matches!(refused, Error::Undeclared { name: "bodies", .. }), "{refused:?}");
+    let jobs = (0..40).map(|number| {
+        let test = test.clone();
+        tokio::spawn(async move {
+            let id = format!("n{number}");
+            let added = test.add(&id, "ada", &format!("body {}", number / 2)).await.is_ok();
+            (id, added)
+        })
+    });
+    let mut expected = Vec::new();
+    for job in jobs.collect::<Vec<_>>() {
+        let (id, added) = job.await.expect("joins");
+        expected.extend(added.then(|| Key::row("notes", "id", &id)));
+    }
+    let heard = heard.lock().expect("no panic");
+    assert!(heard.iter().map(|(version, _)| version).is_sorted_by(|one, next| one < next), "{heard:?}");
+    let mut keys: Vec<Key> = heard.iter().flat_map(|(_, keys)| keys.clone()).collect();
+    keys.sort();
+    expected.sort();
+    assert_eq!((keys, expected.len()), (expected, 20));
 }
 
-#[tokio::test]
-async fn versions_count_commits_and_survive_a_restart() {
-    let test = TestStore::open();
+async fn a_listener_that_panics_costs_nobody_anything(database: Database) {
+    let test = database.open();
+    test.store.on_change(|_| std::panic::resume_unwind(Box::new("on purpose")));
+    let cache = test.store.cache("bodies", 100);
+    test.add("n", "ada", "one").await.expect("it is on disk, whatever a listener does");
+    assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
+    rename(&test, "n", "two").await;
+    assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("two"), "the next listener hears of it");
+}
+
+async fn an_error_of_a_command_is_not_replaced_by_what_it_failed_to_declare(database: Database) {
+    let test = database.open();
+    test.add("n", "ada", "one").await.expect("writes");
+    let again = test.store.write("note.add", |tx| {
+        tx.exec(&INSERT, args!["n", "ada", "one"])?;
+        tx.changed(Key::table("notes"));
+        Ok::<_, Error>(())
+    });
+    let error = again.await.expect_err("the id is taken");
+    assert!(error.conflict().is_some(), "{error:?}");
+}
+
+async fn a_very_small_cache_stays_within_its_bound_too(database: Database) {
+    let test = database.open();
+    for capacity in 1..8 {
+        let cache = test.store.cache("bodies", capacity);
+        for number in 0..20 {
+            let id = format!("n{number}");
+            if capacity == 1 {
+                test.add(&id, "ada", &id).await.expect("writes");
+            }
+            assert_eq!(cached(&test, &cache, &id).await, Some(id.clone()));
+            assert!(cache.len() <= capacity, "{} of {capacity}", cache.len());
+            assert_eq!(cache.get(&id, NOW), Some(id));
+        }
+    }
+}
+
+async fn versions_count_commits_and_survive_a_restart(database: Database) {
+    let test = database.open();
     test.add("a", "ada", "a").await.expect("writes");
     test.add("b", "ada", "b").await.expect("writes");
     let before = test.store.version();
     assert!(before >= 2);
-    assert_eq!(test.reopen().store.version(), before);
+    static CLEAR: store::Sql = store::sql("DELETE FROM samples");
+    let silent = test.store.write("sample.clear", |tx| tx.exec(&CLEAR, args![]));
+    silent.await.map_err(|error: Error| error).expect("nothing depends on it");
+    let last = test.store.version();
+    assert!(last > before, "a commit without keys counts too");
+    let test = test.reopen();
+    assert!(test.store.version() >= last);
+    test.add("c", "ada", "c").await.expect("writes");
+    assert!(test.store.version() > last);
 }

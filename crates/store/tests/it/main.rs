@@ -1,6 +1,21 @@
 //! What the store promises, through its public face.
+//!
+//! - `commands.rs`, `changes.rs`, `values.rs`, `faults.rs`: the same promises on every database.
+//! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
+//! - `sqlite.rs`, `postgres.rs`: what only one of them can go through.
+//!
+//! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
+//! may create databases); each test makes a database of its own there.
+
+#[macro_use]
+mod support;
 
 mod changes;
+mod cluster;
 mod commands;
 mod faults;
-mod support;
+mod postgres;
+mod proxy;
+mod random;
+mod sqlite;
+mod values;

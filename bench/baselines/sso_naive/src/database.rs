@@ -1,0 +1,64 @@
+//! The database as the author of the load test set it up.
+
+use std::time::Duration;
+
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+
+/// Run once each, on whichever connection of the pool is free: that is how it was, and why most of them
+/// held on one connection of a hundred. Only the journal mode is kept in the file.
+const PRAGMAS: [&str; 6] = [
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA cache_size = -131072",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA mmap_size = 536870912",
+];
+
+const TABLES: [&str; 9] = [
+    "CREATE TABLE organizations (id TEXT PRIMARY KEY, slug TEXT NOT NULL UNIQUE, status TEXT NOT NULL)",
+    "CREATE TABLE services (
+        id TEXT PRIMARY KEY, org_id TEXT NOT NULL REFERENCES organizations (id), slug TEXT NOT NULL,
+        client_id TEXT NOT NULL UNIQUE, device_activation_uri TEXT, UNIQUE (org_id, slug))",
+    "CREATE TABLE plans (
+        id TEXT PRIMARY KEY, service_id TEXT NOT NULL REFERENCES services (id), name TEXT NOT NULL,
+        features TEXT NOT NULL)",
+    "CREATE TABLE users (id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE, created_at INTEGER NOT NULL)",
+    "CREATE TABLE subscriptions (
+        id TEXT PRIMARY KEY, user_id TEXT NOT NULL REFERENCES users (id),
+        service_id TEXT NOT NULL REFERENCES services (id), plan_id TEXT NOT NULL REFERENCES plans (id),
+        status TEXT NOT NULL, current_period_end INTEGER NOT NULL, UNIQUE (user_id, service_id))",
+    "CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, user_id TEXT NOT NULL REFERENCES users (id), token_hash TEXT NOT NULL UNIQUE,
+        expires_at INTEGER NOT NULL)",
+    "CREATE TABLE device_codes (
+        id TEXT PRIMARY KEY, device_code TEXT NOT NULL UNIQUE, user_code TEXT NOT NULL UNIQUE,
+        client_id TEXT NOT NULL, org_slug TEXT NOT NULL, service_slug TEXT NOT NULL,
+        status TEXT NOT NULL DEFAULT 'pending', user_id TEXT, expires_at INTEGER NOT NULL)",
+    "CREATE INDEX subscriptions_by_user ON subscriptions (user_id)",
+    "CREATE INDEX sessions_by_user ON sessions (user_id)",
+];
+
+/// A new file each time: a run must not inherit the rows of another.
+pub async fn open(path: &str) -> Result<SqlitePool, Box<dyn std::error::Error>> {
+    for suffix in ["", "-wal", "-shm"] {
+        match std::fs::remove_file(format!("{path}{suffix}")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    let pool = SqlitePoolOptions::new()
+        .max_connections(100)
+        .min_connections(10)
+        .acquire_timeout(Duration::from_secs(30))
+        .connect_with(SqliteConnectOptions::new().filename(path).create_if_missing(true))
+        .await?;
+    for pragma in PRAGMAS {
+        sqlx::query(pragma).execute(&pool).await?;
+    }
+    for table in TABLES {
+        sqlx::query(table).execute(&pool).await?;
+    }
+    Ok(pool)
+}

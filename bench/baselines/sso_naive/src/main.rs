@@ -1,0 +1,103 @@
+//! The naive single-sign-on server that the project is measured against in W1: axum and sqlx on SQLite, an
+//! INSERT for each device code, right in its handler.
+//!
+//! It is written anew after the description of a published load test's first version, and with the settings
+//! that its author chose: one pool for everything (100 connections at most, 10 at least, 30 s to get one), the
+//! PRAGMAs run once through that pool, RS256 tokens whose session is looked up for each request, no caches.
+//! Only what both servers need for a fair run is shared with Sarsen: the paths, the fields, and the answer
+//! `authorization_pending`.
+//!
+//! ```text
+//! sso_naive --listen 127.0.0.1:0 --database naive.db --users 2000
+//! ```
+//! fills the database, prints one line of JSON (where it listens, a token for each user, what a device
+//! sends) and serves until it is stopped. What it acknowledges is as durable as `synchronous` makes it on
+//! the connection at hand; see `database.rs`.
+
+mod database;
+mod device;
+mod error;
+mod fill;
+mod me;
+mod token;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use sqlx::SqlitePool;
+use tokio::net::TcpListener;
+
+use token::Keys;
+
+#[derive(Clone)]
+struct AppState {
+    pool: SqlitePool,
+    keys: Arc<Keys>,
+}
+
+struct Arguments {
+    listen: String,
+    database: String,
+    users: u32,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match arguments() {
+        Some(arguments) => serve(arguments).await,
+        None => {
+            eprintln!("usage: sso_naive --listen 127.0.0.1:0 --database FILE --users 2000");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sso_naive: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn arguments() -> Option<Arguments> {
+    let mut parsed = Arguments { listen: "127.0.0.1:0".into(), database: "sso_naive.db".into(), users: 2000 };
+    let mut words = std::env::args().skip(1);
+    while let Some(flag) = words.next() {
+        let value = words.next()?;
+        match flag.as_str() {
+            "--listen" => parsed.listen = value,
+            "--database" => parsed.database = value,
+            "--users" => parsed.users = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some(parsed)
+}
+
+async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    // Thousands of virtual users are thousands of sockets.
+    rlimit::increase_nofile_limit(u64::MAX)?;
+    let keys = Arc::new(Keys::generate()?);
+    let pool = database::open(&arguments.database).await?;
+    let filled = fill::fill(&pool, &keys, arguments.users).await?;
+
+    let app = Router::new()
+        .route("/auth/device/code", post(device::code))
+        .route("/auth/token", post(device::token))
+        .route("/api/subscription", get(me::subscription))
+        .route("/api/user", get(me::user))
+        .with_state(AppState { pool, keys });
+    let listener = TcpListener::bind(&arguments.listen).await?;
+    let ready = serde_json::json!({
+        "listen": format!("http://{}", listener.local_addr()?),
+        "tokens": filled.tokens,
+        "client_id": filled.client_id,
+        "org": filled.org,
+        "service": filled.service,
+    });
+    println!("{ready}");
+    axum::serve(listener, app).await?;
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! The command line of `sarsen bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+/// Where the naive server of seed 000 is found when `--baseline` names no program.
+const BASELINE_DEFAULT: &str = "bench/baselines/sso_naive/target/release/sso_naive";
+
+/// What to measure.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// The physical floor: a bare handler that answers 200 "ok" on the same HTTP stack
+    Floor(FloorArgs),
+    /// W1: 70 % subscription checks, 20 % device flow, 10 % user reads, over many tenants and users
+    Sso(SsoArgs),
+    /// Durable writes at three times what the writer can do: are refusals quick and is memory bounded?
+    Overload(OverloadArgs),
+    /// CPU of the server per request, as a ratio to the floor
+    Cost(CostArgs),
+}
+
+/// How long to load.
+#[derive(Debug, Clone, Args)]
+pub struct TimeArgs {
+    /// Measured time, as in 30s, 5m
+    #[arg(long, value_parser = parse_duration, default_value = "30s")]
+    pub duration: Duration,
+    /// Time before it that is not counted
+    #[arg(long, value_parser = parse_duration, default_value = "3s")]
+    pub warmup: Duration,
+}
+
+/// Flags that every workload has.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// Pin the server to core 0 and the generator to core 1 (`cost` always does)
+    #[arg(long)]
+    pub pin: bool,
+    /// Folder for the throw-away database; choose a real disk [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Also write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of the random mix
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Which server, and who lives there.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArgs {
+    /// A server that already runs (repeat for several instances) [default: start one on a throw-away database]
+    #[arg(long, value_name = "URL", requires = "admin_email")]
+    pub url: Vec<String>,
+    /// Administrator of the platform there
+    #[arg(long, value_name = "EMAIL")]
+    pub admin_email: Option<String>,
+    /// Their password
+    #[arg(long, value_name = "PASSWORD", env = "SARSEN_BENCH_ADMIN_PASSWORD", hide_env_values = true)]
+    pub admin_password: Option<String>,
+    /// Where that server's /metrics is, when not beside the API
+    #[arg(long, value_name = "URL")]
+    pub metrics_url: Option<String>,
+    /// Organizations to make
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub tenants: u32,
+    /// User accounts to make and sign in
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub accounts: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FloorArgs {
+    /// Connections, each asking again when it was answered
+    #[arg(long, default_value_t = 64, value_parser = parse_count)]
+    pub users: usize,
+    #[command(flatten)]
+    pub time: TimeArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SsoArgs {
+    /// Virtual users, each with its own connection; with --open-loop connections at most, with --ceiling users at
+    /// most [default: 1000; with --ceiling as many as there may be file descriptors]
+    #[arg(long, value_parser = parse_count)]
+    pub users: Option<usize>,
+    /// Pause of a user between two operations
+    #[arg(long, value_parser = parse_duration, default_value = "0s")]
+    pub think: Duration,
+    /// Measured time, as in 30s, 5m (with --ceiling: of each level, at most 30 s)
+    #[arg(long, value_parser = parse_duration, default_value = "5m")]
+    pub duration: Duration,
+    /// Time before it that is not counted
+    #[arg(long, value_parser = parse_duration, default_value = "10s")]
+    pub warmup: Duration,
+    /// Share of the device codes that are approved in the loop and redeemed, 0.0 to 1.0
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
+    pub approve_share: f64,
+    /// Start this many operations a second by schedule; latency counts from the intended start
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "think")]
+    pub open_loop: Option<f64>,
+    /// Find the highest rate with p99 <= 1 s and no failure, by more and more users
+    #[arg(long, conflicts_with_all = ["open_loop", "think"])]
+    pub ceiling: bool,
+    /// Also run the naive baseline server, in the same way
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BASELINE_DEFAULT)]
+    pub baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct OverloadArgs {
+    /// What each commit of the server is made to take longer
+    #[arg(long, value_parser = parse_duration, default_value = "20ms")]
+    pub inject_commit_delay: Duration,
+    /// Commands in a batch at most
+    #[arg(long, default_value_t = 20, value_parser = parse_count)]
+    pub batch_max: usize,
+    /// Load, as a multiple of the writer's capacity (which is measured first)
+    #[arg(long, default_value_t = 3.0, value_parser = parse_rate)]
+    pub factor: f64,
+    /// Connections at most
+    #[arg(long, default_value_t = 8_192, value_parser = parse_count)]
+    pub users: usize,
+    /// Accounts to make; few are enough, as no token is used
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub accounts: u32,
+    #[command(flatten)]
+    pub time: TimeArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CostArgs {
+    /// Connections, the same for each of the three
+    #[arg(long, default_value_t = 64, value_parser = parse_count)]
+    pub users: usize,
+    /// Measured time of each, as in 10s
+    #[arg(long, value_parser = parse_duration, default_value = "10s")]
+    pub duration: Duration,
+    /// Time before each that is not counted
+    #[arg(long, value_parser = parse_duration, default_value = "2s")]
+    pub warmup: Duration,
+    /// How often the three are measured in turn; the median ratio counts
+    #[arg(long, default_value_t = 3, value_parser = parse_count)]
+    pub rounds: usize,
+    /// User accounts to make and sign in
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub accounts: u32,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// `250ms`, `30s`, `5m`, `1h`; a bare `0` is no time at all.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 =
+        number.parse().map_err(|_| format!("want a number and a unit, as in 30s or 5m, not {text:?}"))?;
+    let seconds = match unit {
+        "ms" => number / 1_000.0,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3_600.0,
+        "" if number == 0.0 => 0.0,
+        _ => return Err(format!("want ms, s, m or h after the number, not {unit:?}")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("want a whole number".to_owned()),
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "want 0.0 to 1.0".to_owned())
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "want a number above 0".to_owned())
+}

@@ -1,0 +1,73 @@
+//! Where requests go: the address to connect to and the name to ask for.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+
+use crate::error::Error;
+
+/// How many connections leave from one loopback source address before the next one is used. Linux gives out about
+/// 28,000 ephemeral ports a source address; the rest is room for connections that have just closed.
+const CONNECTIONS_PER_SOURCE: usize = 10_000;
+
+/// One server: `http://host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Resolved once, before the run.
+    pub address: SocketAddr,
+    /// The `Host` header.
+    pub host: String,
+    /// What a browser on its pages sends as `Origin`.
+    pub origin: String,
+}
+
+impl Target {
+    /// Reads `http://host[:port]` and resolves the host; of several addresses an IPv4 one is taken, because its
+    /// loopback has source addresses to spare.
+    pub fn parse(url: &str) -> Result<Target, Error> {
+        let wrong = |why: &str| Error::Usage(format!("{url}: {why}"));
+        let rest = url
+            .strip_prefix("http://")
+            .ok_or_else(|| wrong("the generator speaks plain http:// only; point it behind the TLS proxy"))?;
+        let host = rest.trim_end_matches('/');
+        if host.is_empty() || host.contains(['/', '?', '#', '@']) {
+            return Err(wrong("want http://HOST:PORT without a path"));
+        }
+        let has_port =
+            host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+        let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let addresses: Vec<SocketAddr> =
+            with_port.to_socket_addrs().map_err(Error::io(format!("cannot resolve {host}")))?.collect();
+        let address = addresses
+            .iter()
+            .find(|address| address.is_ipv4())
+            .or(addresses.first())
+            .ok_or_else(|| wrong("the name has no address"))?;
+        Ok(Target { address: *address, host: host.to_owned(), origin: format!("http://{host}") })
+    }
+
+    /// The same server under the name that it gives itself: for one that is reached past its TLS proxy.
+    #[must_use]
+    pub fn under_name(&self, issuer: &str) -> Target {
+        let origin = issuer.trim_end_matches('/');
+        match origin.split_once("://") {
+            Some((_, host)) if !host.is_empty() && !host.contains('/') => {
+                Target { address: self.address, host: host.to_owned(), origin: origin.to_owned() }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The source address for connection number `index`, when one must be chosen: 127.0.0.2, 127.0.0.3, … for
+    /// what does not fit on the first. `None` leaves it to the operating system.
+    pub fn source(&self, index: usize) -> Option<IpAddr> {
+        let step = index / CONNECTIONS_PER_SOURCE;
+        if step == 0 || !self.address.is_ipv4() || !self.address.ip().is_loopback() {
+            return None;
+        }
+        Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1 + (step % 250) as u8)))
+    }
+
+    /// A connection number whose source address is the one after that of `index`.
+    pub(crate) fn next_source(index: usize) -> usize {
+        index + CONNECTIONS_PER_SOURCE
+    }
+}

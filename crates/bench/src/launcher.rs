@@ -1,0 +1,158 @@
+//! How a server under test is started, and what is left of it afterwards: nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use crate::error::Error;
+
+/// A server that has said nothing for this long will not come up.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// A server that was asked to stop is killed after this.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+const LOG_LINES_SHOWN: usize = 12;
+
+/// Which program holds the servers that the bench starts (`demo`, `bench-floor-server`); normally the one that is
+/// running.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    pub program: PathBuf,
+    /// Stand before the subcommand.
+    pub arguments: Vec<OsString>,
+    /// Added to the environment that is inherited.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Launcher {
+    pub fn new(program: impl Into<PathBuf>) -> Launcher {
+        Launcher { program: program.into(), arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    /// Adds an environment variable.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Launcher {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the program with `arguments` and waits for the line of JSON that it prints when it answers. With
+    /// `core`, all of its threads are pinned to that core. Its log goes to a file in `directory`.
+    pub async fn start<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: &[A],
+        core: Option<usize>,
+        directory: &Path,
+    ) -> Result<ServerProcess, Error> {
+        let log_path = directory.join(format!("{name}.log"));
+        let log =
+            File::create(&log_path).map_err(Error::io(format!("cannot write {}", log_path.display())))?;
+        let mut command = match core {
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.arg("-c").arg(core.to_string()).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command.args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let failed = |detail: String| Error::Start { server: name.to_owned(), detail };
+        let mut child = command.spawn().map_err(|error| {
+            let pinned = if core.is_some() { " (with taskset, which pins it)" } else { "" };
+            failed(format!("{}{pinned}: {error}", self.program.display()))
+        })?;
+        let stdout = child.stdout.take();
+        let mut process = ServerProcess { child, name: name.to_owned(), ready: Value::Null };
+        let Some(stdout) = stdout else { return Err(failed("it has no stdout".to_owned())) };
+        match timeout(START_TIMEOUT, first_json_line(stdout)).await {
+            Ok(Ok(ready)) => process.ready = ready,
+            Ok(Err(_)) => return Err(failed(format!("it ended before it was ready{}", tail(&log_path)))),
+            Err(_) => return Err(failed(format!("not ready within {START_TIMEOUT:?}{}", tail(&log_path)))),
+        }
+        Ok(process)
+    }
+}
+
+/// A running server; dropping it kills it.
+pub struct ServerProcess {
+    child: Child,
+    name: String,
+    /// The line of JSON that it printed when it was ready.
+    pub ready: Value,
+}
+
+impl ServerProcess {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The string at `pointer` (RFC 6901) of the line that it printed.
+    pub fn said(&self, pointer: &str) -> Result<&str, Error> {
+        self.ready.pointer(pointer).and_then(Value::as_str).ok_or_else(|| Error::Start {
+            server: self.name.clone(),
+            detail: format!("the line that it printed has no {pointer}"),
+        })
+    }
+
+    /// Asks it to stop and waits until it has; says so when it had ended before that.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            let detail = format!("it ended during the run: {status}");
+            return Err(Error::Start { server: self.name.clone(), detail });
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let pause = Duration::from_millis(20);
+        let stopped = async {
+            while !matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                sleep(pause).await;
+            }
+        };
+        // When it does not listen, dropping kills it.
+        let _ = timeout(STOP_TIMEOUT, stopped).await;
+        Ok(())
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it; hands out the first
+/// line that is a JSON object.
+fn first_json_line(stdout: ChildStdout) -> oneshot::Receiver<Value> {
+    let (found, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut found = Some(found);
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let Ok(value @ Value::Object(_)) = serde_json::from_str(&line) else { continue };
+            if let Some(found) = found.take() {
+                let _ = found.send(value);
+            }
+        }
+    });
+    receiver
+}
+
+/// The end of a log, for a message.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+    if shown.is_empty() { String::new() } else { format!("; its log ends with:\n  {}", shown.join("\n  ")) }
+}

@@ -1,0 +1,76 @@
+//! The load generator of Sarsen: measures servers from outside, over HTTP, and imports nothing of ours.
+//!
+//! Layout, from the wire up:
+//! - [`http`]: request bytes out, answers in, one connection;
+//! - [`measure`]: outcomes by cause, HDR histograms, the operating system's accounts;
+//! - [`load`]: virtual users in a closed or an open loop, one measured run;
+//! - [`setup`]: fills a server with organizations and signed-in accounts through its API and pages;
+//! - [`workloads`]: what is asked, and what must be answered;
+//! - [`report`]: the live line, the table, the JSON.
+//!
+//! Everything runs on one thread: the generator has one core, the server has the others.
+
+mod cli;
+mod error;
+pub mod http;
+mod launcher;
+pub mod load;
+mod machine;
+pub mod measure;
+pub mod report;
+mod scan;
+pub mod setup;
+pub mod workloads;
+
+pub use cli::{
+    Command, CommonArgs, CostArgs, FloorArgs, OverloadArgs, ServerArgs, SsoArgs, TimeArgs, parse_duration,
+};
+pub use error::Error;
+pub use launcher::{Launcher, ServerProcess};
+pub use scan::string_field;
+
+/// Runs `command` to its end: progress on stderr, the result on stdout. Blocks; may be called from anywhere, because
+/// it works on a thread (and with a runtime) of its own. Servers that it starts are gone when it returns.
+pub fn run(command: Command, launcher: Launcher) -> Result<(), Error> {
+    std::thread::scope(|scope| match scope.spawn(|| run_here(command, launcher)).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+fn run_here(command: Command, launcher: Launcher) -> Result<(), Error> {
+    if command.pins() {
+        machine::pin_generator()?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::io("cannot start the runtime"))?;
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        tokio::select! {
+            result = dispatch(&command, &launcher) => result,
+            _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
+        }
+    })
+}
+
+async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
+    match command {
+        Command::Floor(args) => workloads::floor(args, launcher).await,
+        Command::Sso(args) => workloads::sso(args, launcher).await,
+        Command::Overload(args) => workloads::overload(args, launcher).await,
+        Command::Cost(args) => workloads::cost(args, launcher).await,
+    }
+}
+
+impl Command {
+    fn pins(&self) -> bool {
+        match self {
+            Command::Floor(args) => args.common.pin,
+            Command::Sso(args) => args.common.pin,
+            Command::Overload(args) => args.common.pin,
+            // CPU costs are compared on one core only.
+            Command::Cost(_) => true,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The live view: one line a second on stderr, and the same numbers kept for the report.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep_until};
+
+use super::run::Run;
+use crate::measure::{process_cpu, process_memory};
+use crate::report::live_line;
+
+/// One second of a run. Latencies are of everything that ended in it, refused and failed included.
+#[derive(Debug, Clone, Serialize)]
+pub struct SecondRow {
+    /// Since the run began, warm-up included.
+    pub second: u64,
+    pub warm_up: bool,
+    /// Open connections.
+    pub users: usize,
+    pub requests: u64,
+    pub accepted: u64,
+    pub refused: u64,
+    pub failed: u64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub server_resident_bytes: Option<u64>,
+    /// CPU time that the server used in this second, in milliseconds (of one core: 1,000 is one core full).
+    pub server_cpu_ms: Option<u64>,
+}
+
+/// Notes and shows each second until the run is over and nothing is in flight; the caller drops it then.
+pub(super) async fn observe(run: &Run, pid: Option<u32>, rows: &std::cell::RefCell<Vec<SecondRow>>) {
+    let mut cpu_before = pid.and_then(process_cpu);
+    let mut failures_before: BTreeMap<String, u64> = BTreeMap::new();
+    for second in 1u64.. {
+        let at = run.schedule.begin + Duration::from_secs(second);
+        sleep_until(at).await;
+        let cpu_now = pid.and_then(process_cpu);
+        let row = SecondRow {
+            server_resident_bytes: pid.and_then(process_memory).map(|memory| memory.resident_bytes),
+            server_cpu_ms: cpu_now
+                .zip(cpu_before)
+                .map(|(now, before)| now.saturating_sub(before).as_millis() as u64),
+            ..row(run, second, at)
+        };
+        cpu_before = cpu_now;
+        let failures = failures_by_cause(run);
+        live_line(&row, &news(&failures, &failures_before));
+        failures_before = failures;
+        rows.borrow_mut().push(row);
+    }
+}
+
+fn row(run: &Run, second: u64, at: Instant) -> SecondRow {
+    let taken = run.recorder.borrow_mut().take_second();
+    let quantile = |quantile| taken.latency_us.value_at_quantile(quantile);
+    SecondRow {
+        second,
+        warm_up: at <= run.schedule.from,
+        users: run.connected.get(),
+        requests: taken.accepted + taken.refused + taken.failed,
+        accepted: taken.accepted,
+        refused: taken.refused,
+        failed: taken.failed,
+        p50_us: quantile(0.5),
+        p90_us: quantile(0.9),
+        p99_us: quantile(0.99),
+        server_resident_bytes: None,
+        server_cpu_ms: None,
+    }
+}
+
+/// Failures and refusals so far, warm-up included, by cause over all kinds of request.
+fn failures_by_cause(run: &Run) -> BTreeMap<String, u64> {
+    let recorder = run.recorder.borrow();
+    let mut by_cause = BTreeMap::new();
+    for failures in [recorder.failures(), recorder.refusals(), recorder.warm_up_failures()] {
+        for ((_, cause), count) in failures {
+            *by_cause.entry(cause.to_string()).or_default() += count;
+        }
+    }
+    by_cause
+}
+
+fn news(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    now.iter()
+        .map(|(cause, count)| (cause.clone(), count - before.get(cause).copied().unwrap_or(0)))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! One measured run: warm up, open the window, close it, wait for what is still in flight, write the report.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::{SecondRow, Workload, closed_loop, observe, open_loop};
+use crate::http::Target;
+use crate::measure::{
+    CpuTimes, FsyncCost, GeneratorUse, LagProbe, MemoryUse, Recorder, process_cpu, process_memory,
+    reset_peak_memory, scrape,
+};
+use crate::report::RunReport;
+
+/// What kind of run it is to be.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Virtual users of a closed loop; connections at most of an open one.
+    pub users: usize,
+    /// Pause between two operations of a user; closed loop only.
+    pub think: Duration,
+    /// Operations a second; makes it an open loop.
+    pub rate: Option<f64>,
+    pub warm_up: Duration,
+    pub duration: Duration,
+    /// How long a client waits for a complete answer.
+    pub timeout: Duration,
+    pub seed: u64,
+}
+
+/// What is looked at beside the answers.
+#[derive(Debug, Clone, Default)]
+pub struct Watched {
+    /// Name of the server in the report.
+    pub name: String,
+    /// The server's process, when it runs on this machine and we started it.
+    pub pid: Option<u32>,
+    /// How many cores it was pinned to.
+    pub cores: Option<usize>,
+    /// Where `GET /metrics` is asked before and after.
+    pub metrics: Option<Target>,
+    pub fsync: Option<FsyncCost>,
+}
+
+/// When a run begins, and its measured window `from..to`.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    pub begin: Instant,
+    pub from: Instant,
+    pub to: Instant,
+}
+
+/// What all virtual users of a run share.
+pub struct Run {
+    pub targets: Vec<Target>,
+    pub schedule: Schedule,
+    pub timeout: Duration,
+    pub seed: u64,
+    pub recorder: RefCell<Recorder>,
+    /// Open connections.
+    pub connected: Cell<usize>,
+    lag: LagProbe,
+    operations: Cell<u64>,
+}
+
+impl Run {
+    fn new(targets: &[Target], plan: &Plan) -> Rc<Run> {
+        let begin = Instant::now();
+        let from = begin + plan.warm_up;
+        let to = from + plan.duration;
+        Rc::new(Run {
+            targets: targets.to_vec(),
+            schedule: Schedule { begin, from, to },
+            timeout: plan.timeout,
+            seed: plan.seed,
+            recorder: RefCell::new(Recorder::new(from, to)),
+            connected: Cell::new(0),
+            lag: LagProbe::new(),
+            operations: Cell::new(0),
+        })
+    }
+
+    pub(super) fn count_operation(&self, started: Instant) {
+        if (self.schedule.from..self.schedule.to).contains(&started) {
+            self.operations.set(self.operations.get() + 1);
+        }
+    }
+
+    pub(super) fn note_lag(&self, due: Instant) {
+        if due >= self.schedule.from {
+            self.lag.note(due);
+        }
+    }
+}
+
+/// Everything that a run left behind; the report is made of it.
+pub(crate) struct Outcome<'a> {
+    pub watched: &'a Watched,
+    pub plan: &'a Plan,
+    pub recorder: &'a Recorder,
+    pub operations: u64,
+    pub opened: Mark,
+    pub closed: Mark,
+    pub lag_p99_us: f64,
+    pub metrics_before: BTreeMap<String, f64>,
+    pub metrics_after: BTreeMap<String, f64>,
+    pub seconds: Vec<SecondRow>,
+}
+
+/// The accounts at one edge of the measured window.
+pub(crate) struct Mark {
+    pub at: Instant,
+    pub answered: u64,
+    pub server_cpu: Option<Duration>,
+    pub server_memory: Option<MemoryUse>,
+    pub machine: Option<CpuTimes>,
+    pub generator: Option<GeneratorUse>,
+}
+
+impl Mark {
+    fn now(run: &Run, pid: Option<u32>) -> Mark {
+        Mark {
+            at: Instant::now(),
+            answered: run.recorder.borrow().answered(),
+            server_cpu: pid.and_then(process_cpu),
+            server_memory: pid.and_then(process_memory),
+            machine: CpuTimes::now(),
+            generator: GeneratorUse::now(),
+        }
+    }
+}
+
+/// Runs `workload` against `targets` as `plan` says. Must be called inside a `LocalSet` of a current-thread runtime.
+pub async fn measure<W: Workload>(
+    title: &str,
+    targets: &[Target],
+    watched: &Watched,
+    plan: &Plan,
+    workload: Rc<W>,
+) -> RunReport {
+    let metrics_before = scrape_store(watched).await;
+    let run = Run::new(targets, plan);
+    let rows = Rc::new(RefCell::new(Vec::new()));
+    let mut helpers = JoinSet::new();
+    helpers.spawn_local(workload.clone().upkeep(run.clone()));
+    let (shown, kept, pid) = (run.clone(), rows.clone(), watched.pid);
+    helpers.spawn_local(async move { observe::observe(&shown, pid, &kept).await });
+    let probe = helpers.spawn_local(run.lag.clone().watch(run.schedule.from));
+
+    let mut load = JoinSet::new();
+    match plan.rate {
+        Some(rate) => load.spawn_local(open_loop::drive(run.clone(), workload, plan.users, rate)),
+        None => load.spawn_local(closed_loop::drive(run.clone(), workload, plan.users, plan.think)),
+    };
+    sleep_until(run.schedule.from).await;
+    if let Some(pid) = watched.pid {
+        reset_peak_memory(pid);
+    }
+    let opened = Mark::now(&run, watched.pid);
+    sleep_until(run.schedule.to).await;
+    let closed = Mark::now(&run, watched.pid);
+    probe.abort();
+    join(load).await;
+    helpers.shutdown().await;
+
+    let metrics_after = scrape_store(watched).await;
+    let outcome = Outcome {
+        watched,
+        plan,
+        recorder: &run.recorder.borrow(),
+        operations: run.operations.get(),
+        opened,
+        closed,
+        lag_p99_us: run.lag.p99_us(),
+        metrics_before,
+        metrics_after,
+        seconds: rows.take(),
+    };
+    RunReport::new(title, outcome)
+}
+
+async fn scrape_store(watched: &Watched) -> BTreeMap<String, f64> {
+    match &watched.metrics {
+        Some(target) => scrape(target).await,
+        None => BTreeMap::new(),
+    }
+}
+
+/// Waits for all tasks; a panic in one of them is ours, and goes on.
+pub(super) async fn join(mut tasks: JoinSet<()>) {
+    while let Some(result) = tasks.join_next().await {
+        if let Err(error) = result
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}

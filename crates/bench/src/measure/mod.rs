@@ -1,0 +1,19 @@
+//! What is measured and how it is kept: outcomes by cause, latencies in HDR histograms, the operating system's
+//! accounts of the server and of ourselves. Prints nothing.
+
+mod fsync;
+mod lag;
+mod outcome;
+mod proc;
+mod prometheus;
+mod recorder;
+
+pub use fsync::{FsyncCost, measure_fsync};
+pub use lag::{LagProbe, PreciseTimer};
+pub use outcome::{Cause, RequestKind, Verdict};
+pub use proc::{
+    CpuTimes, GeneratorUse, MemoryUse, parse_cpu_times, parse_memory, parse_process_cpu, process_cpu,
+    process_memory, reset_peak_memory,
+};
+pub use prometheus::{parse_metrics, scrape};
+pub use recorder::{KindRecord, Recorder, Second};

@@ -1,0 +1,197 @@
+//! What can become of one request. Causes are told apart as finely as the wire tells them apart; nothing is lumped.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::http::{Malformed, Response};
+use crate::scan::string_field;
+
+/// How long to stay away when a refusal names no number of seconds.
+const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
+/// An error code longer than this is cut, in bytes.
+const CODE_BYTES_MAX: usize = 48;
+
+/// The requests that a workload makes, as rows of its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequestKind {
+    Floor,
+    Subscription,
+    User,
+    DeviceCode,
+    DevicePoll,
+    ApprovalPage,
+    Approval,
+    Redemption,
+    /// The bench keeping its own tokens fresh: counted, but outside the mix.
+    Refresh,
+}
+
+impl RequestKind {
+    pub const ALL: [RequestKind; 9] = [
+        RequestKind::Floor,
+        RequestKind::Subscription,
+        RequestKind::User,
+        RequestKind::DeviceCode,
+        RequestKind::DevicePoll,
+        RequestKind::ApprovalPage,
+        RequestKind::Approval,
+        RequestKind::Redemption,
+        RequestKind::Refresh,
+    ];
+
+    pub fn label(self) -> &'static str {
+        match self {
+            RequestKind::Floor => "GET /",
+            RequestKind::Subscription => "GET /api/subscription",
+            RequestKind::User => "GET /api/user",
+            RequestKind::DeviceCode => "POST /auth/device/code",
+            RequestKind::DevicePoll => "POST /auth/token (pending)",
+            RequestKind::ApprovalPage => "GET /activate (approval)",
+            RequestKind::Approval => "POST approval",
+            RequestKind::Redemption => "POST /auth/token (redeem)",
+            RequestKind::Refresh => "POST /auth/token (refresh)",
+        }
+    }
+
+    /// Is it part of the measured mix?
+    pub fn is_measured(self) -> bool {
+        self != RequestKind::Refresh
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The connection could not be made; the operating system's word for why.
+    Connect(&'static str),
+    ConnectTimeout,
+    /// The server reset the connection (or the pipe broke) in the middle of a request.
+    Reset,
+    /// The server closed the connection without a complete answer.
+    Closed,
+    /// Another error of the socket.
+    Socket(&'static str),
+    /// No complete answer within the time limit.
+    Timeout,
+    /// Open loop: no connection came free within the time limit, so it was never sent.
+    NeverSent,
+    /// Bytes that are not HTTP/1.1.
+    Malformed(Malformed),
+    /// Bytes that nobody asked for, after an answer.
+    UnaskedAnswer,
+    /// An unexpected status; the second part is `error` (OAuth) or `code` (problem document) of its body, or empty.
+    Status(u16, String),
+    /// The right status with a body that is not what this request must get.
+    BadBody(&'static str),
+}
+
+impl Cause {
+    pub(crate) fn connect(error: &io::Error) -> Cause {
+        Cause::Connect(word(error))
+    }
+
+    pub(crate) fn transport(error: &io::Error) -> Cause {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected => Cause::Reset,
+            _ => Cause::Socket(word(error)),
+        }
+    }
+
+    /// The cause for an answer whose status was not the expected one.
+    pub fn status(response: &Response<'_>) -> Cause {
+        let code = string_field(response.body, "error").or_else(|| string_field(response.body, "code"));
+        let code = code.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
+        let code = code.chars().filter(char::is_ascii_graphic).take(CODE_BYTES_MAX).collect();
+        Cause::Status(response.status, code)
+    }
+}
+
+fn word(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "refused",
+        io::ErrorKind::ConnectionReset => "reset",
+        io::ErrorKind::ConnectionAborted => "aborted",
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => "out of ports",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "unreachable",
+        io::ErrorKind::TimedOut => "timed out",
+        _ => match error.raw_os_error() {
+            Some(code) if is_out_of_descriptors(code) => "out of file descriptors",
+            _ => "other",
+        },
+    }
+}
+
+fn is_out_of_descriptors(code: i32) -> bool {
+    code == rustix::io::Errno::MFILE.raw_os_error() || code == rustix::io::Errno::NFILE.raw_os_error()
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Connect(word) => write!(f, "connect: {word}"),
+            Cause::ConnectTimeout => f.write_str("connect: timeout"),
+            Cause::Reset => f.write_str("reset"),
+            Cause::Closed => f.write_str("closed without an answer"),
+            Cause::Socket(word) => write!(f, "socket: {word}"),
+            Cause::Timeout => f.write_str("timeout"),
+            Cause::NeverSent => f.write_str("never sent (no free connection)"),
+            Cause::Malformed(malformed) => write!(f, "not HTTP: {}", malformed.0),
+            Cause::UnaskedAnswer => f.write_str("unasked answer"),
+            Cause::Status(status, code) if code.is_empty() => write!(f, "{status}"),
+            Cause::Status(status, code) => write!(f, "{status} {code}"),
+            Cause::BadBody(what) => write!(f, "bad body: {what}"),
+        }
+    }
+}
+
+/// What an answer (or its absence) means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Accepted,
+    /// 429 or 503 with `Retry-After`: a polite "not now". `after` is what it asked for.
+    Refused {
+        after: Duration,
+        cause: Cause,
+    },
+    Failed(Cause),
+}
+
+impl Verdict {
+    /// Judges by status alone: `expected`, a refusal, or a failure.
+    pub fn by_status(response: &Response<'_>, expected: u16) -> Verdict {
+        if response.status == expected {
+            return Verdict::Accepted;
+        }
+        let cause = Cause::status(response);
+        match (response.status, has_retry_after(response)) {
+            (429 | 503, true) => {
+                let after = response.retry_after_s.map_or(RETRY_AFTER_DEFAULT, Duration::from_secs);
+                Verdict::Refused { after, cause }
+            }
+            _ => Verdict::Failed(cause),
+        }
+    }
+}
+
+/// `Retry-After` may also be a date, which the reader does not keep as a number.
+fn has_retry_after(response: &Response<'_>) -> bool {
+    response.retry_after_s.is_some()
+        || response.headers().iter().any(|(name, _)| name.eq_ignore_ascii_case("retry-after"))
+}
+
+impl Cause {
+    /// Did the server answer, if wrongly?
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Cause::Status(..) | Cause::BadBody(_))
+    }
+
+    /// Did the client wait to the end of its patience?
+    pub(crate) fn is_wait(&self) -> bool {
+        matches!(self, Cause::Timeout | Cause::ConnectTimeout | Cause::NeverSent)
+    }
+}

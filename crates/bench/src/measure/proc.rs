@@ -1,0 +1,108 @@
+//! The operating system's own accounts (`/proc`): CPU time and memory of the server, CPU steal of the machine, how
+//! busy the generator's thread was. Where a file does not exist, the answer is `None`, never zero.
+
+use std::fs;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+/// Resident memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MemoryUse {
+    pub resident_bytes: u64,
+    /// Since the process began, or since [`reset_peak_memory`].
+    pub peak_bytes: u64,
+}
+
+/// The machine's CPU time since it started, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuTimes {
+    pub total: u64,
+    /// Time that the hypervisor gave to others.
+    pub steal: u64,
+}
+
+impl CpuTimes {
+    pub fn now() -> Option<CpuTimes> {
+        parse_cpu_times(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Percent of the time since `earlier` that was stolen.
+    pub fn steal_percent_since(&self, earlier: &CpuTimes) -> f64 {
+        let total = self.total.saturating_sub(earlier.total);
+        let steal = self.steal.saturating_sub(earlier.steal);
+        if total == 0 { 0.0 } else { 100.0 * steal as f64 / total as f64 }
+    }
+}
+
+/// CPU time of process `pid`, all threads, user and system.
+pub fn process_cpu(pid: u32) -> Option<Duration> {
+    let ticks = parse_process_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+pub fn process_memory(pid: u32) -> Option<MemoryUse> {
+    parse_memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// From now on the peak of `pid` counts anew. Not every system allows it; then the peak is that of its whole life.
+pub fn reset_peak_memory(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+/// `utime + stime` of `/proc/<pid>/stat`, in ticks. The command name may hold spaces and parentheses.
+pub fn parse_process_cpu(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    // The state is field 3 of the file; utime and stime are fields 14 and 15.
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// `VmRSS` and `VmHWM` of `/proc/<pid>/status`.
+pub fn parse_memory(status: &str) -> Option<MemoryUse> {
+    let field = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kibibytes: u64 = line.trim_start_matches(':').split_ascii_whitespace().next()?.parse().ok()?;
+        Some(kibibytes * 1024)
+    };
+    Some(MemoryUse { resident_bytes: field("VmRSS")?, peak_bytes: field("VmHWM")? })
+}
+
+/// The first line of `/proc/stat`. Guest time is already part of user time.
+pub fn parse_cpu_times(stat: &str) -> Option<CpuTimes> {
+    let line = stat.lines().find(|line| line.starts_with("cpu "))?;
+    let fields: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some(CpuTimes { total: fields.iter().sum(), steal: fields.get(7).copied().unwrap_or(0) })
+}
+
+/// What the generator's thread has used, and waited for, since it began.
+#[derive(Debug, Clone, Copy)]
+pub struct GeneratorUse {
+    at: Instant,
+    on_cpu: Duration,
+    waiting_for_cpu: Duration,
+}
+
+impl GeneratorUse {
+    /// Of the calling thread.
+    pub fn now() -> Option<GeneratorUse> {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let on_cpu = Duration::from_nanos(fields.next()?.ok()?);
+        let waiting_for_cpu = Duration::from_nanos(fields.next()?.ok()?);
+        Some(GeneratorUse { at: Instant::now(), on_cpu, waiting_for_cpu })
+    }
+
+    /// The shares of the time since `earlier` in which the thread ran, and in which it would have run if others had
+    /// not had its core. Together: 0.0 idle, 1.0 saturated.
+    pub fn shares_since(&self, earlier: &GeneratorUse) -> (f64, f64) {
+        let wall = self.at.saturating_duration_since(earlier.at).as_secs_f64().max(f64::EPSILON);
+        let ran = self.on_cpu.saturating_sub(earlier.on_cpu).as_secs_f64();
+        let waited = self.waiting_for_cpu.saturating_sub(earlier.waiting_for_cpu).as_secs_f64();
+        (ran / wall, waited / wall)
+    }
+}

@@ -1,0 +1,11 @@
+//! What a run says in the end: the numbers (also as JSON) and the text made of them. Measures nothing.
+
+mod output;
+mod run_report;
+mod table;
+
+pub use output::present;
+pub(crate) use output::{live_line, progress, write_json};
+pub use run_report::{CauseRow, GeneratorReport, KindRow, MetricRow, Quantiles, RunReport};
+pub use table::render;
+pub(crate) use table::{milliseconds, thousands};

@@ -1,0 +1,235 @@
+//! The report of one run, as it stands in the JSON file. Names carry their units.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::load::Outcome;
+use crate::load::SecondRow;
+use crate::measure::{FsyncCost, KindRecord, MemoryUse, RequestKind};
+
+/// From this share of its cores on, the generator, or a pinned server, counts as saturated.
+const BUSY_MAX: f64 = 0.95;
+/// Absolute latencies count only under these (WORKLOADS, "How we measure").
+const LAG_P99_US_MAX: f64 = 1_000.0;
+const STEAL_PERCENT_MAX: f64 = 1.0;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    pub workload: String,
+    pub server: String,
+    /// `closed` or `open`.
+    pub arrivals: &'static str,
+    /// Operations a second that an open loop intended.
+    pub intended_per_second: Option<f64>,
+    pub users: usize,
+    pub think_ms: u64,
+    pub warm_up_s: f64,
+    pub duration_s: f64,
+    /// Operations of one or more requests, by the second.
+    pub operations_per_second: f64,
+    pub total: KindRow,
+    pub kinds: Vec<KindRow>,
+    pub failures: Vec<CauseRow>,
+    pub refusals: Vec<CauseRow>,
+    pub warm_up_failures: Vec<CauseRow>,
+    pub server_cpu_us_per_request: Option<f64>,
+    /// Mean number of cores that the server kept busy.
+    pub server_cores_used: Option<f64>,
+    /// At the end of the window; the peak is that of the window where the system allows it.
+    pub server_memory: Option<MemoryUse>,
+    pub steal_percent: Option<f64>,
+    pub fsync: Option<FsyncCost>,
+    pub generator: GeneratorReport,
+    /// Steal and generator lag were low enough for the latencies to mean something by themselves.
+    pub absolute_latencies_count: bool,
+    pub store_metrics: Vec<MetricRow>,
+    pub seconds: Vec<SecondRow>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct KindRow {
+    pub request: String,
+    /// Is it part of the mix (and of the total)?
+    pub measured: bool,
+    /// All that were under way at some time of the window.
+    pub count: u64,
+    /// What ended inside the window, whatever became of it.
+    pub per_second: f64,
+    pub accepted_per_second: f64,
+    pub accepted: u64,
+    pub refused: u64,
+    pub failed: u64,
+    /// Of accepted requests and timeouts.
+    pub latency: Quantiles,
+    pub refused_latency: Option<Quantiles>,
+}
+
+/// In microseconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Quantiles {
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub p99_9_us: u64,
+    pub max_us: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct CauseRow {
+    pub request: &'static str,
+    pub cause: String,
+    /// The client waited to the end of its patience.
+    pub is_wait: bool,
+    pub count: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct GeneratorReport {
+    pub lag_p99_us: f64,
+    /// Share of the window in which the generator's thread ran.
+    pub ran_share: Option<f64>,
+    /// Share of the window in which it wanted to run while others had its core.
+    pub waited_share: Option<f64>,
+    /// The generator was the bottleneck: the run says nothing about the server. A saturated generator at a server
+    /// that is pinned and just as saturated is not.
+    pub bound: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct MetricRow {
+    pub name: String,
+    pub before: Option<f64>,
+    pub after: f64,
+}
+
+impl RunReport {
+    pub(crate) fn new(title: &str, outcome: Outcome<'_>) -> RunReport {
+        let Outcome { watched, plan, recorder, opened, closed, .. } = &outcome;
+        let seconds = closed.at.saturating_duration_since(opened.at).as_secs_f64().max(f64::EPSILON);
+        let duration_s = plan.duration.as_secs_f64();
+        let total = KindRow::new("all".to_owned(), true, &recorder.total(), duration_s);
+        let cpu_s = closed.server_cpu.zip(opened.server_cpu).map(|(b, a)| b.saturating_sub(a).as_secs_f64());
+        let answered = closed.answered.saturating_sub(opened.answered);
+        let steal_percent = closed.machine.zip(opened.machine).map(|(b, a)| b.steal_percent_since(&a));
+        let server_cores_used = cpu_s.map(|s| s / seconds);
+        let generator = generator_report(&outcome, &total, server_cores_used);
+        RunReport {
+            workload: title.to_owned(),
+            server: watched.name.clone(),
+            arrivals: if plan.rate.is_some() { "open" } else { "closed" },
+            intended_per_second: plan.rate,
+            users: plan.users,
+            think_ms: plan.think.as_millis() as u64,
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            duration_s,
+            operations_per_second: outcome.operations as f64 / duration_s,
+            total,
+            kinds: kind_rows(&outcome, duration_s),
+            failures: cause_rows(recorder.failures()),
+            refusals: cause_rows(recorder.refusals()),
+            warm_up_failures: cause_rows(recorder.warm_up_failures()),
+            server_cpu_us_per_request: cpu_s.filter(|_| answered > 0).map(|s| s * 1e6 / answered as f64),
+            server_cores_used,
+            server_memory: closed.server_memory,
+            steal_percent,
+            fsync: watched.fsync.clone(),
+            absolute_latencies_count: generator.lag_p99_us < LAG_P99_US_MAX
+                && steal_percent.is_some_and(|percent| percent < STEAL_PERCENT_MAX),
+            generator,
+            store_metrics: metric_rows(&outcome),
+            seconds: outcome.seconds,
+        }
+    }
+
+    /// Requests of the mix that were not accepted, refusals included.
+    pub fn not_accepted(&self) -> u64 {
+        self.total.refused + self.total.failed
+    }
+}
+
+fn generator_report(
+    outcome: &Outcome<'_>,
+    total: &KindRow,
+    server_cores_used: Option<f64>,
+) -> GeneratorReport {
+    let shares = outcome.closed.generator.zip(outcome.opened.generator).map(|(b, a)| b.shares_since(&a));
+    let lag_p99_us = outcome.lag_p99_us;
+    let saturated = shares.is_some_and(|(ran, waited)| ran + waited >= BUSY_MAX);
+    let server_saturated = outcome
+        .watched
+        .cores
+        .zip(server_cores_used)
+        .is_some_and(|(cores, used)| used >= BUSY_MAX * cores as f64);
+    // Its own lag is most of what it measured.
+    let blurred = lag_p99_us >= LAG_P99_US_MAX && lag_p99_us * 2.0 > total.latency.p99_us as f64;
+    GeneratorReport {
+        lag_p99_us,
+        ran_share: shares.map(|(ran, _)| ran),
+        waited_share: shares.map(|(_, waited)| waited),
+        bound: (saturated && !server_saturated) || blurred,
+    }
+}
+
+fn kind_rows(outcome: &Outcome<'_>, duration_s: f64) -> Vec<KindRow> {
+    RequestKind::ALL
+        .into_iter()
+        .map(|kind| (kind, outcome.recorder.kind(kind)))
+        .filter(|(_, record)| record.count() > 0)
+        .map(|(kind, record)| KindRow::new(kind.label().to_owned(), kind.is_measured(), record, duration_s))
+        .collect()
+}
+
+fn cause_rows(failures: &BTreeMap<(RequestKind, crate::measure::Cause), u64>) -> Vec<CauseRow> {
+    let mut rows: Vec<CauseRow> = failures
+        .iter()
+        .map(|((kind, cause), count)| CauseRow {
+            request: kind.label(),
+            cause: cause.to_string(),
+            is_wait: cause.is_wait(),
+            count: *count,
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    rows
+}
+
+fn metric_rows(outcome: &Outcome<'_>) -> Vec<MetricRow> {
+    let before = &outcome.metrics_before;
+    let row = |(name, after): (&String, &f64)| MetricRow {
+        name: name.clone(),
+        before: before.get(name).copied(),
+        after: *after,
+    };
+    outcome.metrics_after.iter().map(row).collect()
+}
+
+impl KindRow {
+    fn new(request: String, measured: bool, record: &KindRecord, duration_s: f64) -> KindRow {
+        KindRow {
+            request,
+            measured,
+            count: record.count(),
+            per_second: record.ended_within as f64 / duration_s,
+            accepted_per_second: record.accepted_within as f64 / duration_s,
+            accepted: record.accepted,
+            refused: record.refused,
+            failed: record.failed,
+            latency: Quantiles::of(&record.latency_us),
+            refused_latency: (record.refused > 0).then(|| Quantiles::of(&record.refused_latency_us)),
+        }
+    }
+}
+
+impl Quantiles {
+    fn of(histogram: &Histogram<u64>) -> Quantiles {
+        Quantiles {
+            p50_us: histogram.value_at_quantile(0.5),
+            p90_us: histogram.value_at_quantile(0.9),
+            p99_us: histogram.value_at_quantile(0.99),
+            p99_9_us: histogram.value_at_quantile(0.999),
+            max_us: histogram.max(),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! An account that is signed in, with the bytes of its requests ready to send, and what keeps its token fresh.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::cookies::Cookies;
+use super::device_flow::{DEVICE_CODE_GRANT, TokenAnswer, refresh_request};
+use super::html::Submission;
+use crate::http::{RequestDraft, Response, Target, form_body};
+use crate::load::{Random, Run, VirtualUser};
+use crate::measure::{RequestKind, Verdict};
+
+/// Connections that refresh tokens.
+const REFRESHERS: usize = 4;
+/// A refresh that failed is tried again after this.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// All accounts of a run.
+pub type Accounts = Rc<Vec<Account>>;
+
+/// How a server wants the bodies of `/auth/device/code` and `/auth/token`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyShape {
+    Form,
+    Json,
+}
+
+/// The fields of `POST /auth/device/code`.
+#[derive(Debug, Clone, Default)]
+pub struct CodeRequest {
+    pub client_id: String,
+    /// Sent when not empty.
+    pub org: String,
+    pub service: String,
+}
+
+/// Short-lived; no `Debug`, so that it ends up in no message.
+pub struct Tokens {
+    pub access_token: String,
+    pub refresh_token: Option<String>,
+    pub received: Instant,
+    pub lifetime: Duration,
+}
+
+pub struct Account {
+    target: Target,
+    /// The address that it seems to come from.
+    address: String,
+    code: CodeRequest,
+    shape: BodyShape,
+    /// What `/api/subscription` must say; `None`: any plan will do.
+    pub plan: Option<String>,
+    /// What `/api/user` must say; `None`: any id will do.
+    pub user_id: Option<String>,
+    /// Of the browser that signed in; empty where there is none.
+    pub cookies: Cookies,
+    tokens: RefCell<Tokens>,
+    requests: RefCell<Rc<Requests>>,
+}
+
+/// Ready to send.
+pub struct Requests {
+    pub subscription: Vec<u8>,
+    pub user: Vec<u8>,
+    pub device_code: Vec<u8>,
+}
+
+/// What an [`Account`] is made of.
+pub struct Identity {
+    pub target: Target,
+    pub address: String,
+    pub code: CodeRequest,
+    pub shape: BodyShape,
+    pub plan: Option<String>,
+    pub user_id: Option<String>,
+    pub cookies: Cookies,
+}
+
+impl Account {
+    pub fn new(identity: Identity, tokens: Tokens) -> Account {
+        let Identity { target, address, code, shape, plan, user_id, cookies } = identity;
+        let requests = Requests::new(&target.host, &address, &code, shape, &tokens.access_token);
+        Account {
+            target,
+            address,
+            code,
+            shape,
+            plan,
+            user_id,
+            cookies,
+            tokens: RefCell::new(tokens),
+            requests: RefCell::new(Rc::new(requests)),
+        }
+    }
+
+    pub fn requests(&self) -> Rc<Requests> {
+        self.requests.borrow().clone()
+    }
+
+    /// Can it approve a device code?
+    pub fn has_browser(&self) -> bool {
+        self.cookies.header().is_some()
+    }
+
+    /// One poll for `device_code`.
+    pub fn poll(&self, device_code: &str) -> Vec<u8> {
+        let fields = [
+            ("grant_type", DEVICE_CODE_GRANT),
+            ("device_code", device_code),
+            ("client_id", &self.code.client_id),
+        ];
+        post(self.shape, "/auth/token", &fields, &self.target.host, &self.address)
+    }
+
+    /// The verification page, with this account's cookies.
+    pub fn page(&self, path: &str, cookies: &Cookies) -> Vec<u8> {
+        self.as_browser(RequestDraft::get(path), cookies).encode(&self.target.host)
+    }
+
+    /// A filled-in form, sent to `path`.
+    pub fn form(&self, path: &str, submission: &Submission, cookies: &Cookies) -> Vec<u8> {
+        self.as_browser(submission.draft(path, &self.target.origin), cookies).encode(&self.target.host)
+    }
+
+    fn as_browser(&self, draft: RequestDraft, cookies: &Cookies) -> RequestDraft {
+        let draft = draft.header("Accept", "text/html").header("X-Forwarded-For", self.address.clone());
+        match cookies.header() {
+            Some(cookies) => draft.header("Cookie", cookies),
+            None => draft,
+        }
+    }
+
+    /// When the token should be refreshed: somewhere between 40 % and 70 % of its life, so that accounts which
+    /// signed in together do not come back together. `None`: it cannot be.
+    fn refresh_due(&self, random: &mut Random) -> Option<Instant> {
+        let tokens = self.tokens.borrow();
+        tokens.refresh_token.as_ref()?;
+        let share = 0.4 + 0.3 * f64::from(random.below(1_000)) / 1_000.0;
+        Some(tokens.received + tokens.lifetime.mul_f64(share))
+    }
+
+    async fn refresh(&self, user: &mut VirtualUser) -> bool {
+        let Some(token) = self.tokens.borrow().refresh_token.clone() else { return false };
+        let request = refresh_request(&self.code.client_id, &token, &self.address).encode(&self.target.host);
+        let started = Instant::now();
+        let by_status = |response: &Response<'_>| Verdict::by_status(response, 200);
+        let verdict = user.send(RequestKind::Refresh, &request, started, by_status).await;
+        let Ok(answer) = serde_json::from_slice::<TokenAnswer>(user.body()) else { return false };
+        if verdict != Verdict::Accepted {
+            return false;
+        }
+        let mut next = answer.into_tokens(started);
+        next.refresh_token = next.refresh_token.or(Some(token));
+        let requests =
+            Requests::new(&self.target.host, &self.address, &self.code, self.shape, &next.access_token);
+        self.requests.replace(Rc::new(requests));
+        self.tokens.replace(next);
+        true
+    }
+}
+
+impl Requests {
+    fn new(host: &str, address: &str, code: &CodeRequest, shape: BodyShape, access_token: &str) -> Requests {
+        let get = |path: &str| {
+            RequestDraft::get(path)
+                .header("Authorization", format!("Bearer {access_token}"))
+                .header("X-Forwarded-For", address)
+                .encode(host)
+        };
+        let fields = [
+            ("client_id", code.client_id.as_str()),
+            ("org", code.org.as_str()),
+            ("service", code.service.as_str()),
+        ];
+        let fields: Vec<(&str, &str)> = fields.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        Requests {
+            subscription: get("/api/subscription"),
+            user: get("/api/user"),
+            device_code: post(shape, "/auth/device/code", &fields, host, address),
+        }
+    }
+}
+
+fn post(shape: BodyShape, path: &str, fields: &[(&str, &str)], host: &str, address: &str) -> Vec<u8> {
+    let (content_type, body) = match shape {
+        BodyShape::Form => ("application/x-www-form-urlencoded", form_body(fields)),
+        BodyShape::Json => {
+            let object: serde_json::Map<String, serde_json::Value> =
+                fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            ("application/json", serde_json::Value::Object(object).to_string())
+        }
+    };
+    RequestDraft::post(path, content_type, body.into_bytes()).header("X-Forwarded-For", address).encode(host)
+}
+
+/// Refreshes each token before it ends, for as long as it is polled. The refreshes are counted, outside the mix.
+pub async fn keep_fresh(accounts: Accounts, run: Rc<Run>) {
+    let mut refreshers = tokio::task::JoinSet::new();
+    for number in 0..REFRESHERS {
+        refreshers.spawn_local(keep_some_fresh(accounts.clone(), run.clone(), number));
+    }
+    refreshers.join_all().await;
+}
+
+/// Of every [`REFRESHERS`] accounts, number `number`.
+async fn keep_some_fresh(accounts: Accounts, run: Rc<Run>, number: usize) {
+    let mut user = VirtualUser::new(&run, number);
+    let mut random = Random::new(run.seed, u64::MAX - number as u64);
+    let own = accounts.iter().skip(number).step_by(REFRESHERS);
+    let mut due: Vec<(Instant, &Account)> =
+        own.filter_map(|account| Some((account.refresh_due(&mut random)?, account))).collect();
+    while let Some(next) = due.iter_mut().min_by_key(|(at, _)| *at) {
+        sleep_until(next.0).await;
+        let fresh = next.1.refresh(&mut user).await;
+        let again = if fresh { next.1.refresh_due(&mut random) } else { None };
+        next.0 = again.unwrap_or_else(|| Instant::now() + RETRY);
+    }
+}

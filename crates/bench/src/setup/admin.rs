@@ -1,0 +1,97 @@
+//! The administrator who sets things up: signs in by the device flow as a person would, and calls the API.
+
+use std::cell::RefCell;
+
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::account::Tokens;
+use super::browser::Browser;
+use super::client::{Client, Reply};
+use super::cookies::Cookies;
+use super::device_flow::{TokenAnswer, refresh_request, sign_in};
+use super::html::Known;
+use crate::error::Error;
+use crate::http::RequestDraft;
+
+/// The platform's first-party client for terminals.
+const CLIENT_ID: &str = "cli";
+const SCOPE: &str = "openid email offline_access platform org:*";
+/// The address that the administrator seems to come from.
+const ADDRESS: &str = "10.255.255.1";
+
+/// How the administrator signs in.
+#[derive(Clone)]
+pub struct Credentials {
+    pub email: String,
+    pub password: String,
+}
+
+/// Shared by all workers of set-up; each brings its own connection.
+pub struct Admin {
+    tokens: RefCell<Tokens>,
+    /// Only one refreshes at a time: a refresh token is good for one.
+    refreshing: Mutex<()>,
+}
+
+impl Admin {
+    pub async fn sign_in(client: &mut Client, credentials: &Credentials) -> Result<Admin, Error> {
+        let mut browser = Browser { client, cookies: &mut Cookies::default(), address: ADDRESS };
+        let known = Known { email: &credentials.email, password: &credentials.password, user_code: "" };
+        let received = Instant::now();
+        let answer = sign_in(&mut browser, CLIENT_ID, SCOPE, known).await?;
+        if let Some(scope) = &answer.scope
+            && !scope.split(' ').any(|granted| granted == "platform")
+        {
+            return Err(Error::set_up(
+                "sign-in",
+                format!("this account may not administer: granted {scope:?}"),
+            ));
+        }
+        let tokens = RefCell::new(answer.into_tokens(received));
+        Ok(Admin { tokens, refreshing: Mutex::new(()) })
+    }
+
+    /// Gets a new token, which covers the organizations that exist by now.
+    pub async fn refresh(&self, client: &mut Client) -> Result<(), Error> {
+        let _turn = self.refreshing.lock().await;
+        self.exchange(client).await
+    }
+
+    /// `POST path` with a JSON body; fails unless the answer is 200 or 201.
+    pub async fn post(&self, client: &mut Client, path: &str, body: &Value) -> Result<Reply, Error> {
+        self.stay_fresh(client).await?;
+        let bearer = format!("Bearer {}", self.tokens.borrow().access_token);
+        let draft = RequestDraft::post_json(path, body)
+            .header("Authorization", bearer)
+            .header("X-Forwarded-For", ADDRESS);
+        client.send(&draft).await?.expect(&[200, 201])
+    }
+
+    async fn stay_fresh(&self, client: &mut Client) -> Result<(), Error> {
+        if !self.is_stale() {
+            return Ok(());
+        }
+        let _turn = self.refreshing.lock().await;
+        if self.is_stale() { self.exchange(client).await } else { Ok(()) }
+    }
+
+    fn is_stale(&self) -> bool {
+        let tokens = self.tokens.borrow();
+        tokens.received.elapsed() > tokens.lifetime / 2
+    }
+
+    async fn exchange(&self, client: &mut Client) -> Result<(), Error> {
+        let token = self.tokens.borrow().refresh_token.clone();
+        let token = token
+            .ok_or_else(|| Error::set_up("sign-in", "no refresh token came with the administrator's"))?;
+        let draft = refresh_request(CLIENT_ID, &token, ADDRESS);
+        let received = Instant::now();
+        let answer: TokenAnswer = client.send(&draft).await?.expect(&[200])?.json()?;
+        let mut tokens = answer.into_tokens(received);
+        tokens.refresh_token = tokens.refresh_token.or(Some(token));
+        self.tokens.replace(tokens);
+        Ok(())
+    }
+}

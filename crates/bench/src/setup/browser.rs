@@ -1,0 +1,120 @@
+//! A person at a browser: opens addresses, follows redirects, fills in forms. No script, as the pages promise to
+//! work without.
+
+use crate::error::Error;
+use crate::http::RequestDraft;
+
+use super::client::{Client, Reply};
+use super::cookies::Cookies;
+use super::html::{Form, Known, Submission, forms};
+
+const REDIRECTS_MAX: usize = 10;
+/// Pages with forms between an address and the end of its flow.
+const FORMS_MAX: usize = 8;
+
+/// The page that is open.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// With the query, without the origin.
+    pub path: String,
+    pub reply: Reply,
+}
+
+/// Borrows a client and a jar for one flow.
+pub struct Browser<'a> {
+    pub client: &'a mut Client,
+    pub cookies: &'a mut Cookies,
+    /// Sent as `X-Forwarded-For`.
+    pub address: &'a str,
+}
+
+impl Browser<'_> {
+    /// Opens `url` and follows where it leads.
+    pub async fn open(&mut self, url: &str) -> Result<Page, Error> {
+        let path = local_path("/", url);
+        let page = self.visit(RequestDraft::get(path.clone()), path).await?;
+        self.follow(page).await
+    }
+
+    /// Sends a filled-in form of `page` and stops at what comes back, be it a redirect.
+    pub async fn submit(&mut self, page: &Page, submission: &Submission) -> Result<Page, Error> {
+        let path = local_path(&page.path, &submission.action);
+        let draft = submission.draft(&path, &self.client.target().origin);
+        self.visit(draft, path).await
+    }
+
+    /// From `url` on, fills in forms until `decision=allow` was sent and accepted.
+    pub async fn approve(&mut self, url: &str, known: &Known<'_>) -> Result<(), Error> {
+        let mut page = self.open(url).await?;
+        let mut decided = false;
+        for _ in 0..FORMS_MAX {
+            let forms = forms(&page.text());
+            let next = Form::to_go_on(&forms, known).map(|form| form.fill(known));
+            match next {
+                Some(submission) if !decided || submission.decides => {
+                    let answer = self.submit(&page, &submission).await?;
+                    decided = submission.decides;
+                    page = self.follow(answer).await?;
+                }
+                _ if decided => {
+                    page.reply.expect(&[200])?;
+                    return Ok(());
+                }
+                _ => return Err(page.reply.unexpected("no form leads on from here")),
+            }
+        }
+        Err(page.reply.unexpected("the forms do not end"))
+    }
+
+    async fn visit(&mut self, draft: RequestDraft, path: String) -> Result<Page, Error> {
+        let mut draft = draft.header("Accept", "text/html").header("X-Forwarded-For", self.address);
+        if let Some(cookies) = self.cookies.header() {
+            draft = draft.header("Cookie", cookies);
+        }
+        let reply = self.client.send(&draft).await?;
+        self.cookies.take_from(reply.headers.iter().map(|(name, value)| (name.as_str(), &value[..])));
+        Ok(Page { path, reply })
+    }
+
+    async fn follow(&mut self, page: Page) -> Result<Page, Error> {
+        let mut page = page;
+        for _ in 0..REDIRECTS_MAX {
+            if !page.is_redirect() {
+                return Ok(page);
+            }
+            let location = page.reply.header("location").unwrap_or_default();
+            let path = local_path(&page.path, &location);
+            page = self.visit(RequestDraft::get(path.clone()), path).await?;
+        }
+        Err(page.reply.unexpected("the redirects do not end"))
+    }
+}
+
+impl Page {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.reply.body).into_owned()
+    }
+
+    pub fn is_redirect(&self) -> bool {
+        matches!(self.reply.status, 301..=303 | 307 | 308) && self.reply.header("location").is_some()
+    }
+}
+
+/// Where `reference`, found on the page `current`, leads: path and query. An origin in it is dropped, because the
+/// bench may reach the server under another name than its own.
+pub(crate) fn local_path(current: &str, reference: &str) -> String {
+    let reference = reference.split('#').next().unwrap_or_default();
+    if let Some((_, after)) = reference.split_once("://").filter(|(scheme, _)| scheme.starts_with("http")) {
+        let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
+        return if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    }
+    if reference.starts_with('/') {
+        return reference.to_owned();
+    }
+    let (path, _) = current.split_once('?').unwrap_or((current, ""));
+    match reference {
+        "" => current.to_owned(),
+        query if query.starts_with('?') => format!("{path}{query}"),
+        relative => format!("{}/{relative}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
+    }
+}

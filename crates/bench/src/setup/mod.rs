@@ -1,0 +1,21 @@
+//! Fills a server with organizations and accounts and signs each account in, through nothing but its HTTP face:
+//! the API as an administrator would use it, the pages as a person would.
+
+mod account;
+mod admin;
+mod browser;
+mod client;
+mod cookies;
+mod device_flow;
+mod html;
+mod sign_in_all;
+mod tenants;
+
+pub use account::{Account, Accounts, BodyShape, CodeRequest, Identity, Tokens, keep_fresh};
+pub use admin::{Admin, Credentials};
+pub(crate) use browser::local_path;
+pub use browser::{Browser, Page};
+pub use client::{Client, Reply};
+pub use cookies::Cookies;
+pub use html::{Form, Known, Submission, forms};
+pub use sign_in_all::{Population, populate};

@@ -1,0 +1,60 @@
+//! The organizations of a run: each with one service, one device client and two plans beside `free`.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::admin::Admin;
+use super::client::Client;
+use crate::error::Error;
+
+/// What an account of a number has bought: half `pro`, a quarter `team`, a quarter nothing.
+const PLANS: [Option<&str>; 4] = [Some("pro"), Some("team"), Some("pro"), None];
+/// What `/api/subscription` says of those who bought nothing.
+const PLAN_OF_NOBODY: &str = "free";
+const SERVICE: &str = "app";
+
+pub(super) struct Tenant {
+    pub slug: String,
+    /// Of its device client.
+    pub client_id: String,
+}
+
+#[derive(Deserialize)]
+struct NewClient {
+    client_id: String,
+}
+
+impl Tenant {
+    /// Makes the organization alone: the administrator's token has to be refreshed before it reaches inside.
+    pub async fn create(admin: &Admin, client: &mut Client, slug: &str, number: usize) -> Result<(), Error> {
+        let body = json!({ "slug": slug, "name": format!("Bench {number}") });
+        admin.post(client, "/api/organizations", &body).await?;
+        Ok(())
+    }
+
+    pub async fn furnish(admin: &Admin, client: &mut Client, slug: String) -> Result<Tenant, Error> {
+        let path = |noun: &str| format!("/api/organizations/{slug}/{noun}");
+        let service = json!({ "slug": SERVICE, "name": "App" });
+        admin.post(client, &path("services"), &service).await?;
+        let device = json!({ "service": SERVICE, "kind": "device", "name": "Bench terminal" });
+        let device: NewClient = admin.post(client, &path("clients"), &device).await?.json()?;
+        for (plan, price_cents) in [("pro", 1_900), ("team", 4_900)] {
+            let plan = json!({
+                "slug": plan, "name": plan, "services": [SERVICE],
+                "price_cents": price_cents, "currency": "EUR", "features": ["reports", "export"],
+            });
+            admin.post(client, &path("plans"), &plan).await?;
+        }
+        Ok(Tenant { slug, client_id: device.client_id })
+    }
+}
+
+/// The plan that account `number` buys; `None`: none.
+pub(super) fn plan_bought(number: usize) -> Option<&'static str> {
+    PLANS[number % PLANS.len()]
+}
+
+/// The plan that `/api/subscription` must name for account `number`.
+pub(super) fn plan_expected(number: usize) -> &'static str {
+    plan_bought(number).unwrap_or(PLAN_OF_NOBODY)
+}

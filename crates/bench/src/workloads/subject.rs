@@ -1,0 +1,155 @@
+//! The servers under test: those that the bench starts on a throw-away database, and those that already run.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cli::{CommonArgs, ServerArgs};
+use crate::error::Error;
+use crate::http::{RequestDraft, Target};
+use crate::launcher::{Launcher, ServerProcess};
+use crate::load::Watched;
+use crate::machine::SERVER_CORE;
+use crate::measure::{FsyncCost, measure_fsync};
+use crate::report::progress;
+use crate::setup::{Client, Credentials};
+
+/// Where servers are started: a throw-away folder on a disk whose cost is known.
+pub struct Stage<'a> {
+    launcher: &'a Launcher,
+    folder: TempDir,
+    fsync: FsyncCost,
+    core: Option<usize>,
+}
+
+/// One server (or several instances of one) with what is watched of it.
+pub struct Subject {
+    pub targets: Vec<Target>,
+    pub watched: Watched,
+    /// `None`: it runs anyway.
+    process: Option<ServerProcess>,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the folder and measures what an fsync costs in it. With `pin`, servers are pinned to one core.
+    pub fn open(common: &CommonArgs, launcher: &'a Launcher, pin: bool) -> Result<Stage<'a>, Error> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("sarsen-bench-");
+        let folder = match &common.data_dir {
+            Some(parent) => builder.tempdir_in(parent),
+            None => builder.tempdir(),
+        };
+        let folder = folder.map_err(Error::io("cannot make a folder for the throw-away database"))?;
+        let fsync = measure_fsync(folder.path())?;
+        Ok(Stage { launcher, folder, fsync, core: pin.then_some(SERVER_CORE) })
+    }
+
+    /// The bare handler.
+    pub async fn floor(&self) -> Result<Subject, Error> {
+        let arguments = ["bench-floor-server", "--listen", "127.0.0.1:0"];
+        let process = self.launcher.start("floor", &arguments, self.core, self.folder.path()).await?;
+        let target = Target::parse(process.said("/listen")?)?;
+        Ok(self.subject("floor", target, None, process))
+    }
+
+    /// A server with a demo tenant, and who administers it.
+    pub async fn demo(&self, environment: &[(&str, String)]) -> Result<(Subject, Credentials), Error> {
+        let mut launcher = self.launcher.clone();
+        for (name, value) in environment {
+            launcher = launcher.with(name, value);
+        }
+        let data = self.folder.path().join("demo");
+        std::fs::create_dir(&data).map_err(Error::io("cannot make a folder for the throw-away database"))?;
+        let arguments: [OsString; 6] = [
+            "demo".into(),
+            "--json".into(),
+            "--data".into(),
+            data.into(),
+            "--listen".into(),
+            "127.0.0.1:0".into(),
+        ];
+        progress("set-up: starting the server under test");
+        let process = launcher.start("sarsen", &arguments, self.core, self.folder.path()).await?;
+        let credentials = Credentials {
+            email: process.said("/owner/email")?.to_owned(),
+            password: process.said("/owner/password")?.to_owned(),
+        };
+        let target = Target::parse(process.said("/issuer")?)?;
+        Ok((self.subject("sarsen", target.clone(), Some(target), process), credentials))
+    }
+
+    /// Another program that prints a line of JSON with `listen` when it is ready.
+    pub async fn baseline(&self, program: &Path) -> Result<(Subject, Value), Error> {
+        let database = self.folder.path().join("baseline.db");
+        let arguments: [OsString; 4] =
+            ["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database.into()];
+        let launcher = Launcher::new(program);
+        let process = launcher.start("baseline", &arguments, self.core, self.folder.path()).await?;
+        let target = Target::parse(process.said("/listen")?)?;
+        let said = process.ready.clone();
+        Ok((self.subject("baseline", target, None, process), said))
+    }
+
+    fn subject(
+        &self,
+        name: &str,
+        target: Target,
+        metrics: Option<Target>,
+        process: ServerProcess,
+    ) -> Subject {
+        let watched = Watched {
+            name: name.to_owned(),
+            pid: Some(process.pid()),
+            cores: self.core.map(|_| 1),
+            metrics,
+            fsync: Some(self.fsync.clone()),
+        };
+        Subject { targets: vec![target], watched, process: Some(process) }
+    }
+}
+
+impl Subject {
+    /// The servers that `--url` names, and their administrator.
+    pub async fn running(server: &ServerArgs) -> Result<(Subject, Credentials), Error> {
+        let (Some(email), Some(password)) = (&server.admin_email, &server.admin_password) else {
+            return Err(Error::Usage(
+                "--url needs --admin-email and --admin-password (or SARSEN_BENCH_ADMIN_PASSWORD)".to_owned(),
+            ));
+        };
+        let mut targets = Vec::new();
+        for url in &server.url {
+            targets.push(under_own_name(Target::parse(url)?).await?);
+        }
+        let metrics = match &server.metrics_url {
+            Some(url) => Some(Target::parse(url.trim_end_matches("/metrics"))?),
+            None => targets.first().cloned(),
+        };
+        let watched = Watched { name: server.url.join(", "), metrics, ..Watched::default() };
+        let credentials = Credentials { email: email.clone(), password: password.clone() };
+        Ok((Subject { targets, watched, process: None }, credentials))
+    }
+
+    /// The server that set-up talks to.
+    pub fn first(&self) -> &Target {
+        &self.targets[0]
+    }
+
+    /// Stops what was started; fails when it had ended before.
+    pub async fn stop(self) -> Result<(), Error> {
+        match self.process {
+            Some(process) => process.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// A server behind a TLS proxy knows itself by its issuer's name, and may refuse others.
+async fn under_own_name(target: Target) -> Result<Target, Error> {
+    let mut client = Client::new(target.clone(), 0);
+    let reply = client.send(&RequestDraft::get("/.well-known/openid-configuration")).await?;
+    let discovery: Option<Value> = reply.json().ok().filter(|_| reply.status == 200);
+    let issuer = discovery.as_ref().and_then(|document| document.get("issuer")?.as_str());
+    Ok(issuer.map_or(target.clone(), |issuer| target.under_name(issuer)))
+}

@@ -1,0 +1,152 @@
+//! Where codes may be sent: what a client may register, and which request fits what it registered.
+
+use super::{Client, Kind};
+use crate::ids::ClientId;
+use crate::{Error, Result};
+use store::{Sql, Tx, args, sql};
+
+const REDIRECT_URIS_MAX: usize = 50;
+
+static INSERT: Sql = sql("INSERT INTO redirect_uris (client_id, uri) VALUES (?1, ?2)");
+static DELETE_ALL: Sql = sql("DELETE FROM redirect_uris WHERE client_id = ?1");
+
+impl Client {
+    /// Whether a code may be sent to `uri`: byte for byte one of its own, except that native apps choose
+    /// the port on a loopback address (RFC 8252 section 7.3).
+    pub fn may_redirect_to(&self, uri: &str) -> bool {
+        let native = self.kind == Kind::Native;
+        self.redirect_uris
+            .iter()
+            .any(|known| known == uri || (native && same_but_for_loopback_port(known, uri)))
+    }
+}
+
+fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
+    let split = |text: &str| {
+        let rest = text.strip_prefix("http://127.0.0.1").or_else(|| text.strip_prefix("http://[::1]"))?;
+        let host = text.len() - rest.len();
+        let rest = match rest.strip_prefix(':') {
+            Some(port) => {
+                let digits = port.bytes().take_while(u8::is_ascii_digit).count();
+                if digits == 0 || digits > 5 {
+                    return None;
+                }
+                &port[digits..]
+            }
+            None => rest,
+        };
+        (rest.is_empty() || rest.starts_with('/')).then(|| (text[..host].to_owned(), rest.to_owned()))
+    };
+    split(known).is_some_and(|parts| Some(parts) == split(uri))
+}
+
+/// Checks a redirect URI at registration: absolute, no fragment, `https`, or `http` on loopback, or a
+/// private scheme with a dot (RFC 8252 section 7.1).
+pub fn check_redirect_uri(uri: &str) -> Result<()> {
+    let wrong = |problem: &str| Err(Error::invalid("redirect_uris", format!("{uri:?}: {problem}")));
+    if uri.len() > 2000
+        || uri.chars().any(|letter| letter.is_control() || letter.is_whitespace() || letter == '\\')
+    {
+        return wrong("expected a plain URI of at most 2000 characters");
+    }
+    if uri.contains('#') {
+        return wrong("a redirect URI has no fragment");
+    }
+    let Some((scheme, rest)) = uri.split_once(':') else { return wrong("expected an absolute URI") };
+    let authority = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(""));
+    match (scheme, authority) {
+        ("https", Some(host)) if !host.is_empty() && !host.contains('@') => Ok(()),
+        ("http", Some(host)) if is_loopback(host) => Ok(()),
+        ("http", _) => wrong("http is for loopback addresses (127.0.0.1, [::1], localhost) only; use https"),
+        ("https", _) => wrong("expected https://host/…, without a user name"),
+        (private, _) if private.contains('.') => Ok(()),
+        _ => wrong("a private scheme needs a dot, like com.example.app:/callback"),
+    }
+}
+
+fn is_loopback(authority: &str) -> bool {
+    ["127.0.0.1", "[::1]", "localhost"].iter().any(|host| {
+        let port = authority.strip_prefix(host);
+        port.is_some_and(|port| {
+            port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+        })
+    })
+}
+
+/// Deletes all redirect URIs of a client. Part of deleting the client, which declares the change.
+pub(super) fn delete_all(tx: &mut Tx<'_>, id: &ClientId) -> Result<()> {
+    tx.exec(&DELETE_ALL, args![id])?;
+    Ok(())
+}
+
+/// Puts `uris` in the place of those that a client has. The caller declares the change.
+pub(super) fn replace(tx: &mut Tx<'_>, id: &ClientId, kind: Kind, uris: &[String]) -> Result<()> {
+    if uris.len() > REDIRECT_URIS_MAX {
+        return Err(Error::invalid("redirect_uris", format!("a client has {REDIRECT_URIS_MAX} at most")));
+    }
+    if uris.is_empty() && kind.default_grants().contains(&"authorization_code") {
+        return Err(Error::invalid(
+            "redirect_uris",
+            format!("a {} client needs at least one", kind.as_str()),
+        ));
+    }
+    delete_all(tx, id)?;
+    for (index, uri) in uris.iter().enumerate() {
+        check_redirect_uri(uri)?;
+        if uris[..index].contains(uri) {
+            return Err(Error::invalid("redirect_uris", format!("{uri:?} is there twice")));
+        }
+        tx.exec(&INSERT, args![id, uri])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirect_uris_are_checked_at_registration() {
+        for good in [
+            "https://app.example/callback",
+            "http://127.0.0.1:9999/callback",
+            "http://localhost/cb",
+            "http://[::1]:80/cb",
+            "com.example.app:/callback",
+        ] {
+            assert!(check_redirect_uri(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "/callback",
+            "http://app.example/callback",
+            "http://127.0.0.1.evil.example/",
+            "http://localhost@evil.example/",
+            "https://user@evil.example/",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "myapp:/callback",
+            "https://app.example/#here",
+            "https://app.example/a b",
+            "https:/\\evil.example",
+        ] {
+            assert!(check_redirect_uri(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_native_apps_choose_their_loopback_port() {
+        assert!(same_but_for_loopback_port("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));
+        assert!(same_but_for_loopback_port("http://[::1]:1/cb", "http://[::1]:65535/cb"));
+        for wrong in [
+            "http://127.0.0.1:4711/other",
+            "http://127.0.0.1.evil/cb",
+            "http://127.0.0.1:/cb",
+            "http://127.0.0.1:80@evil/cb",
+            "http://[::1]:80/cb",
+            "https://127.0.0.1:80/cb",
+        ] {
+            assert!(!same_but_for_loopback_port("http://127.0.0.1/cb", wrong), "{wrong}");
+        }
+    }
+}

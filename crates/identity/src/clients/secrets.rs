@@ -1,0 +1,108 @@
+//! The secrets of confidential clients: shown once, kept as hashes; several are good at a time, so that
+//! they can be changed without a pause.
+
+use super::{Client, in_organization, keys};
+use crate::audit::{self, Actor};
+use crate::ids::{ClientId, ClientSecretId, OrganizationId};
+use crate::secrets::{self, Hash, Random};
+use crate::{Error, Result, Time};
+use store::{Row, Snapshot, Sql, Tx, args, lock, sql};
+
+const SECRETS_MAX: usize = 10;
+const HINT_LENGTH: usize = 4;
+
+/// A secret that does not exist yet: drawn before the command.
+#[derive(Clone)]
+pub struct NewSecret {
+    /// Its new id.
+    pub id: ClientSecretId,
+    /// What the client gets, once.
+    pub secret: String,
+    /// What is stored.
+    pub hash: Hash,
+    /// Its last letters, so that people can tell secrets apart.
+    pub hint: String,
+}
+
+impl NewSecret {
+    /// Draws id and secret.
+    pub fn draw(now: Time, random: &dyn Random) -> NewSecret {
+        let secret = secrets::secret(random);
+        let hint = secret[secret.len() - HINT_LENGTH..].to_owned();
+        NewSecret {
+            id: ClientSecretId::new(now, random),
+            hash: secrets::hash(secret.as_bytes()),
+            hint,
+            secret,
+        }
+    }
+}
+
+/// A secret, as far as it can be shown.
+#[derive(Clone, Debug)]
+pub struct ClientSecret {
+    /// Its id.
+    pub id: ClientSecretId,
+    /// Its last letters.
+    pub hint: String,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+static INSERT: Sql = sql(
+    "INSERT INTO client_secrets (id, client_id, hash, hint, created_by, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+);
+static OF_CLIENT: Sql =
+    sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
+static DELETE: Sql = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
+static DELETE_ALL: Sql = sql("DELETE FROM client_secrets WHERE client_id = ?1");
+static LOCK: Sql = lock("clients", "id");
+
+fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
+    Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })
+}
+
+/// Gives a client a further secret; the old ones stay good until they are deleted.
+pub fn add_secret(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    client: &ClientId,
+    id: &ClientSecretId,
+    hash: &Hash,
+    hint: &str,
+    actor: &Actor,
+) -> Result<()> {
+    tx.lock(&LOCK, client.into())?;
+    let client = in_organization(tx.snapshot(), organization, client)?;
+    if !client.kind.is_confidential() {
+        let problem = format!("a {} client cannot keep a secret", client.kind.as_str());
+        return Err(Error::refused("public_client", problem));
+    }
+    if client.secret_hashes.len() >= SECRETS_MAX {
+        let problem = format!("this client has {SECRETS_MAX} secrets already; delete one first");
+        return Err(Error::refused("too_many_secrets", problem));
+    }
+    tx.exec(&INSERT, args![id, &client.id, hash, hint, &actor.who, actor.now])?;
+    keys(&client.id).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, organization, actor, "client.secret_added", client.id.as_str(), hint)
+}
+
+/// Makes a secret worthless.
+pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, actor: &Actor) -> Result<()> {
+    if tx.exec(&DELETE, args![id, &client.id])? == 0 {
+        return Err(Error::NotFound { what: "client secret" });
+    }
+    keys(&client.id).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, &client.organization, actor, "client.secret_deleted", client.id.as_str(), id.as_str())
+}
+
+/// The secrets of a client, oldest first. There are so few that this is no paged list.
+pub fn list_secrets(snapshot: &mut Snapshot<'_>, client: &Client) -> Result<Vec<ClientSecret>> {
+    Ok(snapshot.all(&OF_CLIENT, args![&client.id], read)?)
+}
+
+/// Deletes all secrets of a client. Part of deleting the client, which declares the change.
+pub(super) fn delete_all(tx: &mut Tx<'_>, client: &ClientId) -> Result<()> {
+    tx.exec(&DELETE_ALL, args![client])?;
+    Ok(())
+}

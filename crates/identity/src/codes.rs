@@ -1,0 +1,298 @@
+//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636): lived for a minute, used once, bound to
+//! client, redirect URI, session and challenge. A code that comes back revokes what it gave.
+
+use crate::grants::{self, NewGrant, NewRefresh};
+use crate::ids::{ClientId, CodeId, GrantId, RequestId, SessionId, UserId};
+use crate::scopes::Scope;
+use crate::secrets::{self, Hash, Random};
+use crate::{Error, Result, Time, sessions};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::time::Duration;
+use store::{Snapshot, Sql, Tx, args, insert_if_absent, lock, sql, upsert};
+
+/// How long a code lives.
+pub const LIFE: Duration = Duration::from_secs(60);
+/// How long a request waits for its user to sign in.
+pub const REQUEST_LIFE: Duration = Duration::from_secs(30 * 60);
+
+/// A code to be made.
+#[derive(Clone, Debug)]
+pub struct NewCode {
+    /// Its new id.
+    pub id: CodeId,
+    /// What the client gets: `<id>.<secret>`.
+    pub code: String,
+    /// What is stored of it.
+    pub hash: Hash,
+    /// For whom.
+    pub client: ClientId,
+    /// Of whose session.
+    pub session: SessionId,
+    /// Where it was sent.
+    pub redirect_uri: String,
+    /// What it gives.
+    pub scope: Scope,
+    /// The PKCE challenge (S256), if there was one.
+    pub challenge: Option<String>,
+    /// The nonce for the ID token.
+    pub nonce: Option<String>,
+}
+
+impl NewCode {
+    /// Draws id and secret.
+    pub fn draw(
+        client: ClientId,
+        session: SessionId,
+        redirect_uri: String,
+        scope: Scope,
+        now: Time,
+        random: &dyn Random,
+    ) -> NewCode {
+        let id = CodeId::new(now, random);
+        let secret = secrets::secret(random);
+        let (code, hash) = (format!("{id}.{secret}"), secrets::hash(secret.as_bytes()));
+        NewCode { id, code, hash, client, session, redirect_uri, scope, challenge: None, nonce: None }
+    }
+}
+
+static INSERT: Sql = sql(
+    "INSERT INTO authorization_codes (id, hash, client_id, session_id, redirect_uri, scope, challenge, nonce, created_at, expires_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+);
+static LOCK: Sql = lock("authorization_codes", "id");
+static GET: Sql = sql(
+    "SELECT hash, client_id, session_id, redirect_uri, scope, challenge, nonce, expires_at, redeemed_at, grant_id
+     FROM authorization_codes WHERE id = ?1",
+);
+static REDEEM: Sql = sql(
+    "UPDATE authorization_codes SET redeemed_at = ?2, grant_id = ?3 WHERE id = ?1 AND redeemed_at IS NULL",
+);
+static OLD: Sql = sql("SELECT id FROM authorization_codes WHERE id < ?1 ORDER BY id LIMIT ?2");
+static DELETE: Sql = sql("DELETE FROM authorization_codes WHERE id = ?1");
+static OLD_REQUESTS: Sql = sql("SELECT id FROM authorization_requests WHERE id < ?1 ORDER BY id LIMIT ?2");
+static DELETE_REQUEST: Sql = sql("DELETE FROM authorization_requests WHERE id = ?1");
+static INSERT_REQUEST: Sql = insert_if_absent(
+    "authorization_requests",
+    &["id", "client_id", "parameters", "created_at", "expires_at"],
+);
+static REQUEST: Sql =
+    sql("SELECT client_id, parameters FROM authorization_requests WHERE id = ?1 AND expires_at > ?2");
+static CONSENT: Sql = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
+static CONSENTED: Sql =
+    sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
+
+/// Stores the parameters of a request that waits for its user.
+pub fn store_request(
+    tx: &mut Tx<'_>,
+    id: &RequestId,
+    client: &ClientId,
+    parameters: &str,
+    now: Time,
+) -> Result<()> {
+    tx.exec(&INSERT_REQUEST, args![id, client, parameters, now, now + REQUEST_LIFE])?;
+    Ok(())
+}
+
+/// The client and the parameters of a request that waits.
+pub fn request(snapshot: &mut Snapshot<'_>, id: &RequestId, now: Time) -> Result<(ClientId, String)> {
+    snapshot
+        .one(&REQUEST, args![id, now], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .ok_or(Error::NotFound { what: "authorization request" })
+}
+
+/// Notes that the user allowed the client this scope.
+pub fn consent(tx: &mut Tx<'_>, user: &UserId, client: &ClientId, scope: &Scope, now: Time) -> Result<()> {
+    tx.exec(&CONSENT, args![user, client, scope.to_string(), now])?;
+    Ok(())
+}
+
+/// Whether the user has allowed the client at least this scope, at `after` or later.
+pub fn has_consented(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    client: &ClientId,
+    scope: &Scope,
+    after: Time,
+) -> Result<bool> {
+    let known: Option<String> = snapshot.one(&CONSENTED, args![user, client, after], |row| row.get(0))?;
+    Ok(known.is_some_and(|known| scope.is_within(&Scope::parse(&known))))
+}
+
+/// Stores a code.
+pub fn create(tx: &mut Tx<'_>, new: &NewCode, now: Time) -> Result<()> {
+    let scope = new.scope.to_string();
+    tx.exec(
+        &INSERT,
+        args![
+            &new.id,
+            &new.hash,
+            &new.client,
+            &new.session,
+            &new.redirect_uri,
+            &scope,
+            new.challenge.as_deref(),
+            new.nonce.as_deref(),
+            now,
+            now + LIFE
+        ],
+    )?;
+    Ok(())
+}
+
+/// What the token request presents.
+#[derive(Clone, Debug)]
+pub struct Presented {
+    /// The code.
+    pub code: String,
+    /// Who presents it.
+    pub client: ClientId,
+    /// Its `redirect_uri` parameter.
+    pub redirect_uri: String,
+    /// Its `code_verifier` parameter.
+    pub verifier: Option<String>,
+}
+
+/// What became of a code.
+#[derive(Clone, Debug)]
+pub enum Redeemed {
+    /// It was good.
+    Grant {
+        /// What was made of it.
+        grant: Box<NewGrant>,
+        /// The nonce for the ID token.
+        nonce: Option<String>,
+        /// When the user proved who he is.
+        authenticated_at: Time,
+    },
+    /// It came back: what it gave was revoked.
+    Replayed,
+}
+
+/// Redeems a code. `grant` and `refresh` were drawn before; `refresh` is stored when the scope asks for it.
+pub fn redeem(
+    tx: &mut Tx<'_>,
+    presented: &Presented,
+    grant: &GrantId,
+    refresh: &NewRefresh,
+    now: Time,
+) -> Result<Redeemed> {
+    let (id, secret) = secrets::split_token(&presented.code).ok_or(Error::InvalidGrant)?;
+    let id = CodeId::parse(id).map_err(|_| Error::InvalidGrant)?;
+    tx.lock(&LOCK, (&id).into())?;
+    struct Stored {
+        hash: Vec<u8>,
+        client: ClientId,
+        session: SessionId,
+        redirect_uri: String,
+        scope: String,
+        challenge: Option<String>,
+        nonce: Option<String>,
+        expires_at: Time,
+        redeemed_at: Option<Time>,
+        grant: Option<GrantId>,
+    }
+    let stored = tx
+        .one(&GET, args![&id], |row| {
+            Ok(Stored {
+                hash: row.get(0)?,
+                client: row.get(1)?,
+                session: row.get(2)?,
+                redirect_uri: row.get(3)?,
+                scope: row.get(4)?,
+                challenge: row.get(5)?,
+                nonce: row.get(6)?,
+                expires_at: row.get(7)?,
+                redeemed_at: row.get(8)?,
+                grant: row.get(9)?,
+            })
+        })?
+        .ok_or(Error::InvalidGrant)?;
+    if !secrets::matches(secret.as_bytes(), &stored.hash) || stored.client != presented.client {
+        return Err(Error::InvalidGrant);
+    }
+    if stored.redeemed_at.is_some() {
+        if let Some(grant) = &stored.grant {
+            grants::revoke(tx, grant, "replay of a code", now)?;
+        }
+        return Ok(Redeemed::Replayed);
+    }
+    let proven = proves(presented.verifier.as_deref(), stored.challenge.as_deref());
+    if stored.expires_at <= now || stored.redirect_uri != presented.redirect_uri || !proven {
+        return Err(Error::InvalidGrant);
+    }
+    let session = sessions::live(tx.snapshot(), &stored.session, now)?.ok_or(Error::InvalidGrant)?;
+    if tx.exec(&REDEEM, args![&id, now, grant])? == 0 {
+        return Err(Error::InvalidGrant);
+    }
+    let new = NewGrant {
+        id: grant.clone(),
+        organization: session.organization,
+        user: session.user,
+        client: stored.client,
+        session: session.id,
+        scope: Scope::parse(&stored.scope),
+    };
+    let offline = new.scope.contains("offline_access");
+    grants::create(tx, &new, offline.then_some(refresh), now)?;
+    let alive = grants::get(tx.snapshot(), grant)?.is_some_and(|grant| grant.is_alive(now));
+    if !alive {
+        return Err(Error::InvalidGrant);
+    }
+    Ok(Redeemed::Grant {
+        grant: Box::new(new),
+        nonce: stored.nonce,
+        authenticated_at: session.authenticated_at,
+    })
+}
+
+/// Whether the verifier fits the challenge (S256). A verifier without a challenge is a downgrade and
+/// does not (RFC 9700 section 4.8).
+fn proves(verifier: Option<&str>, challenge: Option<&str>) -> bool {
+    match (verifier, challenge) {
+        (None, None) => true,
+        (Some(verifier), Some(challenge)) => {
+            is_pkce_text(verifier) && URL_SAFE_NO_PAD.encode(secrets::hash(verifier.as_bytes())) == challenge
+        }
+        _ => false,
+    }
+}
+
+/// 43 to 128 unreserved characters (RFC 7636 section 4.1), as verifiers and challenges have.
+pub fn is_pkce_text(text: &str) -> bool {
+    (43..=128).contains(&text.len())
+        && text
+            .bytes()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'.' | b'_' | b'~'))
+}
+
+/// Deletes up to `most` codes and requests that were made before `moment`; how many there were.
+pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
+    let codes: Vec<CodeId> =
+        tx.all(&OLD, args![crate::ids::floor(CodeId::PREFIX, moment), most], |row| row.get(0))?;
+    for id in &codes {
+        tx.exec(&DELETE, args![id])?;
+    }
+    let requests: Vec<RequestId> =
+        tx.all(&OLD_REQUESTS, args![crate::ids::floor(RequestId::PREFIX, moment), most], |row| row.get(0))?;
+    for id in &requests {
+        tx.exec(&DELETE_REQUEST, args![id])?;
+    }
+    Ok(codes.len() + requests.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pkce_as_in_appendix_b_of_rfc_7636() {
+        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+        assert!(proves(Some(verifier), Some(challenge)));
+        assert!(!proves(Some("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXx"), Some(challenge)));
+        assert!(!proves(None, Some(challenge)));
+        assert!(!proves(Some(verifier), None), "a downgrade");
+        assert!(proves(None, None));
+    }
+}

@@ -1,0 +1,95 @@
+//! Customers: who buys. Each user is a personal customer; teams have members.
+
+use crate::ids::{CustomerId, OrganizationId, UserId};
+use crate::{Error, Result, Time};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+
+/// Who buys.
+#[derive(Clone, Debug)]
+pub struct Customer {
+    /// Its id.
+    pub id: CustomerId,
+    /// Whose customer it is.
+    pub organization: OrganizationId,
+    /// `personal` or `team`.
+    pub kind: String,
+    /// Its name for people.
+    pub name: String,
+    /// The user that a personal customer is.
+    pub user: Option<UserId>,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+const COLUMNS: &str = "SELECT id, organization_id, kind, name, user_id, created_at FROM customers";
+
+static INSERT: Sql = sql(
+    "INSERT INTO customers (id, organization_id, kind, name, user_id, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+);
+static OF_USER: Sql = sql("SELECT id FROM customers WHERE user_id = ?1");
+static GET: Sql = sql("SELECT id, organization_id, kind, name, user_id, created_at FROM customers
+     WHERE id = ?1 AND organization_id = ?2");
+static RENAME_PERSONAL: Sql = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
+/// Taken before it is decided what a customer may buy.
+pub(crate) static LOCK: Sql = lock("customers", "id");
+
+fn read(row: &Row<'_>) -> std::result::Result<Customer, store::Error> {
+    Ok(Customer {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        kind: row.get(2)?,
+        name: row.get(3)?,
+        user: row.get(4)?,
+        created_at: row.get(5)?,
+    })
+}
+
+/// The key on which a user's personal customer depends.
+pub fn key_of_user(user: &UserId) -> Key {
+    Key::row("customers", "user_id", user.as_str())
+}
+
+/// Makes the customer that a user is for itself.
+pub fn create_personal(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    id: &CustomerId,
+    user: &UserId,
+    name: &str,
+    now: Time,
+) -> Result<()> {
+    tx.exec(&INSERT, args![id, organization, "personal", name, user, now])?;
+    tx.changed(key_of_user(user));
+    Ok(())
+}
+
+/// Gives the customer that a user is for itself the user's new name. Part of renaming the user.
+pub(crate) fn rename_personal(tx: &mut Tx<'_>, user: &UserId, name: &str) -> Result<()> {
+    tx.exec(&RENAME_PERSONAL, args![user, name])?;
+    tx.changed(key_of_user(user));
+    Ok(())
+}
+
+/// The customer that a user is for itself.
+pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<CustomerId> {
+    snapshot.one(&OF_USER, args![user], |row| row.get(0))?.ok_or(Error::NotFound { what: "customer" })
+}
+
+/// The customer with this id.
+pub fn get(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, id: &CustomerId) -> Result<Customer> {
+    snapshot.one(&GET, args![id, organization], read)?.ok_or(Error::NotFound { what: "customer" })
+}
+
+/// Customers by id, after `cursor`.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Customer>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("organization_id =", organization);
+    filter.and_if("id >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY id LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, read)?)
+}

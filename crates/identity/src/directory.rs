@@ -1,0 +1,219 @@
+//! The hot look-ups, cached: clients, verified access tokens, entitlements, the key ring.
+//!
+//! Entries carry the keys of the rows that they were made from and leave when a command changes one:
+//! a revocation is in force in this process before the call that made it returns.
+
+use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
+use crate::keys::Ring;
+use crate::scopes::Scope;
+use crate::secrets::{self, Hash, SecretKey};
+use crate::tokens::{self, AccessClaims};
+use crate::users::{self, User};
+use crate::{Error, Result, Time, clients, grants, keys, organizations};
+use std::sync::Arc;
+use store::{Cache, Filled, Key, Snapshot, Sql, Store, Tx, args, insert_if_absent, sql};
+
+pub use crate::entitlements::Entitlement;
+
+const TOKENS_MAX: usize = 20_000;
+const ENTITLEMENTS_MAX: usize = 20_000;
+const CLIENTS_MAX: usize = 5_000;
+const USERS_MAX: usize = 20_000;
+
+static REVOKE_TOKEN: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
+static TOKEN_REVOKED: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
+
+/// What a good access token says, and stands for.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The user; none when a client acts for itself.
+    pub user: Option<UserId>,
+    /// The user's session.
+    pub session: Option<SessionId>,
+    /// The grant that it belongs to.
+    pub grant: Option<GrantId>,
+    /// Who got it.
+    pub client: ClientId,
+    /// The service that it is for.
+    pub service: Option<ServiceId>,
+    /// Where the client belongs.
+    pub organization: OrganizationId,
+    /// Who it is for.
+    pub audiences: Vec<String>,
+    /// What it allows.
+    pub scope: Scope,
+    /// Its claims.
+    pub claims: AccessClaims,
+    /// When the user proved who he is.
+    pub authenticated_at: Option<Time>,
+}
+
+/// The cached look-ups. Clones share everything.
+#[derive(Clone)]
+pub struct Directory {
+    store: Store,
+    issuer: Arc<str>,
+    secret_key: SecretKey,
+    clients: Cache<ClientId, Arc<clients::Client>>,
+    tokens: Cache<Hash, Arc<Access>>,
+    entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
+    users: Cache<UserId, Arc<User>>,
+    rings: Cache<(), Ring>,
+}
+
+impl Directory {
+    /// Look-ups over `store` for tokens of `issuer`.
+    pub fn new(store: Store, issuer: &str, secret_key: SecretKey) -> Directory {
+        Directory {
+            clients: store.cache("clients", CLIENTS_MAX),
+            tokens: store.cache("tokens", TOKENS_MAX),
+            entitlements: store.cache("entitlements", ENTITLEMENTS_MAX),
+            users: store.cache("users", USERS_MAX),
+            rings: store.cache("keys", 1),
+            store,
+            issuer: issuer.into(),
+            secret_key,
+        }
+    }
+
+    /// The client with this id; [`Error::NotFound`] for anything else.
+    pub async fn client(&self, id: &str, now: Time) -> Result<Arc<clients::Client>> {
+        let id = ClientId::parse(id)?;
+        let wanted = id.clone();
+        let found = self.store.fill(&self.clients, id, now, move |snapshot| {
+            let client = match clients::get(snapshot, &wanted) {
+                Ok(client) => client,
+                Err(Error::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let mut keys: Vec<Key> = clients::keys(&wanted).into();
+            keys.push(Key::row("organizations", "id", client.organization.as_str()));
+            keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
+            Ok::<_, Error>(Some(Filled { value: Arc::new(client), keys, until: Time::NEVER }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "client" })
+    }
+
+    /// The published keys.
+    pub async fn ring(&self, now: Time) -> Result<Ring> {
+        let secret_key = self.secret_key.clone();
+        let ring = self.store.fill(&self.rings, (), now, move |snapshot| {
+            let value = keys::ring(snapshot, &secret_key, now)?;
+            let keys = vec![Key::table("signing_keys")];
+            // Read again now and then: keys retire by time.
+            Ok::<_, Error>(Some(Filled { value, keys, until: now + keys::PUBLISH_AHEAD }))
+        });
+        ring.await?.ok_or_else(|| Error::Broken("no key ring".to_owned()))
+    }
+
+    /// What an access token stands for; none when it is not good (any more).
+    pub async fn access(&self, token: &str, now: Time) -> Result<Option<Arc<Access>>> {
+        let hash = secrets::hash(token.as_bytes());
+        if let Some(access) = self.tokens.get(&hash, now) {
+            return Ok(Some(access));
+        }
+        let ring = self.ring(now).await?;
+        let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
+        self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await
+    }
+
+    /// What `user` has of `service`.
+    pub async fn entitlement(
+        &self,
+        user: &UserId,
+        service: &ServiceId,
+        now: Time,
+    ) -> Result<Arc<Entitlement>> {
+        let key = (user.clone(), service.clone());
+        let (user, service) = key.clone();
+        let found = self.store.fill(&self.entitlements, key, now, move |snapshot| {
+            let (entitlement, keys) = crate::entitlements::of_user(snapshot, &user, &service, now)?;
+            let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
+            Ok::<_, Error>(Some(Filled { value: Arc::new(entitlement), keys, until }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "subscription" })
+    }
+
+    /// The account with this id.
+    pub async fn user(&self, user: &UserId, now: Time) -> Result<Arc<User>> {
+        let wanted = user.clone();
+        let found = self.store.fill(&self.users, user.clone(), now, move |snapshot| {
+            let keys = users::keys(&wanted).into();
+            let value = Arc::new(users::get(snapshot, &wanted)?);
+            Ok::<_, Error>(Some(Filled { value, keys, until: Time::NEVER }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "user" })
+    }
+}
+
+/// Makes one access token of a client that acts for itself worthless.
+pub fn revoke_token(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> {
+    tx.exec(&REVOKE_TOKEN, args![jti, expires_at])?;
+    tx.changed(Key::row("revoked_tokens", "jti", jti));
+    Ok(())
+}
+
+fn access_of(
+    snapshot: &mut Snapshot<'_>,
+    claims: AccessClaims,
+    now: Time,
+) -> Result<Option<Filled<Arc<Access>>>> {
+    let expires_at = Time::from_millis(claims.exp.saturating_mul(1000));
+    let audiences = claims.aud.clone().into_list();
+    let scope = Scope::parse(&claims.scope);
+    let grant = claims.jti.split_once('.').and_then(|(grant, _)| GrantId::parse(grant).ok());
+    let mut keys = vec![Key::row("revoked_tokens", "jti", &claims.jti)];
+    if snapshot.one(&TOKEN_REVOKED, args![&claims.jti], |row| row.get::<Time>(0))?.is_some() {
+        return Ok(None);
+    }
+    let (access, until) = match grant {
+        Some(id) => {
+            let Some(grant) = grants::get(snapshot, &id)?.filter(|grant| grant.is_alive(now)) else {
+                return Ok(None);
+            };
+            keys.extend(grant.keys());
+            let until = expires_at.min(grant.session_expires_at);
+            let access = Access {
+                user: Some(grant.user),
+                session: Some(grant.session),
+                grant: Some(id),
+                client: grant.client,
+                service: grant.service,
+                organization: grant.organization,
+                audiences,
+                scope,
+                claims,
+                authenticated_at: Some(grant.authenticated_at),
+            };
+            (access, until)
+        }
+        None => {
+            let Ok(id) = ClientId::parse(&claims.client_id) else { return Ok(None) };
+            let client = match clients::get(snapshot, &id) {
+                Ok(client) => client,
+                Err(Error::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            if organizations::get(snapshot, &client.organization)?.status != organizations::Status::Active {
+                return Ok(None);
+            }
+            keys.extend(clients::keys(&id));
+            keys.extend(organizations::keys(&client.organization));
+            keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
+            let access = Access {
+                user: None,
+                session: None,
+                grant: None,
+                client: id,
+                service: client.service,
+                organization: client.organization,
+                audiences,
+                scope,
+                claims,
+                authenticated_at: None,
+            };
+            (access, expires_at)
+        }
+    };
+    Ok(Some(Filled { value: Arc::new(access), keys, until }))
+}

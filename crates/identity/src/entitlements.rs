@@ -1,0 +1,83 @@
+//! Entitlements: what a user may use of a service, looked up and never frozen into tokens.
+
+use crate::ids::{CustomerId, ServiceId, UserId};
+use crate::{Result, Time, customers};
+use store::{Key, Snapshot, Sql, args, sql};
+
+/// What a user has of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entitlement {
+    /// The plan's slug; `free` without a subscription.
+    pub plan: String,
+    /// JSON array of strings, as the plan has it.
+    pub features: String,
+    /// JSON object, as the plan has it.
+    pub limits: String,
+    /// The subscription's status; `active` for `free`.
+    pub status: String,
+    /// When the period that was paid for ends.
+    pub current_period_end: Option<Time>,
+    /// The customer that the user acts for.
+    pub customer: CustomerId,
+}
+
+// The personal customer's subscription, or one of a team in which the user has a seat (or which has no
+// seats to give). Of several, the dearest plan.
+static OF_USER: Sql =
+    sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id
+     FROM subscriptions s
+     JOIN plans p ON p.id = s.plan_id
+     JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
+     JOIN customers c ON c.id = s.customer_id
+     LEFT JOIN customer_members m ON m.customer_id = c.id AND m.user_id = ?1
+     LEFT JOIN seats t ON t.subscription_id = s.id AND t.user_id = ?1
+     WHERE s.customer_id IN (SELECT id FROM customers WHERE user_id = ?1
+                             UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1)
+       AND (c.user_id = ?1 OR (m.user_id IS NOT NULL AND (p.seats IS NULL OR t.user_id IS NOT NULL)))
+       AND s.status IN ('active', 'trialing', 'past_due')
+       AND (s.current_period_end IS NULL OR s.current_period_end > ?3)
+     ORDER BY p.price_cents DESC, s.id LIMIT 1");
+static CUSTOMERS: Sql = sql("SELECT id FROM customers WHERE user_id = ?1
+     UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
+
+/// What `user` has of `service` at `now`, and the keys on which that depends.
+pub fn of_user(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<(Entitlement, Vec<Key>)> {
+    let customers: Vec<CustomerId> = snapshot.all(&CUSTOMERS, args![user], |row| row.get(0))?;
+    let mut keys = vec![
+        customers::key_of_user(user),
+        Key::row("customer_members", "user_id", user.as_str()),
+        Key::row("seats", "user_id", user.as_str()),
+        Key::row("plan_services", "service_id", service.as_str()),
+    ];
+    keys.extend(customers.iter().map(|id| Key::row("subscriptions", "customer_id", id.as_str())));
+    let found = snapshot.one(&OF_USER, args![user, service, now], |row| {
+        let entitlement = Entitlement {
+            plan: row.get(0)?,
+            features: row.get(1)?,
+            limits: row.get(2)?,
+            status: row.get(3)?,
+            current_period_end: row.get(4)?,
+            customer: row.get(5)?,
+        };
+        Ok((entitlement, row.get::<String>(6)?))
+    })?;
+    // The plan's own row matters also where there is no subscription now: a table read, a key declared.
+    keys.push(Key::row("plans", "id", found.as_ref().map_or("", |(_, plan)| plan)));
+    let entitlement = match found {
+        Some((entitlement, _)) => entitlement,
+        None => Entitlement {
+            plan: "free".to_owned(),
+            features: "[]".to_owned(),
+            limits: "{}".to_owned(),
+            status: "active".to_owned(),
+            current_period_end: None,
+            customer: customers::of_user(snapshot, user)?,
+        },
+    };
+    Ok((entitlement, keys))
+}

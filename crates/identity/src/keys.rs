@@ -1,0 +1,255 @@
+//! Signing keys: made, sealed, published, rotated with an overlap, retired.
+//!
+//! A new key is published before it signs, so that verifiers that cache `jwks.json` know it; an old one
+//! stays published until the last token that it signed has ended. ES256 for access tokens, RS256 for ID
+//! tokens; making an RSA key is slow and belongs on a thread of its own.
+
+use crate::ids::KeyId;
+use crate::secrets::{Random, SecretKey};
+use crate::{Error, Result, Time};
+use aws_lc_rs::encoding::{AsBigEndian as _, AsDer, EcPublicKeyUncompressedBin, Pkcs8V1Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::DecodingKey;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Key, Snapshot, Sql, Tx, args, sql};
+
+/// How long verifiers may keep `jwks.json`.
+pub const PUBLISH_AHEAD: Duration = Duration::from_secs(3600);
+/// When a key is replaced.
+pub const ROTATE_AFTER: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a key stays published after it was replaced: longer than any token lives.
+const KEEP_RETIRED: Duration = Duration::from_secs(24 * 3600);
+
+/// How a key signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// RSA PKCS#1 1.5 with SHA-256, 2048 bits.
+    Rs256,
+}
+
+impl Algorithm {
+    /// Its name in JOSE (RFC 7518).
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Algorithm::Es256 => "ES256",
+            Algorithm::Rs256 => "RS256",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Algorithm> {
+        match name {
+            "ES256" => Ok(Algorithm::Es256),
+            "RS256" => Ok(Algorithm::Rs256),
+            _ => Err(Error::Broken(format!("signing key with unknown algorithm {name:?}"))),
+        }
+    }
+
+    pub(crate) fn jose(self) -> jsonwebtoken::Algorithm {
+        match self {
+            Algorithm::Es256 => jsonwebtoken::Algorithm::ES256,
+            Algorithm::Rs256 => jsonwebtoken::Algorithm::RS256,
+        }
+    }
+}
+
+/// A key to be stored.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    id: KeyId,
+    algorithm: Algorithm,
+    sealed: Vec<u8>,
+    public: String,
+}
+
+/// Makes a key. RSA takes a good part of a second.
+pub fn generate(
+    algorithm: Algorithm,
+    now: Time,
+    random: &dyn Random,
+    secret_key: &SecretKey,
+) -> Result<NewKey> {
+    let broken = |_| Error::Broken("a key could not be made".to_owned());
+    let id = KeyId::new(now, random);
+    let private: Vec<u8> = match algorithm {
+        Algorithm::Es256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
+            .and_then(|pair| pair.to_pkcs8v1())
+            .map(|document| document.as_ref().to_vec()),
+        Algorithm::Rs256 => RsaKeyPair::generate(KeySize::Rsa2048)
+            .and_then(|pair| AsDer::<Pkcs8V1Der<'_>>::as_der(&pair))
+            .map(|document| document.as_ref().to_vec()),
+    }
+    .map_err(broken)?;
+    let pair = Pair::parse(algorithm, &private)?;
+    let public = pair.public_jwk(&id)?.to_string();
+    let sealed = secret_key.seal(&place(&id), &private, random)?;
+    Ok(NewKey { id, algorithm, sealed, public })
+}
+
+fn place(id: &KeyId) -> String {
+    format!("signing_keys/{id}/sealed")
+}
+
+static INSERT: Sql = sql(
+    "INSERT INTO signing_keys (id, algorithm, sealed, public, created_at, signs_from) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+);
+static NEWEST: Sql = sql(
+    "SELECT id, created_at FROM signing_keys WHERE algorithm = ?1 AND retired_at IS NULL ORDER BY id DESC LIMIT 1",
+);
+static RETIRE: Sql =
+    sql("UPDATE signing_keys SET retired_at = ?3 WHERE algorithm = ?1 AND id < ?2 AND retired_at IS NULL");
+static ALL: Sql = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
+     WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
+
+/// Stores a key; the first of its algorithm signs at once, a later one when verifiers know it.
+pub fn add(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
+    let algorithm = new.algorithm.as_str();
+    let first = tx.one(&NEWEST, args![algorithm], |row| row.get::<KeyId>(0))?.is_none();
+    let signs_from = if first { now } else { now + PUBLISH_AHEAD };
+    tx.exec(&INSERT, args![&new.id, algorithm, &new.sealed, &new.public, now, signs_from])?;
+    tx.exec(&RETIRE, args![algorithm, &new.id, signs_from + KEEP_RETIRED])?;
+    tx.changed(Key::table("signing_keys"));
+    Ok(())
+}
+
+/// Whether a new key of this algorithm is due.
+pub fn is_due(snapshot: &mut Snapshot<'_>, algorithm: Algorithm, now: Time) -> Result<bool> {
+    let newest: Option<Time> = snapshot.one(&NEWEST, args![algorithm.as_str()], |row| row.get(1))?;
+    Ok(newest.is_none_or(|created_at| now.since(created_at) >= ROTATE_AFTER))
+}
+
+/// The keys that are published now, opened.
+pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> Result<Ring> {
+    type Stored = (KeyId, String, Vec<u8>, String, Time);
+    let stored: Vec<Stored> = snapshot
+        .all(&ALL, args![now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
+    let keys = stored.into_iter().map(|(id, algorithm, sealed, public, signs_from)| {
+        let algorithm = Algorithm::parse(&algorithm)?;
+        let private = secret_key.open(&place(&id), &sealed)?;
+        let broken = |error: &dyn std::fmt::Display| Error::Broken(format!("signing key {id}: {error}"));
+        let public: Json = serde_json::from_str(&public).map_err(|error| broken(&error))?;
+        let jwk = serde_json::from_value(public.clone()).map_err(|error| broken(&error))?;
+        let verifier = DecodingKey::from_jwk(&jwk).map_err(|error| broken(&error))?;
+        Ok(SigningKey {
+            pair: Pair::parse(algorithm, &private)?,
+            id,
+            algorithm,
+            verifier,
+            public,
+            signs_from,
+        })
+    });
+    Ok(Ring { keys: keys.collect::<Result<Vec<_>>>()?.into() })
+}
+
+/// The published keys. Cheap to clone.
+#[derive(Clone)]
+pub struct Ring {
+    keys: Arc<[SigningKey]>,
+}
+
+/// One published key.
+pub struct SigningKey {
+    /// Its `kid`.
+    pub id: KeyId,
+    /// How it signs.
+    pub algorithm: Algorithm,
+    /// Verifies what it signed.
+    pub verifier: DecodingKey,
+    public: Json,
+    signs_from: Time,
+    pair: Pair,
+}
+
+impl Ring {
+    /// The newest key of this algorithm that signs at `now`; none while it is being made.
+    pub fn signer(&self, algorithm: Algorithm, now: Time) -> Option<&SigningKey> {
+        self.keys.iter().rev().find(|key| key.algorithm == algorithm && key.signs_from <= now)
+    }
+
+    /// The key with this `kid`.
+    pub fn find(&self, kid: &str) -> Option<&SigningKey> {
+        self.keys.iter().find(|key| key.id.as_str() == kid)
+    }
+
+    /// The key set as published (RFC 7517).
+    pub fn jwks(&self) -> Json {
+        json!({ "keys": self.keys.iter().map(|key| key.public.clone()).collect::<Vec<_>>() })
+    }
+}
+
+impl SigningKey {
+    /// Signs `claims` as a compact JWS (RFC 7515) of this `typ`. The key pair was parsed once, with the
+    /// ring; the JOSE crate would parse it for every token.
+    pub fn sign(&self, typ: &str, claims: &impl serde::Serialize) -> Result<String> {
+        let broken = |error: serde_json::Error| Error::Broken(format!("claims: {error}"));
+        let header = json!({ "typ": typ, "alg": self.algorithm.as_str(), "kid": self.id.as_str() });
+        let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims).map_err(broken)?, &mut token);
+        let signature = self.pair.sign(token.as_bytes())?;
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        Ok(token)
+    }
+}
+
+enum Pair {
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+}
+
+impl Pair {
+    fn parse(algorithm: Algorithm, private: &[u8]) -> Result<Pair> {
+        let parsed = match algorithm {
+            Algorithm::Es256 => {
+                EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private).map(Pair::Es256)
+            }
+            Algorithm::Rs256 => RsaKeyPair::from_pkcs8(private).map(Pair::Rs256),
+        };
+        parsed.map_err(|error| Error::Broken(format!("signing key: {error}")))
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let random = SystemRandom::new();
+        let signed = match self {
+            Pair::Es256(pair) => pair.sign(&random, message).map(|signature| signature.as_ref().to_vec()),
+            Pair::Rs256(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map(|()| signature)
+            }
+        };
+        signed.map_err(|_| Error::Broken("signing failed".to_owned()))
+    }
+
+    /// The public half (RFC 7517, RFC 7518).
+    fn public_jwk(&self, id: &KeyId) -> Result<Json> {
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let broken = |_| Error::Broken("a public key could not be written".to_owned());
+        Ok(match self {
+            Pair::Es256(pair) => {
+                let point: EcPublicKeyUncompressedBin<'_> =
+                    pair.public_key().as_be_bytes().map_err(broken)?;
+                let (x, y) = point.as_ref()[1..].split_at(32);
+                json!({ "kty": "EC", "crv": "P-256", "x": text(x), "y": text(y),
+                        "use": "sig", "alg": "ES256", "kid": id.as_str() })
+            }
+            Pair::Rs256(pair) => {
+                let key = pair.public_key();
+                let (n, e) = (key.modulus(), key.exponent());
+                json!({ "kty": "RSA", "n": text(n.big_endian_without_leading_zero()),
+                        "e": text(e.big_endian_without_leading_zero()),
+                        "use": "sig", "alg": "RS256", "kid": id.as_str() })
+            }
+        })
+    }
+}

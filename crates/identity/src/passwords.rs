@@ -1,0 +1,122 @@
+//! People's passwords: Argon2id with OWASP's parameters, upgraded at sign-in when they change.
+//!
+//! Hashing takes tens of milliseconds and 19 MiB; it is done on the `hash` lane, never in a command.
+//! Source of the parameters: OWASP Password Storage Cheat Sheet (m = 19 MiB, t = 2, p = 1).
+
+use crate::ids::UserId;
+use crate::secrets::Random;
+use crate::{Error, Result, Time};
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use store::{Snapshot, Sql, Tx, args, sql, upsert};
+
+const MEMORY_KIB: u32 = 19 * 1024;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+
+/// What nobody's password hashes to: for accounts that do not exist, so that time tells nothing.
+pub const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$c2Fyc2VuIG5vYm9keSAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+static PUT: Sql = upsert("passwords", &["user_id"], &["hash", "changed_at"]);
+static GET: Sql = sql("SELECT hash FROM passwords WHERE user_id = ?1");
+
+fn argon2() -> Result<Argon2<'static>> {
+    let params =
+        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Broken(error.to_string()))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+/// Checks a new password: 8 to 128 characters, at most 512 bytes, no NUL (NIST SP 800-63B asks for no more).
+pub fn check(password: &str) -> Result<()> {
+    let characters = password.chars().count();
+    if characters < 8 {
+        return Err(Error::invalid("password", "use at least 8 characters; 15 or more are better"));
+    }
+    if characters > 128 || password.len() > 512 {
+        return Err(Error::invalid("password", "use at most 128 characters (512 bytes)"));
+    }
+    if password.contains('\0') {
+        return Err(Error::invalid("password", "a password cannot contain NUL"));
+    }
+    Ok(())
+}
+
+/// Whether a presented password is short enough to be worth hashing.
+pub fn is_plausible(password: &str) -> bool {
+    password.len() <= 512 && password.chars().count() <= 128
+}
+
+/// Hashes a new password. Slow by design.
+pub fn hash(password: &str, random: &dyn Random) -> Result<String> {
+    let mut salt = [0_u8; 16];
+    random.fill(&mut salt);
+    let hashed = argon2()?.hash_password_with_salt(password.as_bytes(), &salt);
+    hashed.map(|hash| hash.to_string()).map_err(|error| Error::Broken(format!("argon2: {error}")))
+}
+
+/// What a verification found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not the password.
+    Wrong,
+    /// The password, hashed as we hash today.
+    Right,
+    /// The password, but hashed with other parameters: hash it again.
+    Outdated,
+}
+
+/// Compares a password with a stored hash. Slow by design.
+pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
+    let stored =
+        PasswordHash::new(stored).map_err(|error| Error::Broken(format!("stored password hash: {error}")))?;
+    if argon2()?.verify_password(password.as_bytes(), &stored).is_err() {
+        return Ok(Verdict::Wrong);
+    }
+    let number = |name: &str| stored.params.get_decimal(name);
+    let current = stored.algorithm.as_str() == "argon2id"
+        && number("m") == Some(MEMORY_KIB)
+        && number("t") == Some(PASSES)
+        && number("p") == Some(LANES);
+    Ok(if current { Verdict::Right } else { Verdict::Outdated })
+}
+
+/// Stores a hash.
+pub fn put(tx: &mut Tx<'_>, user: &UserId, hash: &str, now: Time) -> Result<()> {
+    tx.exec(&PUT, args![user, hash, now])?;
+    Ok(())
+}
+
+/// The stored hash of a user, if he has a password.
+pub fn get(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Option<String>> {
+    Ok(snapshot.one(&GET, args![user], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::testing::Seeded;
+
+    #[test]
+    fn hashes_verify_and_old_parameters_are_noticed() {
+        let hash = hash("correct horse", &Seeded::new(1)).expect("hashes");
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert_eq!(verify("correct horse", &hash).expect("verifies"), Verdict::Right);
+        assert_eq!(verify("wrong horse", &hash).expect("verifies"), Verdict::Wrong);
+        assert_eq!(verify("anything", NOBODY).expect("a valid hash"), Verdict::Wrong);
+        let weak =
+            Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(64, 1, 1, None).expect("valid"));
+        let weak = weak.hash_password_with_salt(b"old", b"saltsaltsalt").expect("hashes").to_string();
+        assert_eq!(verify("old", &weak).expect("verifies"), Verdict::Outdated);
+    }
+
+    #[test]
+    fn new_passwords_are_checked() {
+        assert!(check("12345678").is_ok());
+        assert!(check(&"ä".repeat(128)).is_ok());
+        for wrong in ["1234567", &"a".repeat(129), "nul\0inside", &"𝒳".repeat(129)] {
+            assert!(check(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Plans: what is sold. A plan covers one or more services of its organization. `terms.rs`: what it may say.
+
+mod terms;
+
+use crate::audit::{self, Actor};
+use crate::ids::{OrganizationId, PlanId, ServiceId};
+use crate::{Error, Result, Time, names, services, subscriptions};
+use serde_json::Number;
+use std::collections::BTreeMap;
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+
+/// What may be used how much, by name.
+pub type Limits = BTreeMap<String, Number>;
+
+const SERVICES_MAX: usize = 50;
+
+/// What is sold.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its id.
+    pub id: PlanId,
+    /// Whose it is.
+    pub organization: OrganizationId,
+    /// Its name in answers and addresses; never changes.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it gives access to, by slug.
+    pub services: Vec<Covered>,
+    /// What it costs a period.
+    pub price_cents: i64,
+    /// Of the price: three capital letters.
+    pub currency: String,
+    /// What products switch on for it.
+    pub features: Vec<String>,
+    /// What may be used how much.
+    pub limits: Limits,
+    /// How many users a subscription may seat; none: seats are not counted.
+    pub seats: Option<i64>,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+/// A service that a plan covers.
+#[derive(Clone, Debug)]
+pub struct Covered {
+    /// Its id.
+    pub id: ServiceId,
+    /// Its slug.
+    pub slug: String,
+}
+
+/// A plan to be made.
+#[derive(Clone, Debug)]
+pub struct NewPlan {
+    /// Its new id.
+    pub id: PlanId,
+    /// Unique in the organization.
+    pub slug: String,
+    /// For people.
+    pub name: String,
+    /// The slugs of the services that it covers; at least one.
+    pub services: Vec<String>,
+    /// What it costs a period.
+    pub price_cents: i64,
+    /// Three capital letters.
+    pub currency: String,
+    /// What products switch on for it.
+    pub features: Vec<String>,
+    /// What may be used how much.
+    pub limits: Limits,
+    /// How many users a subscription may seat.
+    pub seats: Option<i64>,
+}
+
+/// What is to change of a plan; what is none stays.
+#[derive(Clone, Debug, Default)]
+pub struct PlanPatch {
+    /// For people.
+    pub name: Option<String>,
+    /// What it costs a period.
+    pub price_cents: Option<i64>,
+    /// In the place of all that there are.
+    pub features: Option<Vec<String>>,
+    /// In the place of all that there are.
+    pub limits: Option<Limits>,
+    /// How many users a subscription may seat; `Some(None)`: seats are not counted.
+    pub seats: Option<Option<i64>>,
+}
+
+const COLUMNS: &str =
+    "SELECT id, organization_id, slug, name, price_cents, currency, features, limits, seats,
+            created_at FROM plans";
+
+static INSERT: Sql = sql(
+    "INSERT INTO plans (id, organization_id, slug, name, price_cents, currency, features, limits, seats, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+);
+static INSERT_SERVICE: Sql = sql("INSERT INTO plan_services (plan_id, service_id) VALUES (?1, ?2)");
+static FIND: Sql =
+    sql("SELECT id, organization_id, slug, name, price_cents, currency, features, limits, seats, created_at
+     FROM plans WHERE organization_id = ?1 AND slug = ?2");
+static SERVICES: Sql = sql("SELECT s.id, s.slug FROM plan_services p JOIN services s ON s.id = p.service_id
+     WHERE p.plan_id = ?1 ORDER BY s.slug");
+// For a page of a list: what belongs to the plans from ?2 to ?3.
+static SERVICES_OF_PAGE: Sql = sql("SELECT p.id, s.id, s.slug FROM plans p
+     JOIN plan_services ps ON ps.plan_id = p.id
+     JOIN services s ON s.id = ps.service_id
+     WHERE p.organization_id = ?1 AND p.slug >= ?2 AND p.slug <= ?3 ORDER BY s.slug");
+static PATCH: Sql =
+    sql("UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1");
+static LOCK: Sql = lock("plans", "id");
+static DELETE_SERVICES: Sql = sql("DELETE FROM plan_services WHERE plan_id = ?1");
+static DELETE: Sql = sql("DELETE FROM plans WHERE id = ?1");
+static ANY_OF_SERVICE: Sql = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 LIMIT 1");
+
+fn read(row: &Row<'_>) -> std::result::Result<Plan, store::Error> {
+    let broken = |error: serde_json::Error| store::Error::Database(format!("plan with broken JSON: {error}"));
+    Ok(Plan {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        slug: row.get(2)?,
+        name: row.get(3)?,
+        services: Vec::new(),
+        price_cents: row.get(4)?,
+        currency: row.get(5)?,
+        features: serde_json::from_str(&row.get::<String>(6)?).map_err(broken)?,
+        limits: serde_json::from_str(&row.get::<String>(7)?).map_err(broken)?,
+        seats: row.get(8)?,
+        created_at: row.get(9)?,
+    })
+}
+
+fn read_covered(row: &Row<'_>) -> std::result::Result<Covered, store::Error> {
+    Ok(Covered { id: row.get(0)?, slug: row.get(1)? })
+}
+
+/// The keys that change with a plan: its own, and one for each service that it covers.
+pub fn keys(plan: &Plan) -> Vec<Key> {
+    let mut keys = vec![Key::row("plans", "id", plan.id.as_str())];
+    let covered = plan.services.iter();
+    keys.extend(covered.map(|service| Key::row("plan_services", "service_id", service.id.as_str())));
+    keys
+}
+
+/// Makes a plan.
+pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, actor: &Actor) -> Result<Plan> {
+    let slug = names::slug("slug", &new.slug)?;
+    let plan = Plan {
+        id: new.id.clone(),
+        organization: organization.clone(),
+        name: names::display("name", &new.name)?,
+        services: covered(tx.snapshot(), organization, &new.services)?,
+        price_cents: terms::price(new.price_cents)?,
+        currency: terms::currency(&new.currency)?,
+        features: terms::features(&new.features)?,
+        limits: terms::limits(&new.limits)?,
+        seats: terms::seats(new.seats)?,
+        created_at: actor.now,
+        slug,
+    };
+    let (features, limits) = (json(&plan.features)?, json(&plan.limits)?);
+    tx.exec(
+        &INSERT,
+        args![
+            &plan.id,
+            organization,
+            &plan.slug,
+            &plan.name,
+            plan.price_cents,
+            &plan.currency,
+            &features,
+            &limits,
+            plan.seats,
+            actor.now
+        ],
+    )
+    .map_err(Error::taken("plans_slug", "slug", &plan.slug))?;
+    for service in &plan.services {
+        tx.exec(&INSERT_SERVICE, args![&plan.id, &service.id])?;
+    }
+    keys(&plan).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, organization, actor, "plan.created", plan.id.as_str(), &plan.slug)?;
+    Ok(plan)
+}
+
+/// Changes a plan. Whoever has it has the new one at once.
+pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> Result<Plan> {
+    let mut changed = plan.clone();
+    if let Some(name) = &patch.name {
+        changed.name = names::display("name", name)?;
+    }
+    if let Some(price_cents) = patch.price_cents {
+        changed.price_cents = terms::price(price_cents)?;
+    }
+    if let Some(features) = &patch.features {
+        changed.features = terms::features(features)?;
+    }
+    if let Some(limits) = &patch.limits {
+        changed.limits = terms::limits(limits)?;
+    }
+    if let Some(seats) = patch.seats {
+        changed.seats = terms::seats(seats)?;
+    }
+    let (features, limits) = (json(&changed.features)?, json(&changed.limits)?);
+    let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
+    tx.exec(&PATCH, row)?;
+    keys(plan).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.says())?;
+    Ok(changed)
+}
+
+impl PlanPatch {
+    /// Which fields it changes, for the audit trail.
+    fn says(&self) -> String {
+        audit::fields(&[
+            ("name", self.name.is_some()),
+            ("price_cents", self.price_cents.is_some()),
+            ("features", self.features.is_some()),
+            ("limits", self.limits.is_some()),
+            ("seats", self.seats.is_some()),
+        ])
+    }
+}
+
+/// Deletes a plan to which nobody subscribes.
+pub fn delete(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
+    tx.lock(&LOCK, (&plan.id).into())?;
+    if subscriptions::any_of_plan(tx.snapshot(), &plan.id)? {
+        let problem = "this plan still has subscriptions; move or delete those first";
+        return Err(Error::refused("plan_in_use", problem));
+    }
+    tx.exec(&DELETE_SERVICES, args![&plan.id])?;
+    tx.exec(&DELETE, args![&plan.id])?;
+    keys(plan).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, &plan.organization, actor, "plan.deleted", plan.id.as_str(), &plan.slug)
+}
+
+/// The plan with this slug.
+pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
+    let found = snapshot.one(&FIND, args![organization, slug], read)?;
+    let mut plan = found.ok_or(Error::NotFound { what: "plan" })?;
+    plan.services = snapshot.all(&SERVICES, args![&plan.id], read_covered)?;
+    Ok(plan)
+}
+
+/// Plans by slug, after `cursor`.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Plan>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("organization_id =", organization);
+    filter.and_if("slug >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY slug LIMIT {limit}"));
+    let mut plans = snapshot.all(&sql, &args, read)?;
+    let (Some(first), Some(last)) = (plans.first(), plans.last()) else { return Ok(plans) };
+    let covered = snapshot.all(&SERVICES_OF_PAGE, args![organization, &first.slug, &last.slug], |row| {
+        Ok((row.get::<PlanId>(0)?, Covered { id: row.get(1)?, slug: row.get(2)? }))
+    })?;
+    for (id, service) in covered {
+        if let Some(plan) = plans.iter_mut().find(|plan| plan.id == id) {
+            plan.services.push(service);
+        }
+    }
+    Ok(plans)
+}
+
+/// Whether a service has plans.
+pub(crate) fn any_of_service(snapshot: &mut Snapshot<'_>, service: &ServiceId) -> Result<bool> {
+    Ok(snapshot.one(&ANY_OF_SERVICE, args![service], |row| row.get::<PlanId>(0))?.is_some())
+}
+
+/// The services with these slugs.
+fn covered(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    slugs: &[String],
+) -> Result<Vec<Covered>> {
+    if slugs.is_empty() || slugs.len() > SERVICES_MAX {
+        return Err(Error::invalid(
+            "services",
+            format!("expected the slugs of 1 to {SERVICES_MAX} services"),
+        ));
+    }
+    let mut covered: Vec<Covered> = Vec::with_capacity(slugs.len());
+    for slug in slugs {
+        if covered.iter().any(|known| known.slug == *slug) {
+            return Err(Error::invalid("services", format!("{slug:?} is there twice")));
+        }
+        let service = services::find(snapshot, organization, slug).map_err(|error| match error {
+            Error::NotFound { .. } => {
+                Error::invalid("services", format!("there is no service {slug:?} here"))
+            }
+            error => error,
+        })?;
+        covered.push(Covered { id: service.id, slug: service.slug });
+    }
+    covered.sort_by(|one, other| one.slug.cmp(&other.slug));
+    Ok(covered)
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Broken(format!("a plan's JSON: {error}")))
+}

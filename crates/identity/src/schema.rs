@@ -1,0 +1,36 @@
+//! The tables of this crate, and which of them caches and live queries depend on.
+
+use store::Migration;
+
+/// Numbered, forward-only.
+pub static MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    name: "identity",
+    sqlite: include_str!("../migrations/sqlite/0001_identity.sql"),
+    postgres: include_str!("../migrations/postgres/0001_identity.sql"),
+}];
+
+/// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh.
+pub static WATCHED: &[&str] = &[
+    "organizations",
+    "organization_reviews",
+    "organization_suspensions",
+    "users",
+    "user_suspensions",
+    "platform_owners",
+    "administrators",
+    "services",
+    "clients",
+    "redirect_uris",
+    "client_secrets",
+    "plans",
+    "plan_services",
+    "customers",
+    "customer_members",
+    "subscriptions",
+    "seats",
+    "sessions",
+    "grants",
+    "revoked_tokens",
+    "signing_keys",
+];

@@ -1,0 +1,216 @@
+//! Secrets: made at random, kept as hashes, compared in constant time; sealed where they must be read again.
+//!
+//! A token is `<row id>.<secret>` without the id's prefix telling more than its kind: the row is found
+//! by primary key, then the secret's SHA-256 is compared.
+
+use crate::{Error, Result};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::{constant_time, digest, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// Where randomness comes from: the operating system in production, a seed in tests.
+pub trait Random: Send + Sync {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// Letters and digits only: safe in a form, a header, a URL, and to select by a double click.
+const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// `length` random letters of `alphabet`, without bias.
+pub fn letters(alphabet: &[u8], length: usize, random: &dyn Random) -> String {
+    // The largest multiple of the alphabet that fits a byte: what lies above is drawn again.
+    let fair = 256 - 256 % alphabet.len();
+    let mut text = String::with_capacity(length);
+    let mut bytes = [0_u8; 64];
+    while text.len() < length {
+        random.fill(&mut bytes);
+        let good = bytes.iter().filter(|byte| usize::from(**byte) < fair);
+        let missing = length - text.len();
+        text.extend(good.take(missing).map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])));
+    }
+    text
+}
+
+/// A new secret of 43 letters and digits: 256 bits.
+pub fn secret(random: &dyn Random) -> String {
+    letters(ALPHANUMERIC, 43, random)
+}
+
+/// SHA-256.
+pub type Hash = [u8; 32];
+
+/// What is stored of a random secret. (People's passwords go through `passwords` instead.)
+pub fn hash(secret: &[u8]) -> Hash {
+    let digest = digest::digest(&digest::SHA256, secret);
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest.as_ref());
+    hash
+}
+
+/// Whether `secret` is the one that `stored` was made from. Takes the same time for every wrong one.
+pub fn matches(secret: &[u8], stored: &[u8]) -> bool {
+    constant_time::verify_slices_are_equal(&hash(secret), stored).is_ok()
+}
+
+/// Splits `<id>.<secret>`.
+pub fn split_token(token: &str) -> Option<(&str, &str)> {
+    token.split_once('.').filter(|(_, secret)| !secret.is_empty() && token.len() <= 200)
+}
+
+/// `secret_key`: the one secret of an installation. Seals what must be read again, derives what must be
+/// made again.
+#[derive(Clone)]
+pub struct SecretKey {
+    seal: [u8; 32],
+    derive: hmac::Key,
+}
+
+impl SecretKey {
+    /// From 32 random bytes.
+    pub fn new(bytes: &[u8; 32]) -> SecretKey {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let part = |label: &[u8]| -> [u8; 32] {
+            let mut out = [0; 32];
+            out.copy_from_slice(hmac::sign(&root, label).as_ref());
+            out
+        };
+        SecretKey {
+            seal: part(b"sarsen seal 1"),
+            derive: hmac::Key::new(hmac::HMAC_SHA256, &part(b"sarsen derive 1")),
+        }
+    }
+
+    /// Reads the text form: 32 bytes in base64url, as `sarsen init` writes it.
+    pub fn parse(text: &str) -> Result<SecretKey> {
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        let problem = "expected 32 bytes in base64url (43 letters), as `sarsen init` makes them";
+        bytes.map(|bytes| SecretKey::new(&bytes)).ok_or_else(|| Error::invalid("secret_key", problem))
+    }
+
+    /// The text form of a new key.
+    pub fn generate(random: &dyn Random) -> String {
+        let mut bytes = [0; 32];
+        random.fill(&mut bytes);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn sealing_key(&self) -> Result<LessSafeKey> {
+        let key =
+            UnboundKey::new(&AES_256_GCM, &self.seal).map_err(|_| Error::Broken("AES key".to_owned()))?;
+        Ok(LessSafeKey::new(key))
+    }
+
+    /// Encrypts `plain` for the place `bound_to` (table, row, column); it opens nowhere else.
+    pub fn seal(&self, bound_to: &str, plain: &[u8], random: &dyn Random) -> Result<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        random.fill(&mut nonce);
+        let mut sealed = plain.to_vec();
+        self.sealing_key()?
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(bound_to.as_bytes()),
+                &mut sealed,
+            )
+            .map_err(|_| Error::Broken("sealing failed".to_owned()))?;
+        Ok([nonce.as_slice(), &sealed].concat())
+    }
+
+    /// Decrypts what [`SecretKey::seal`] made for the same place.
+    pub fn open(&self, bound_to: &str, sealed: &[u8]) -> Result<Vec<u8>> {
+        let broken = || Error::Broken(format!("{bound_to} does not open with this secret_key"));
+        let (nonce, text) = sealed.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| broken())?;
+        let mut text = text.to_vec();
+        let key = self.sealing_key()?;
+        let plain =
+            key.open_in_place(nonce, Aad::from(bound_to.as_bytes()), &mut text).map_err(|_| broken())?;
+        Ok(plain.to_vec())
+    }
+
+    /// 32 bytes that only this key can make again from `parts`, in base64url.
+    pub fn derive(&self, parts: &[&str]) -> String {
+        let mut context = hmac::Context::with_key(&self.derive);
+        for part in parts {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part.as_bytes());
+        }
+        URL_SAFE_NO_PAD.encode(context.sign().as_ref())
+    }
+
+    /// Whether `tag` is what [`SecretKey::derive`] makes of `parts`, in constant time.
+    pub fn derives(&self, parts: &[&str], tag: &str) -> bool {
+        constant_time::verify_slices_are_equal(self.derive(parts).as_bytes(), tag.as_bytes()).is_ok()
+    }
+}
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("SecretKey(…)")
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    //! Randomness that a test decides.
+    use super::Random;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A deterministic stream: good for tests and for nothing else.
+    pub struct Seeded(AtomicU64);
+
+    impl Seeded {
+        /// The stream of this seed.
+        pub fn new(seed: u64) -> Seeded {
+            Seeded(AtomicU64::new(seed))
+        }
+    }
+
+    impl Random for Seeded {
+        fn fill(&self, bytes: &mut [u8]) {
+            for chunk in bytes.chunks_mut(8) {
+                // SplitMix64.
+                let mut word = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+                word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+                word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+                word ^= word >> 31;
+                chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Seeded;
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_only_in_its_place_and_with_its_key() {
+        let (key, other) = (SecretKey::new(&[1; 32]), SecretKey::new(&[2; 32]));
+        let sealed = key.seal("keys/1", b"private", &Seeded::new(1)).expect("seals");
+        assert_eq!(key.open("keys/1", &sealed).expect("opens"), b"private");
+        assert!(key.open("keys/2", &sealed).is_err());
+        assert!(other.open("keys/1", &sealed).is_err());
+        assert!(key.open("keys/1", &sealed[..5]).is_err());
+    }
+
+    #[test]
+    fn derived_values_do_not_run_into_each_other() {
+        let key = SecretKey::new(&[1; 32]);
+        assert_ne!(key.derive(&["ab", "c"]), key.derive(&["a", "bc"]));
+        assert!(key.derives(&["a"], &key.derive(&["a"])));
+        assert!(!key.derives(&["a"], "x"));
+    }
+
+    #[test]
+    fn letters_are_fair_and_of_the_right_length() {
+        let text = letters(b"abc", 30_000, &Seeded::new(7));
+        for letter in ['a', 'b', 'c'] {
+            let count = text.matches(letter).count();
+            assert!((9_500..10_500).contains(&count), "{letter}: {count}");
+        }
+    }
+}

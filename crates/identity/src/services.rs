@@ -1,0 +1,119 @@
+//! Services: the products of the suite.
+
+use crate::audit::{self, Actor};
+use crate::ids::{OrganizationId, ServiceId};
+use crate::{Error, Result, Time, clients, names, plans};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+
+/// A product of an organization.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Its id.
+    pub id: ServiceId,
+    /// Whose it is.
+    pub organization: OrganizationId,
+    /// Its name in tokens and addresses; never changes.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+/// A service to be made.
+#[derive(Clone, Debug)]
+pub struct NewService {
+    /// Its new id.
+    pub id: ServiceId,
+    /// Unique in the organization.
+    pub slug: String,
+    /// For people.
+    pub name: String,
+}
+
+const COLUMNS: &str = "SELECT id, organization_id, slug, name, created_at FROM services";
+
+static INSERT: Sql =
+    sql("INSERT INTO services (id, organization_id, slug, name, created_at) VALUES (?1, ?2, ?3, ?4, ?5)");
+static FIND: Sql = sql(
+    "SELECT id, organization_id, slug, name, created_at FROM services WHERE organization_id = ?1 AND slug = ?2",
+);
+static RENAME: Sql = sql("UPDATE services SET name = ?2 WHERE id = ?1");
+static LOCK: Sql = lock("services", "id");
+static DELETE: Sql = sql("DELETE FROM services WHERE id = ?1");
+
+fn read(row: &Row<'_>) -> std::result::Result<Service, store::Error> {
+    Ok(Service {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        slug: row.get(2)?,
+        name: row.get(3)?,
+        created_at: row.get(4)?,
+    })
+}
+
+/// The key that changes with a service.
+pub fn key(id: &ServiceId) -> Key {
+    Key::row("services", "id", id.as_str())
+}
+
+/// Makes a service.
+pub fn create(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    new: &NewService,
+    actor: &Actor,
+) -> Result<Service> {
+    let slug = names::slug("slug", &new.slug)?;
+    let name = names::display("name", &new.name)?;
+    tx.exec(&INSERT, args![&new.id, organization, &slug, &name, actor.now]).map_err(Error::taken(
+        "services_slug",
+        "slug",
+        &slug,
+    ))?;
+    tx.changed(key(&new.id));
+    audit::note(tx, organization, actor, "service.created", new.id.as_str(), &slug)?;
+    Ok(Service { id: new.id.clone(), organization: organization.clone(), slug, name, created_at: actor.now })
+}
+
+/// Gives a service another name for people.
+pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> Result<Service> {
+    let name = names::display("name", name)?;
+    tx.exec(&RENAME, args![&service.id, &name])?;
+    tx.changed(key(&service.id));
+    audit::note(tx, &service.organization, actor, "service.renamed", service.id.as_str(), &name)?;
+    Ok(Service { name, ..service.clone() })
+}
+
+/// Deletes a service that nothing belongs to any more.
+pub fn delete(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
+    tx.lock(&LOCK, (&service.id).into())?;
+    let in_use = clients::any_of_service(tx.snapshot(), &service.organization, &service.id)?
+        || plans::any_of_service(tx.snapshot(), &service.id)?;
+    if in_use {
+        let problem = "this service still has clients or plans; delete those first";
+        return Err(Error::refused("service_in_use", problem));
+    }
+    tx.exec(&DELETE, args![&service.id])?;
+    tx.changed(key(&service.id));
+    audit::note(tx, &service.organization, actor, "service.deleted", service.id.as_str(), &service.slug)
+}
+
+/// The service with this slug.
+pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
+    snapshot.one(&FIND, args![organization, slug], read)?.ok_or(Error::NotFound { what: "service" })
+}
+
+/// Services by slug, after `cursor`.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Service>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("organization_id =", organization);
+    filter.and_if("slug >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY slug LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, read)?)
+}

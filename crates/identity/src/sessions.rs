@@ -1,0 +1,152 @@
+//! Sessions: a sign-in that lasts, in a browser or on a device.
+
+use crate::ids::{OrganizationId, SessionId, UserId};
+use crate::secrets::{self, Hash};
+use crate::{Result, Time};
+use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
+
+/// A sign-in.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its id; the `sid` of tokens.
+    pub id: SessionId,
+    /// Where the user belongs.
+    pub organization: OrganizationId,
+    /// Whose it is.
+    pub user: UserId,
+    /// `browser` or `device`.
+    pub kind: String,
+    /// Where it was made from.
+    pub address: String,
+    /// What it was made with: a browser's own words, or a client's name.
+    pub agent: String,
+    /// When it was made.
+    pub created_at: Time,
+    /// When the user last proved who he is.
+    pub authenticated_at: Time,
+    /// When it ends by itself.
+    pub expires_at: Time,
+}
+
+/// A session to be made.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Its new id.
+    pub id: SessionId,
+    /// Where the user belongs.
+    pub organization: OrganizationId,
+    /// Whose it is.
+    pub user: UserId,
+    /// `browser` or `device`.
+    pub kind: &'static str,
+    /// The hash of the cookie's secret; none for a device, which holds tokens.
+    pub hash: Option<Hash>,
+    /// Where it is made from.
+    pub address: String,
+    /// What it is made with.
+    pub agent: String,
+    /// Now.
+    pub authenticated_at: Time,
+    /// When it ends by itself.
+    pub expires_at: Time,
+}
+
+static INSERT: Sql =
+    sql("INSERT INTO sessions (id, organization_id, user_id, kind, hash, address, agent, created_at,
+                           authenticated_at, expires_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)");
+static LIVE: Sql = sql(
+    "SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at, hash
+     FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2",
+);
+static LIVE_OF_USER: Sql =
+    sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
+     FROM sessions WHERE user_id = ?1 AND ended_at IS NULL AND expires_at > ?2 ORDER BY id DESC LIMIT 200");
+static END: Sql = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
+static AUTHENTICATED: Sql =
+    sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
+static UNENDED_OF_USER: Sql = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL");
+
+fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
+    Ok(Session {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        user: row.get(2)?,
+        kind: row.get(3)?,
+        address: row.get(4)?,
+        agent: row.get(5)?,
+        created_at: row.get(6)?,
+        authenticated_at: row.get(7)?,
+        expires_at: row.get(8)?,
+    })
+}
+
+/// The key that changes when a session ends.
+pub fn key(id: &SessionId) -> Key {
+    Key::row("sessions", "id", id.as_str())
+}
+
+/// Makes a session.
+pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
+    let hash = new.hash.as_ref().map(|hash| hash.as_slice());
+    tx.exec(
+        &INSERT,
+        args![
+            &new.id,
+            &new.organization,
+            &new.user,
+            new.kind,
+            hash,
+            &new.address,
+            &new.agent,
+            new.authenticated_at,
+            new.expires_at
+        ],
+    )?;
+    tx.changed(key(&new.id));
+    Ok(())
+}
+
+/// The live session that a browser's cookie `<id>.<secret>` stands for, if there is one.
+pub fn by_cookie(snapshot: &mut Snapshot<'_>, cookie: &str, now: Time) -> Result<Option<Session>> {
+    let Some((id, secret)) = secrets::split_token(cookie) else { return Ok(None) };
+    let Ok(id) = SessionId::parse(id) else { return Ok(None) };
+    let found =
+        snapshot.one(&LIVE, args![&id, now], |row| Ok((read(row)?, row.get::<Option<Vec<u8>>>(9)?)))?;
+    Ok(found.and_then(|(session, hash)| {
+        hash.is_some_and(|hash| secrets::matches(secret.as_bytes(), &hash)).then_some(session)
+    }))
+}
+
+/// The session with this id, while it lives.
+pub fn live(snapshot: &mut Snapshot<'_>, id: &SessionId, now: Time) -> Result<Option<Session>> {
+    Ok(snapshot.one(&LIVE, args![id, now], read)?)
+}
+
+/// The live sessions of a user, newest first.
+pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId, now: Time) -> Result<Vec<Session>> {
+    Ok(snapshot.all(&LIVE_OF_USER, args![user, now], read)?)
+}
+
+/// Notes that the user has just proved again who he is.
+pub fn authenticated(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
+    tx.exec(&AUTHENTICATED, args![id, now])?;
+    tx.changed(key(id));
+    Ok(())
+}
+
+/// Ends a session. False when it had ended already.
+pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result<bool> {
+    let ended = tx.exec(&END, args![id, now, ended_by])? == 1;
+    tx.changed(key(id));
+    Ok(ended)
+}
+
+/// Ends every session of a user; how many there were.
+pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
+    let ids: Vec<SessionId> = tx.all(&UNENDED_OF_USER, args![user], |row| row.get(0))?;
+    for id in &ids {
+        end(tx, id, ended_by, now)?;
+    }
+    Ok(ids.len() as u64)
+}

@@ -1,0 +1,326 @@
+//! Subscriptions: a customer's use of a plan. A customer has one live subscription for a service.
+
+use crate::audit::{self, Actor};
+use crate::ids::{CustomerId, OrganizationId, PlanId, SubscriptionId, UserId};
+use crate::plans::{self, Plan};
+use crate::{Error, Result, Time, customers, users};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, sql};
+
+/// Where a subscription stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Paid.
+    Active,
+    /// On trial.
+    Trialing,
+    /// Not paid in time; still good.
+    PastDue,
+    /// Over.
+    Canceled,
+}
+
+impl Status {
+    /// Every status, by its word on the wire.
+    pub const ALL: [(&'static str, Status); 4] = [
+        ("active", Status::Active),
+        ("trialing", Status::Trialing),
+        ("past_due", Status::PastDue),
+        ("canceled", Status::Canceled),
+    ];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        Status::ALL.iter().find(|(_, status)| *status == self).map_or("", |(word, _)| word)
+    }
+
+    /// Reads the word on the wire.
+    pub fn parse(word: &str) -> Result<Status> {
+        let found = Status::ALL.iter().find(|(known, _)| *known == word);
+        found.map(|(_, status)| *status).ok_or_else(|| {
+            let rule = "use active, trialing, past_due or canceled";
+            Error::invalid("status", format!("{word:?} is not a status of a subscription; {rule}"))
+        })
+    }
+}
+
+/// A customer's use of a plan.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// Its id.
+    pub id: SubscriptionId,
+    /// In which organization.
+    pub organization: OrganizationId,
+    /// Who buys.
+    pub customer: CustomerId,
+    /// The user that a personal customer is.
+    pub user: Option<UserId>,
+    /// What.
+    pub plan: PlanId,
+    /// The plan's slug.
+    pub plan_slug: String,
+    /// Where it stands.
+    pub status: Status,
+    /// When the period that was paid for ends.
+    pub current_period_end: Option<Time>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it last changed.
+    pub updated_at: Time,
+}
+
+/// Who is to have a subscription.
+#[derive(Clone, Debug)]
+pub enum Buyer {
+    /// The customer that a user is for itself.
+    User(UserId),
+    /// A customer.
+    Customer(CustomerId),
+}
+
+/// A subscription to be made.
+#[derive(Clone, Debug)]
+pub struct NewSubscription {
+    /// Its new id.
+    pub id: SubscriptionId,
+    /// Who is to have it.
+    pub buyer: Buyer,
+    /// The plan's slug.
+    pub plan: String,
+    /// Where it stands.
+    pub status: Status,
+    /// When the period that was paid for ends.
+    pub current_period_end: Option<Time>,
+}
+
+/// What is to change of a subscription; what is none stays.
+#[derive(Clone, Debug, Default)]
+pub struct SubscriptionPatch {
+    /// The slug of another plan.
+    pub plan: Option<String>,
+    /// Where it stands.
+    pub status: Option<Status>,
+    /// When the period that was paid for ends; `Some(None)`: it does not.
+    pub current_period_end: Option<Option<Time>>,
+}
+
+const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
+            s.current_period_end, s.created_at, s.updated_at
+     FROM subscriptions s
+     JOIN customers c ON c.id = s.customer_id
+     JOIN plans p ON p.id = s.plan_id";
+
+static INSERT: Sql =
+    sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
+                                created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)");
+static GET: Sql =
+    sql("SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
+            s.current_period_end, s.created_at, s.updated_at
+     FROM subscriptions s
+     JOIN customers c ON c.id = s.customer_id
+     JOIN plans p ON p.id = s.plan_id
+     WHERE s.id = ?1 AND s.organization_id = ?2");
+// What is live is what entitles: see `entitlements`.
+static ANOTHER_LIVE: Sql = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
+     WHERE s.customer_id = ?1 AND s.id <> ?2 AND s.status IN ('active', 'trialing', 'past_due')
+       AND (s.current_period_end IS NULL OR s.current_period_end > ?4)
+       AND EXISTS (SELECT 1 FROM plan_services mine JOIN plan_services other ON other.service_id = mine.service_id
+                   WHERE mine.plan_id = ?3 AND other.plan_id = s.plan_id)
+     LIMIT 1");
+static PATCH: Sql = sql(
+    "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, updated_at = ?5 WHERE id = ?1",
+);
+static SEATED: Sql = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
+static DELETE_SEATS: Sql = sql("DELETE FROM seats WHERE subscription_id = ?1");
+static DELETE: Sql = sql("DELETE FROM subscriptions WHERE id = ?1");
+static ANY_OF_PLAN: Sql = sql("SELECT id FROM subscriptions WHERE plan_id = ?1 LIMIT 1");
+
+fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
+    let status: String = row.get(6)?;
+    let broken = |_| store::Error::Database(format!("subscription of unknown status {status:?}"));
+    Ok(Subscription {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        customer: row.get(2)?,
+        user: row.get(3)?,
+        plan: row.get(4)?,
+        plan_slug: row.get(5)?,
+        status: Status::parse(&status).map_err(broken)?,
+        current_period_end: row.get(7)?,
+        created_at: row.get(8)?,
+        updated_at: row.get(9)?,
+    })
+}
+
+/// The key that changes with a customer's subscriptions.
+pub fn key(customer: &CustomerId) -> Key {
+    Key::row("subscriptions", "customer_id", customer.as_str())
+}
+
+/// Makes a subscription.
+pub fn create(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    new: &NewSubscription,
+    actor: &Actor,
+) -> Result<Subscription> {
+    let customer = match &new.buyer {
+        Buyer::Customer(id) => customers::get(tx.snapshot(), organization, id)?.id,
+        Buyer::User(id) => {
+            let user = users::in_organization(tx.snapshot(), organization, id)?;
+            customers::of_user(tx.snapshot(), &user.id)?
+        }
+    };
+    tx.lock(&customers::LOCK, (&customer).into())?;
+    let plan = plans::find(tx.snapshot(), organization, &new.plan)?;
+    let made = Subscription {
+        id: new.id.clone(),
+        organization: organization.clone(),
+        user: customers::get(tx.snapshot(), organization, &customer)?.user,
+        customer,
+        plan: plan.id.clone(),
+        plan_slug: plan.slug.clone(),
+        status: new.status,
+        current_period_end: new.current_period_end,
+        created_at: actor.now,
+        updated_at: actor.now,
+    };
+    keep_one_live(tx, &made, &plan, actor.now)?;
+    let (customer, status) = (&made.customer, made.status.as_str());
+    let row = args![&made.id, organization, customer, &plan.id, status, made.current_period_end, actor.now];
+    tx.exec(&INSERT, row)?;
+    tx.changed(key(customer));
+    audit::note(tx, organization, actor, "subscription.created", made.id.as_str(), &plan.slug)?;
+    Ok(made)
+}
+
+/// Changes a subscription.
+pub fn patch(
+    tx: &mut Tx<'_>,
+    subscription: &Subscription,
+    patch: &SubscriptionPatch,
+    actor: &Actor,
+) -> Result<Subscription> {
+    let organization = &subscription.organization;
+    tx.lock(&customers::LOCK, (&subscription.customer).into())?;
+    let mut changed = get(tx.snapshot(), organization, &subscription.id)?;
+    let slug = patch.plan.clone().unwrap_or(changed.plan_slug);
+    let plan = plans::find(tx.snapshot(), organization, &slug)?;
+    changed.plan = plan.id.clone();
+    changed.plan_slug = slug;
+    changed.status = patch.status.unwrap_or(changed.status);
+    changed.current_period_end = patch.current_period_end.unwrap_or(changed.current_period_end);
+    changed.updated_at = actor.now;
+    keep_one_live(tx, &changed, &plan, actor.now)?;
+    let (id, status) = (&changed.id, changed.status.as_str());
+    tx.exec(&PATCH, args![id, &plan.id, status, changed.current_period_end, actor.now])?;
+    tx.changed(key(&changed.customer));
+    let details = format!("{} {}", changed.plan_slug, changed.status.as_str());
+    audit::note(tx, organization, actor, "subscription.changed", changed.id.as_str(), &details)?;
+    Ok(changed)
+}
+
+/// Fails when the customer has another live subscription for a service that `plan` covers. The customer
+/// is locked.
+fn keep_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
+    if !is_live(wanted.status, wanted.current_period_end, now) {
+        return Ok(());
+    }
+    let args = args![&wanted.customer, &wanted.id, &plan.id, now];
+    let other: Option<String> = tx.one(&ANOTHER_LIVE, args, |row| row.get(0))?;
+    match other {
+        None => Ok(()),
+        Some(other) => {
+            let problem =
+                format!("this customer has the plan {other:?} for the same service; change or end that one");
+            Err(Error::refused("already_subscribed", problem))
+        }
+    }
+}
+
+/// Whether a subscription entitles to anything now.
+fn is_live(status: Status, current_period_end: Option<Time>, now: Time) -> bool {
+    status != Status::Canceled && current_period_end.is_none_or(|end| end > now)
+}
+
+/// Deletes a subscription with its seats: it is over at once.
+pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Result<()> {
+    tx.lock(&customers::LOCK, (&subscription.customer).into())?;
+    let seated: Vec<UserId> = tx.all(&SEATED, args![&subscription.id], |row| row.get(0))?;
+    if !seated.is_empty() {
+        tx.exec(&DELETE_SEATS, args![&subscription.id])?;
+        seated.iter().for_each(|user| tx.changed(Key::row("seats", "user_id", user.as_str())));
+    }
+    if tx.exec(&DELETE, args![&subscription.id])? == 0 {
+        return Err(Error::NotFound { what: "subscription" });
+    }
+    tx.changed(key(&subscription.customer));
+    let (organization, id) = (&subscription.organization, &subscription.id);
+    audit::note(tx, organization, actor, "subscription.deleted", id.as_str(), &subscription.plan_slug)
+}
+
+/// The subscription with this id.
+pub fn get(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    id: &SubscriptionId,
+) -> Result<Subscription> {
+    snapshot.one(&GET, args![id, organization], read)?.ok_or(Error::NotFound { what: "subscription" })
+}
+
+/// Which subscriptions a list shows; all, where nothing is named.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Those of the customer that this user is for itself.
+    pub user: Option<UserId>,
+    /// Those of the plan with this slug.
+    pub plan: Option<String>,
+}
+
+/// Subscriptions by id, after `cursor`.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    filter: &Filter,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Subscription>> {
+    let mut conditions = Where::new(COLUMNS);
+    conditions.and("s.organization_id =", organization);
+    conditions.and_if("c.user_id =", filter.user.as_ref());
+    conditions.and_if("p.slug =", filter.plan.as_deref());
+    conditions.and_if("s.id >", cursor);
+    let (sql, args) = conditions.finish(&format!("ORDER BY s.id LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, read)?)
+}
+
+/// Whether anybody has or had a plan.
+pub(crate) fn any_of_plan(snapshot: &mut Snapshot<'_>, plan: &PlanId) -> Result<bool> {
+    Ok(snapshot.one(&ANY_OF_PLAN, args![plan], |row| row.get::<SubscriptionId>(0))?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_is_live_until_it_is_canceled_or_its_period_ends() {
+        let now = Time::from_millis(1000);
+        for status in [Status::Active, Status::Trialing, Status::PastDue] {
+            assert!(is_live(status, None, now));
+            assert!(is_live(status, Some(Time::from_millis(1001)), now));
+            assert!(!is_live(status, Some(now), now), "it ends at that moment");
+        }
+        assert!(!is_live(Status::Canceled, None, now));
+    }
+
+    #[test]
+    fn a_status_is_read_by_its_word() {
+        for (word, status) in Status::ALL {
+            assert_eq!(Status::parse(word).expect("its own word"), status);
+            assert_eq!(status.as_str(), word);
+        }
+        let error = Status::parse("paid").expect_err("no status").to_string();
+        assert!(error.starts_with("status: \"paid\"") && error.contains("past_due"), "{error}");
+    }
+}

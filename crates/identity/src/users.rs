@@ -1,0 +1,188 @@
+//! Users: a person's account in one organization. The same address may exist in each of them.
+
+use crate::audit::{self, Actor};
+use crate::ids::{CustomerId, OrganizationId, UserId};
+use crate::{Error, Result, Time, customers, names, sessions};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, sql, upsert};
+
+/// An account.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// Its id.
+    pub id: UserId,
+    /// Where it belongs.
+    pub organization: OrganizationId,
+    /// Normalised.
+    pub email: String,
+    /// When the address was proved, if it was.
+    pub email_verified_at: Option<Time>,
+    /// For people.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it was stopped, if it is.
+    pub suspended_at: Option<Time>,
+}
+
+/// An account to be made, with the customer that it is for itself.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    /// Its new id.
+    pub id: UserId,
+    /// The id of its personal customer.
+    pub customer: CustomerId,
+    /// Its address.
+    pub email: String,
+    /// Its name; the address when empty.
+    pub name: String,
+    /// Whether somebody vouches for the address.
+    pub email_verified: bool,
+}
+
+pub(crate) const COLUMNS: &str =
+    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
+     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id";
+
+static INSERT: Sql =
+    sql("INSERT INTO users (id, organization_id, email, name, email_verified_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+static GET: Sql =
+    sql("SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
+     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id WHERE u.id = ?1");
+static FIND: Sql =
+    sql("SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
+     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id
+     WHERE u.organization_id = ?1 AND u.email = ?2");
+static SEEN: Sql = upsert("user_activity", &["user_id"], &["last_seen_at"]);
+static LAST_SEEN: Sql = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
+static RENAME: Sql = sql("UPDATE users SET name = ?2 WHERE id = ?1");
+static SUSPEND: Sql =
+    insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
+static ACTIVATE: Sql = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
+
+pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
+    Ok(User {
+        id: row.get(0)?,
+        organization: row.get(1)?,
+        email: row.get(2)?,
+        email_verified_at: row.get(3)?,
+        name: row.get(4)?,
+        created_at: row.get(5)?,
+        suspended_at: row.get(6)?,
+    })
+}
+
+/// The keys on which an account's data and state depend.
+pub fn keys(id: &UserId) -> [Key; 2] {
+    [Key::row("users", "id", id.as_str()), Key::row("user_suspensions", "user_id", id.as_str())]
+}
+
+/// Makes an account and its personal customer.
+pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, actor: &Actor) -> Result<User> {
+    let email = names::email(&new.email)?;
+    let name = if new.name.trim().is_empty() { email.clone() } else { names::display("name", &new.name)? };
+    let email_verified_at = new.email_verified.then_some(actor.now);
+    tx.exec(&INSERT, args![&new.id, organization, &email, &name, email_verified_at, actor.now])
+        .map_err(Error::taken("users_email", "email", &email))?;
+    keys(&new.id).into_iter().for_each(|key| tx.changed(key));
+    customers::create_personal(tx, organization, &new.customer, &new.id, &name, actor.now)?;
+    audit::note(tx, organization, actor, "user.created", new.id.as_str(), "")?;
+    Ok(User {
+        id: new.id.clone(),
+        organization: organization.clone(),
+        email,
+        email_verified_at,
+        name,
+        created_at: actor.now,
+        suspended_at: None,
+    })
+}
+
+/// Gives an account, and the customer that it is for itself, another name for people.
+pub fn rename(tx: &mut Tx<'_>, user: &User, name: &str, actor: &Actor) -> Result<User> {
+    let name = names::display("name", name)?;
+    tx.exec(&RENAME, args![&user.id, &name])?;
+    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    customers::rename_personal(tx, &user.id, &name)?;
+    audit::note(tx, &user.organization, actor, "user.renamed", user.id.as_str(), "")?;
+    Ok(User { name, ..user.clone() })
+}
+
+/// Stops an account for now and ends its sessions; again is fine. Nobody stops his own.
+pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor) -> Result<User> {
+    let reason = audit::reason(reason)?;
+    if actor.who == user.id.as_str() {
+        let problem = "you cannot suspend your own account; ask another administrator";
+        return Err(Error::refused("own_account", problem));
+    }
+    if tx.exec(&SUSPEND, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1 {
+        keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+        sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
+        let details = reason.as_deref().unwrap_or_default();
+        audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
+    }
+    get(tx.snapshot(), &user.id)
+}
+
+/// Ends all sessions of an account, in browsers and on devices; how many there were.
+pub fn end_sessions(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> {
+    let ended = sessions::end_all_of_user(tx, &user.id, "administrator", actor.now)?;
+    audit::note(tx, &user.organization, actor, "user.sessions_ended", user.id.as_str(), &ended.to_string())?;
+    Ok(ended)
+}
+
+/// Lets a suspended account go on; one that is not suspended stays as it is.
+pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
+    if tx.exec(&ACTIVATE, args![&user.id])? == 1 {
+        keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+        audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
+    }
+    get(tx.snapshot(), &user.id)
+}
+
+/// The account with this id, if it is one of this organization.
+pub fn in_organization(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    id: &UserId,
+) -> Result<User> {
+    let user = get(snapshot, id)?;
+    if user.organization == *organization { Ok(user) } else { Err(Error::NotFound { what: "user" }) }
+}
+
+/// Accounts by id, after `cursor`; with `email`, only the one that has it.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    email: Option<&str>,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<User>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("u.organization_id =", organization);
+    filter.and_if("u.email =", email.map(names::email).transpose()?);
+    filter.and_if("u.id >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY u.id LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, read)?)
+}
+
+/// When an account was last seen, to within five minutes; never, if it was not.
+pub fn last_seen(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<Option<Time>> {
+    Ok(snapshot.one(&LAST_SEEN, args![id], |row| row.get(0))?)
+}
+
+/// The account with this id.
+pub fn get(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<User> {
+    snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "user" })
+}
+
+/// The account with this address, if there is one.
+pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &str) -> Result<Option<User>> {
+    Ok(snapshot.one(&FIND, args![organization, email], read)?)
+}
+
+/// Notes when an account was last seen; the server calls this at most once in five minutes a user.
+pub fn seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
+    tx.exec(&SEEN, args![id, now])?;
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Services, clients and plans: made, changed, and deleted only when nothing hangs on them.
+
+use crate::support::{TestIdentity, invalid, not_found, refused};
+use identity::clients::{self, Client, ClientPatch, Kind, NewSecret};
+use identity::ids::ClientSecretId;
+use identity::plans::{self, PlanPatch};
+use identity::{Result, services, subscriptions};
+
+async fn patch(test: &TestIdentity, client: &Client, patch: ClientPatch) -> Result<Client> {
+    let client = client.clone();
+    test.write(move |tx, actor| clients::patch(tx, &client, &patch, actor)).await
+}
+
+#[tokio::test]
+async fn a_service_in_use_stays() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let app = test.service(&acme, "app").await;
+    let client = test.client(&app, Kind::Device).await;
+    let plan = test.plan(&acme, "pro", &["app"]).await;
+    let delete =
+        |service: services::Service| test.write(move |tx, actor| services::delete(tx, &service, actor));
+
+    assert_eq!(refused(delete(app.clone()).await), "service_in_use");
+    test.write(move |tx, actor| clients::delete(tx, &client, actor)).await.expect("the client goes");
+    assert_eq!(refused(delete(app.clone()).await), "service_in_use");
+    test.write(move |tx, actor| plans::delete(tx, &plan, actor)).await.expect("the plan goes");
+    delete(app.clone()).await.expect("nothing hangs on it");
+    let gone = test.read(move |snapshot| services::find(snapshot, &acme.id, "app")).await;
+    assert_eq!(not_found(gone), "service");
+}
+
+#[tokio::test]
+async fn a_client_is_changed_within_what_its_kind_allows() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let app = test.service(&acme, "app").await;
+    let (web, spa) = (test.client(&app, Kind::Web).await, test.client(&app, Kind::Spa).await);
+
+    let changes = ClientPatch {
+        name: Some("Shop".to_owned()),
+        redirect_uris: Some(vec!["https://shop.test/b".to_owned(), "https://shop.test/a".to_owned()]),
+        consent_required: Some(false),
+        pkce_required: Some(false),
+    };
+    let changed = patch(&test, &web, changes).await.expect("a confidential client");
+    assert_eq!(changed.name, "Shop");
+    assert_eq!(changed.redirect_uris, ["https://shop.test/a", "https://shop.test/b"]);
+    assert!(!changed.consent_required && !changed.pkce_required);
+    let unchanged = patch(&test, &web, ClientPatch::default()).await.expect("nothing to change");
+    assert_eq!(unchanged.redirect_uris, changed.redirect_uris);
+
+    let without_pkce = ClientPatch { pkce_required: Some(false), ..ClientPatch::default() };
+    let problem = invalid(patch(&test, &spa, without_pkce).await);
+    assert_eq!(problem, "pkce_required: a spa client cannot keep a secret, so it needs PKCE");
+    let uris = |uris: &[&str]| ClientPatch {
+        redirect_uris: Some(uris.iter().map(|uri| (*uri).to_owned()).collect()),
+        ..ClientPatch::default()
+    };
+    let problem = invalid(patch(&test, &spa, uris(&[])).await);
+    assert_eq!(problem, "redirect_uris: a spa client needs at least one");
+    let problem = invalid(patch(&test, &spa, uris(&["https://a.test/", "https://a.test/"])).await);
+    assert_eq!(problem, "redirect_uris: \"https://a.test/\" is there twice");
+    assert!(invalid(patch(&test, &spa, uris(&["http://a.test/"])).await).contains("use https"));
+    let after = patch(&test, &spa, ClientPatch::default()).await.expect("still there");
+    assert_eq!(after.redirect_uris, ["http://127.0.0.1/callback"], "a refused change changed nothing");
+}
+
+#[tokio::test]
+async fn secrets_are_added_listed_and_deleted() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let app = test.service(&acme, "app").await;
+    let (web, spa) = (test.client(&app, Kind::Web).await, test.client(&app, Kind::Spa).await);
+    let add = |client: &Client| {
+        let (client, new) = (client.clone(), NewSecret::draw(crate::support::START, test.random()));
+        let secret = new.clone();
+        let added = test.write(move |tx, actor| {
+            let (organization, id) = (&client.organization, &client.id);
+            clients::add_secret(tx, organization, id, &new.id, &new.hash, &new.hint, actor)
+        });
+        async move { added.await.map(|()| secret) }
+    };
+    assert_eq!(refused(add(&spa).await.map(|_| ())), "public_client");
+    let (one, other) = (add(&web).await.expect("one"), add(&web).await.expect("another"));
+    let id = web.id.clone();
+    let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
+    assert!(client.knows_secret(&one.secret) && client.knows_secret(&other.secret), "both are good");
+
+    let listed = web.clone();
+    let listed = test.read(move |snapshot| clients::list_secrets(snapshot, &listed)).await.expect("a list");
+    assert!(listed.iter().any(|secret| secret.id == one.id && one.secret.ends_with(&secret.hint)));
+    let (owner, first) = (web.clone(), one.id.clone());
+    test.write(move |tx, actor| clients::delete_secret(tx, &owner, &first, actor)).await.expect("deletes");
+    let id = web.id.clone();
+    let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
+    assert!(!client.knows_secret(&one.secret) && client.knows_secret(&other.secret));
+    let unknown = ClientSecretId::new(crate::support::START, test.random());
+    let owner = web.clone();
+    let deleted = test.write(move |tx, actor| clients::delete_secret(tx, &owner, &unknown, actor));
+    assert_eq!(not_found(deleted.await), "client secret");
+    for _ in 1..10 {
+        add(&web).await.expect("up to ten");
+    }
+    assert_eq!(refused(add(&web).await.map(|_| ())), "too_many_secrets");
+}
+
+#[tokio::test]
+async fn clients_are_listed_with_their_addresses_also_by_service() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let (app, docs) = (test.service(&acme, "app").await, test.service(&acme, "docs").await);
+    let (one, two) = (test.client(&app, Kind::Web).await, test.client(&docs, Kind::Spa).await);
+    test.client(&app, Kind::Device).await;
+
+    let id = acme.id.clone();
+    let all = test.read(move |snapshot| clients::list(snapshot, &id, None, None, 50)).await.expect("a list");
+    assert_eq!(all.len(), 3);
+    assert!(all.iter().all(|client| client.redirect_uris.len() == usize::from(client.kind != Kind::Device)));
+    let (id, service) = (acme.id.clone(), docs.id.clone());
+    let of_docs = test.read(move |snapshot| clients::list(snapshot, &id, Some(&service), None, 50)).await;
+    assert_eq!(of_docs.expect("a list").iter().map(|client| &client.id).collect::<Vec<_>>(), [&two.id]);
+    let after = all.iter().map(|client| client.id.clone()).max().expect("three");
+    let none =
+        test.read(move |snapshot| clients::list(snapshot, &acme.id, None, Some(after.as_str()), 50)).await;
+    assert!(none.expect("a list").is_empty() && all.iter().any(|client| client.id == one.id));
+}
+
+#[tokio::test]
+async fn a_plan_covers_services_of_its_organization() {
+    let test = TestIdentity::open().await;
+    let (acme, bolt) = (test.organization("acme").await, test.organization("bolt").await);
+    test.service(&acme, "app").await;
+    test.service(&acme, "docs").await;
+    test.service(&bolt, "theirs").await;
+    let create = |services: &[&str]| {
+        let (organization, new) = (acme.id.clone(), test.new_plan("pro", services));
+        test.write(move |tx, actor| plans::create(tx, &organization, &new, actor))
+    };
+    assert_eq!(invalid(create(&[]).await), "services: expected the slugs of 1 to 50 services");
+    assert_eq!(invalid(create(&["theirs"]).await), "services: there is no service \"theirs\" here");
+    assert_eq!(invalid(create(&["app", "app"]).await), "services: \"app\" is there twice");
+    let pro = create(&["docs", "app"]).await.expect("a plan");
+    let taken = create(&["app"]).await.expect_err("the slug is in use").to_string();
+    assert_eq!(taken, "slug: \"pro\" is taken; choose another");
+
+    test.plan(&acme, "team", &["docs"]).await;
+    let id = acme.id.clone();
+    let listed = test.read(move |snapshot| plans::list(snapshot, &id, None, 50)).await.expect("a list");
+    let listed: Vec<(&str, Vec<&str>)> = listed
+        .iter()
+        .map(|plan| (&*plan.slug, plan.services.iter().map(|service| &*service.slug).collect()))
+        .collect();
+    assert_eq!(listed, [("pro", vec!["app", "docs"]), ("team", vec!["docs"])]);
+
+    let changes = PlanPatch { price_cents: Some(2_900), seats: Some(Some(5)), ..PlanPatch::default() };
+    let plan = pro.clone();
+    test.write(move |tx, actor| plans::patch(tx, &plan, &changes, actor)).await.expect("changes");
+    let id = acme.id.clone();
+    let changed = test.read(move |snapshot| plans::find(snapshot, &id, "pro")).await.expect("the plan");
+    assert_eq!((changed.price_cents, changed.seats, changed.name), (2_900, Some(5), pro.name));
+    assert_eq!(changed.features, ["export"]);
+}
+
+#[tokio::test]
+async fn a_plan_that_somebody_has_stays() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    test.service(&acme, "app").await;
+    let plan = test.plan(&acme, "pro", &["app"]).await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let (id, new) = (acme.id.clone(), test.new_subscription(&ada, "pro"));
+    let subscription =
+        test.write(move |tx, actor| subscriptions::create(tx, &id, &new, actor)).await.expect("subscribes");
+    let kept = plan.clone();
+    let deleted = test.write(move |tx, actor| plans::delete(tx, &kept, actor)).await;
+    assert_eq!(refused(deleted), "plan_in_use");
+    test.write(move |tx, actor| subscriptions::delete(tx, &subscription, actor)).await.expect("ends");
+    test.write(move |tx, actor| plans::delete(tx, &plan, actor)).await.expect("nobody has it");
+}

@@ -1,0 +1,131 @@
+//! One-time links: looked at as often as one likes, used once, until they end or are void.
+
+use crate::support::{START, TestIdentity, not_found, refused};
+use identity::ids::{LinkId, UserId};
+use identity::links::{self, NewLink, Purpose};
+use identity::users::{self, User};
+use identity::{Result, Time, administrators};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn draw(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
+    let id = LinkId::new(START, test.random());
+    NewLink::draw(id, purpose, user.map(|user| user.id.clone()), START + links::LIFE, test.random())
+}
+
+async fn sign_in_link(test: &TestIdentity, user: &User) -> NewLink {
+    let new = draw(test, Purpose::SignIn, Some(user));
+    let (user, made) = (user.clone(), new.clone());
+    test.write(move |tx, actor| links::create_sign_in(tx, &user, &made, actor)).await.expect("a link");
+    new
+}
+
+async fn use_at(test: &TestIdentity, purpose: Purpose, token: &str, now: Time) -> Result<Option<UserId>> {
+    let token = token.to_owned();
+    test.write(move |tx, _| links::use_once(tx, purpose, &token, now)).await
+}
+
+async fn peek_at(test: &TestIdentity, purpose: Purpose, token: &str, now: Time) -> Option<Option<UserId>> {
+    let token = token.to_owned();
+    test.read(move |snapshot| links::peek(snapshot, purpose, &token, now)).await.expect("reads")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_fifty_who_use_a_link_at_once_one_gets_in() {
+    let test = Arc::new(TestIdentity::open().await);
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let link = sign_in_link(&test, &ada).await;
+    let tries: Vec<_> = (0..50)
+        .map(|_| {
+            let (test, token) = (test.clone(), link.token.clone());
+            tokio::spawn(async move { use_at(&test, Purpose::SignIn, &token, START).await })
+        })
+        .collect();
+    let mut got_in = Vec::new();
+    for tried in tries {
+        match tried.await.expect("joins") {
+            Ok(user) => got_in.push(user),
+            late => assert_eq!(not_found(late), "link"),
+        }
+    }
+    assert_eq!(got_in, [Some(ada.id)]);
+}
+
+#[tokio::test]
+async fn looking_at_a_link_does_not_use_it_and_wrong_ones_look_alike() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let link = sign_in_link(&test, &ada).await;
+    for _ in 0..3 {
+        assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, Some(Some(ada.id.clone())));
+    }
+    let late = START + links::LIFE;
+    let guessed = format!("{}.{}", link.id, "A".repeat(43));
+    let foreign = draw(&test, Purpose::SignIn, Some(&ada)).token;
+    for (purpose, token, now) in [
+        (Purpose::SignIn, link.token.as_str(), late),
+        (Purpose::SetUp, &link.token, START),
+        (Purpose::SignIn, &guessed, START),
+        (Purpose::SignIn, &foreign, START),
+        (Purpose::SignIn, "", START),
+        (Purpose::SignIn, link.id.as_str(), START),
+    ] {
+        assert_eq!(peek_at(&test, purpose, token, now).await, None, "{token}");
+        assert_eq!(not_found(use_at(&test, purpose, token, now).await), "link", "{token}");
+    }
+    let almost = late - Duration::from_millis(1);
+    use_at(&test, Purpose::SignIn, &link.token, almost).await.expect("none of that used it");
+    assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
+}
+
+#[tokio::test]
+async fn a_suspended_user_gets_in_by_no_link() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let link = sign_in_link(&test, &ada).await;
+    let stopped = ada.clone();
+    let stopped =
+        test.write(move |tx, actor| users::suspend(tx, &stopped, None, actor)).await.expect("stops");
+    assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
+    assert_eq!(not_found(use_at(&test, Purpose::SignIn, &link.token, START).await), "link");
+    let new = draw(&test, Purpose::SignIn, Some(&stopped));
+    let made = test.write(move |tx, actor| links::create_sign_in(tx, &stopped, &new, actor)).await;
+    assert_eq!(refused(made), "user_suspended");
+}
+
+#[tokio::test]
+async fn a_set_up_link_is_void_once_an_owner_exists() {
+    let test = TestIdentity::open().await;
+    let make = |new: NewLink| test.write(move |tx, actor| links::create(tx, &new, "system", actor.now));
+    let (one, other) = (draw(&test, Purpose::SetUp, None), draw(&test, Purpose::SetUp, None));
+    make(one.clone()).await.expect("one");
+    make(other.clone()).await.expect("another");
+    assert_eq!(peek_at(&test, Purpose::SetUp, &one.token, START).await, Some(None));
+
+    let ada = test.user(&test.platform, "ada@sarsen.test").await;
+    let (platform, token) = (test.platform.id.clone(), one.token.clone());
+    let used = test.write(move |tx, actor| {
+        links::use_once(tx, Purpose::SetUp, &token, actor.now)?;
+        administrators::add_platform_owner(tx, &platform, &ada.id, actor)
+    });
+    used.await.expect("the first owner");
+    for token in [one.token, other.token] {
+        assert_eq!(peek_at(&test, Purpose::SetUp, &token, START).await, None);
+        assert_eq!(not_found(use_at(&test, Purpose::SetUp, &token, START).await), "link");
+    }
+    assert_eq!(refused(make(draw(&test, Purpose::SetUp, None)).await), "owner_exists");
+}
+
+#[tokio::test]
+async fn old_links_are_deleted() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    sign_in_link(&test, &ada).await;
+    let delete = |moment: Time| test.write(move |tx, _| links::delete_older(tx, moment, 100));
+    assert_eq!(delete(START).await.expect("none is older"), 0);
+    assert_eq!(delete(START + Duration::from_secs(1)).await.expect("one is"), 1);
+}

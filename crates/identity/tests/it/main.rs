@@ -1,0 +1,11 @@
+//! What the domain promises, through its public face and on a database.
+
+mod administrators;
+mod catalog;
+mod links;
+mod organizations;
+mod statements;
+mod subscriptions;
+mod support;
+mod tenancy;
+mod users;

@@ -1,0 +1,94 @@
+//! Organizations are reviewed once, suspended and activated, and listed for whom they concern.
+
+use crate::support::{TestIdentity, invalid, refused};
+use identity::administrators::Role;
+use identity::organizations::{self, Decision, Organization, Status};
+use identity::{Result, audit};
+
+async fn review(
+    test: &TestIdentity,
+    organization: &Organization,
+    decision: Decision,
+) -> Result<Organization> {
+    let organization = organization.clone();
+    test.write(move |tx, actor| {
+        let reason = Some("looked at it");
+        organizations::review(tx, &organization, decision, reason, actor)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_pending_organization_is_reviewed_once() {
+    let test = TestIdentity::open().await;
+    let acme = test.pending_organization("acme").await;
+    assert_eq!(acme.status, Status::Pending);
+    assert_eq!(review(&test, &acme, Decision::Approved).await.expect("the first").status, Status::Active);
+    for decision in [Decision::Approved, Decision::Rejected] {
+        assert_eq!(refused(review(&test, &acme, decision).await), "already_reviewed");
+    }
+    let evil = test.pending_organization("evil").await;
+    assert_eq!(review(&test, &evil, Decision::Rejected).await.expect("the first").status, Status::Rejected);
+
+    let id = acme.id.clone();
+    let trail = test.read(move |snapshot| audit::list(snapshot, &id, None, 50)).await.expect("a trail");
+    let trail: Vec<(&str, &str)> = trail.iter().map(|entry| (&*entry.action, &*entry.details)).collect();
+    let expected = [("organization.approved", "looked at it"), ("organization.created", "acme")];
+    assert_eq!(trail.len(), 2);
+    assert!(expected.iter().all(|entry| trail.contains(entry)), "{trail:?}");
+}
+
+#[tokio::test]
+async fn an_active_organization_is_suspended_and_activated() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    for _ in 0..2 {
+        let stopped = acme.clone();
+        let stopped =
+            test.write(move |tx, actor| organizations::suspend(tx, &stopped, Some("unpaid"), actor));
+        assert_eq!(stopped.await.expect("again is fine").status, Status::Suspended);
+    }
+    for _ in 0..2 {
+        let stopped = acme.clone();
+        let activated = test.write(move |tx, actor| organizations::activate(tx, &stopped, actor));
+        assert_eq!(activated.await.expect("again is fine").status, Status::Active);
+    }
+    let platform = test.platform.clone();
+    let stopped = test.write(move |tx, actor| organizations::suspend(tx, &platform, None, actor));
+    assert_eq!(refused(stopped.await), "platform_stays");
+    let pending = test.pending_organization("later").await;
+    let stopped = test.write(move |tx, actor| organizations::suspend(tx, &pending, None, actor));
+    assert_eq!(refused(stopped.await), "organization_not_active");
+}
+
+#[tokio::test]
+async fn lists_go_by_slug_and_show_administrators_their_own() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    test.organization("bolt").await;
+    test.organization("crow").await;
+    let ada = test.administrator(&acme, "ada@sarsen.test", Role::Member).await;
+    let slugs = |found: Vec<Organization>| found.into_iter().map(|found| found.slug).collect::<Vec<_>>();
+
+    let page = test.read(|snapshot| organizations::list(snapshot, None, None, 2)).await.expect("a page");
+    assert_eq!(slugs(page), ["acme", "bolt"]);
+    let page =
+        test.read(|snapshot| organizations::list(snapshot, None, Some("bolt"), 2)).await.expect("a page");
+    assert_eq!(slugs(page), ["crow", "platform"]);
+    let own = test.read(move |snapshot| organizations::list(snapshot, Some(&ada.id), None, 50)).await;
+    assert_eq!(slugs(own.expect("a page")), ["acme"]);
+}
+
+#[tokio::test]
+async fn a_name_that_will_not_do_is_refused_with_field_and_rule() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let renamed = acme.clone();
+    let renamed = test.write(move |tx, actor| organizations::rename(tx, &renamed, " Acme & Co ", actor));
+    assert_eq!(renamed.await.expect("fine").name, "Acme & Co");
+    for name in [String::new(), "x".repeat(101), "a\nb".to_owned()] {
+        let renamed = acme.clone();
+        let renamed = test.write(move |tx, actor| organizations::rename(tx, &renamed, &name, actor));
+        assert_eq!(invalid(renamed.await), "name: expected 1 to 100 characters on one line");
+    }
+}

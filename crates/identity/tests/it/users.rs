@@ -1,0 +1,84 @@
+//! Accounts are found, renamed, and stopped with all that they have open.
+
+use crate::support::{START, TestIdentity, invalid, refused};
+use identity::users;
+use identity::{customers, sessions};
+
+#[tokio::test]
+async fn suspending_a_user_ends_the_sessions() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
+    test.session(&ada).await;
+    test.session(&ada).await;
+    test.session(&bob).await;
+    let open = |user: &users::User| {
+        let id = user.id.clone();
+        test.read(move |snapshot| Ok(sessions::of_user(snapshot, &id, START)?.len()))
+    };
+    assert_eq!(open(&ada).await.expect("reads"), 2);
+    let stopped = ada.clone();
+    let stopped = test.write(move |tx, actor| users::suspend(tx, &stopped, Some("spam"), actor)).await;
+    assert_eq!(stopped.expect("stops").suspended_at, Some(START));
+    assert_eq!(open(&ada).await.expect("reads"), 0);
+    assert_eq!(open(&bob).await.expect("reads"), 1, "nobody else's");
+    let started = ada.clone();
+    let started = test.write(move |tx, actor| users::activate(tx, &started, actor)).await.expect("goes on");
+    assert_eq!(started.suspended_at, None);
+    assert_eq!(open(&ada).await.expect("reads"), 0, "what ended stays ended");
+}
+
+#[tokio::test]
+async fn nobody_suspends_his_own_account() {
+    let test = TestIdentity::open().await;
+    let ada = test.user(&test.platform, "ada@sarsen.test").await;
+    let actor = test.actor(&ada);
+    let stopped = test.store.write("test", move |tx| users::suspend(tx, &ada, None, &actor)).await;
+    assert_eq!(refused(stopped), "own_account");
+}
+
+#[tokio::test]
+async fn users_are_listed_by_id_or_found_by_address() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let mut ids = Vec::new();
+    for email in ["ada@acme.test", "bob@acme.test", "cleo@acme.test"] {
+        ids.push(test.user(&acme, email).await.id);
+    }
+    ids.sort();
+    test.user(&test.platform, "ada@acme.test").await;
+    let list = |email: Option<&'static str>, cursor: Option<String>, limit| {
+        let id = acme.id.clone();
+        test.read(move |snapshot| {
+            let found = users::list(snapshot, &id, email, cursor.as_deref(), limit)?;
+            Ok(found.into_iter().map(|user| user.id).collect::<Vec<_>>())
+        })
+    };
+    assert_eq!(list(None, None, 2).await.expect("a page"), ids[..2]);
+    assert_eq!(list(None, Some(ids[1].to_string()), 2).await.expect("a page"), ids[2..]);
+    assert_eq!(list(Some(" ADA@acme.test"), None, 50).await.expect("one").len(), 1);
+    assert!(list(Some("nobody@acme.test"), None, 50).await.expect("none").is_empty());
+    assert!(invalid(list(Some("ada"), None, 50).await).starts_with("email: "));
+}
+
+#[tokio::test]
+async fn a_new_name_is_also_the_personal_customers() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let renamed = ada.clone();
+    let renamed =
+        test.write(move |tx, actor| users::rename(tx, &renamed, "Ada", actor)).await.expect("renames");
+    assert_eq!(renamed.name, "Ada");
+    let listed =
+        test.read(move |snapshot| customers::list(snapshot, &acme.id, None, 50)).await.expect("a list");
+    let listed: Vec<(&str, Option<_>)> =
+        listed.iter().map(|found| (&*found.name, found.user.clone())).collect();
+    assert_eq!(listed, [("Ada", Some(ada.id.clone()))]);
+    let seen = ada.id.clone();
+    assert_eq!(test.read(move |snapshot| users::last_seen(snapshot, &seen)).await.expect("reads"), None);
+    let seen = ada.id.clone();
+    test.write(move |tx, actor| Ok(users::seen(tx, &seen, actor.now)?)).await.expect("noted");
+    let seen = test.read(move |snapshot| users::last_seen(snapshot, &ada.id)).await.expect("reads");
+    assert_eq!(seen, Some(START));
+}

@@ -1,0 +1,43 @@
+//! `/api/organizations/{org}/audit`: who did what, newest first.
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Json, List, Page, rfc3339};
+use axum::extract::State;
+use identity::audit::{self, Entry};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct EntryBody {
+    id: String,
+    actor: String,
+    action: String,
+    target: String,
+    address: String,
+    details: String,
+    created_at: String,
+}
+
+fn show(entry: Entry) -> EntryBody {
+    EntryBody {
+        id: entry.id.to_string(),
+        actor: entry.actor,
+        action: entry.action,
+        target: entry.target,
+        address: entry.address,
+        details: entry.details,
+        created_at: rfc3339(entry.created_at),
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    page: Page,
+) -> Result<Json<List<EntryBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let found =
+        app.store.read(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
+}

@@ -1,0 +1,168 @@
+//! `/api/organizations/{org}/clients`: the OAuth clients of an organization's services.
+
+pub(crate) mod secrets;
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
+use axum::extract::{Path, State};
+use http::StatusCode;
+use identity::Error;
+use identity::clients::{self, Client, ClientPatch, Kind, NewClient, NewSecret};
+use identity::ids::ClientId;
+use identity::services;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct ClientBody {
+    client_id: String,
+    /// Only in the answer to the request that made the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+    service: String,
+    kind: &'static str,
+    name: String,
+    grants: Vec<String>,
+    redirect_uris: Vec<String>,
+    consent_required: bool,
+    pkce_required: bool,
+    created_at: String,
+}
+
+fn show(client: Client) -> ClientBody {
+    ClientBody {
+        client_id: client.id.to_string(),
+        client_secret: None,
+        service: client.service_slug,
+        kind: client.kind.as_str(),
+        name: client.name,
+        grants: client.grants,
+        redirect_uris: client.redirect_uris,
+        consent_required: client.consent_required,
+        pkce_required: client.pkce_required,
+        created_at: rfc3339(client.created_at),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+    service: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    service: String,
+    kind: String,
+    name: String,
+    #[serde(default)]
+    redirect_uris: Vec<String>,
+    consent_required: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeBody {
+    name: Option<String>,
+    redirect_uris: Option<Vec<String>>,
+    consent_required: Option<bool>,
+    pkce_required: Option<bool>,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<ClientBody>>> {
+    let page = Page::new(query.limit, query.cursor)?;
+    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let found = app.store.read(move |snapshot| {
+        let service = match &query.service {
+            Some(slug) => Some(services::find(snapshot, &organization, slug)?.id),
+            None => None,
+        };
+        clients::list(snapshot, &organization, service.as_ref(), cursor.as_deref(), fetch)
+    });
+    Ok(Json(List::new(found.await?, &page, |client| client.id.to_string(), show)))
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    admin: Administrator,
+    Body(body): Body<CreateBody>,
+) -> Result<Created<ClientBody>> {
+    let admin = admin.may_change()?;
+    let actor = admin.actor(&app);
+    let kind = Kind::parse(&body.kind)?;
+    let new = NewClient {
+        id: ClientId::new(actor.now, app.random()),
+        kind,
+        name: body.name,
+        redirect_uris: body.redirect_uris,
+        // Any program on a machine can pretend to be its native app (RFC 8252 section 8.6): ask.
+        consent_required: body.consent_required.unwrap_or(kind == Kind::Native),
+    };
+    let secret = kind.is_confidential().then(|| NewSecret::draw(actor.now, app.random()));
+    let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
+    let organization = admin.organization.id;
+    let made = app.store.write("client.create", move |tx| {
+        let service = services::find(tx.snapshot(), &organization, &body.service)?;
+        clients::create(tx, &organization, Some(&service.id), &new, &actor)?;
+        if let Some(secret) = &secret {
+            clients::add_secret(tx, &organization, &new.id, &secret.id, &secret.hash, &secret.hint, &actor)?;
+        }
+        clients::get(tx.snapshot(), &new.id)
+    });
+    Ok(Created(ClientBody { client_secret, ..show(made.await?) }))
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client)): Path<(String, String)>,
+) -> Result<Json<ClientBody>> {
+    let (organization, client) = (admin.organization.id, ClientId::parse(&client)?);
+    let found = app.store.read(move |snapshot| clients::in_organization(snapshot, &organization, &client));
+    Ok(Json(show(found.await?)))
+}
+
+pub(crate) async fn change(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client)): Path<(String, String)>,
+    Body(body): Body<ChangeBody>,
+) -> Result<Json<ClientBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let patch = ClientPatch {
+        name: body.name,
+        redirect_uris: body.redirect_uris,
+        consent_required: body.consent_required,
+        pkce_required: body.pkce_required,
+    };
+    let changed = app.store.write("client.change", move |tx| {
+        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
+        clients::patch(tx, &client, &patch, &actor)
+    });
+    Ok(Json(show(changed.await?)))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    let admin = admin.may_change()?;
+    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let deleted = app.store.write("client.delete", move |tx| {
+        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
+        clients::delete(tx, &client, &actor)?;
+        Ok::<_, Error>(())
+    });
+    deleted.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,81 @@
+//! `/api/organizations/{org}/clients/{client}/secrets`: the secrets of a confidential client.
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Created, Json, List, Page, rfc3339};
+use axum::extract::{Path, State};
+use http::StatusCode;
+use identity::clients::{self, ClientSecret, NewSecret};
+use identity::ids::{ClientId, ClientSecretId};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct SecretBody {
+    id: String,
+    /// Only in the answer to the request that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+    /// Its last letters.
+    hint: String,
+    created_at: String,
+}
+
+fn show(secret: ClientSecret) -> SecretBody {
+    SecretBody {
+        id: secret.id.to_string(),
+        client_secret: None,
+        hint: secret.hint,
+        created_at: rfc3339(secret.created_at),
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client)): Path<(String, String)>,
+) -> Result<Json<List<SecretBody>>> {
+    let (organization, client) = (admin.organization.id, ClientId::parse(&client)?);
+    let found = app.store.read(move |snapshot| {
+        let client = clients::in_organization(snapshot, &organization, &client)?;
+        clients::list_secrets(snapshot, &client)
+    });
+    Ok(Json(List::new(found.await?, &Page::whole(), |secret| secret.id.to_string(), show)))
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client)): Path<(String, String)>,
+) -> Result<Created<SecretBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let new = NewSecret::draw(actor.now, app.random());
+    let made = SecretBody {
+        id: new.id.to_string(),
+        client_secret: Some(new.secret.clone()),
+        hint: new.hint.clone(),
+        created_at: rfc3339(actor.now),
+    };
+    let added = app.store.write("client.add_secret", move |tx| {
+        clients::add_secret(tx, &organization, &client, &new.id, &new.hash, &new.hint, &actor)
+    });
+    added.await?;
+    Ok(Created(made))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, client, secret)): Path<(String, String, String)>,
+) -> Result<StatusCode> {
+    let admin = admin.may_change()?;
+    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let secret = ClientSecretId::parse(&secret)?;
+    let deleted = app.store.write("client.delete_secret", move |tx| {
+        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
+        clients::delete_secret(tx, &client, &secret, &actor)
+    });
+    deleted.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

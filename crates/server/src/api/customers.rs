@@ -1,0 +1,39 @@
+//! `/api/organizations/{org}/customers`: who buys.
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Json, List, Page, rfc3339};
+use axum::extract::State;
+use identity::customers::{self, Customer};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct CustomerBody {
+    id: String,
+    kind: String,
+    name: String,
+    user: Option<String>,
+    created_at: String,
+}
+
+fn show(customer: Customer) -> CustomerBody {
+    CustomerBody {
+        id: customer.id.to_string(),
+        kind: customer.kind,
+        name: customer.name,
+        user: customer.user.map(|user| user.to_string()),
+        created_at: rfc3339(customer.created_at),
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    page: Page,
+) -> Result<Json<List<CustomerBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let found =
+        app.store.read(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |customer| customer.id.to_string(), show)))
+}

@@ -1,0 +1,146 @@
+//! `/api/organizations/{org}/plans`: what an organization sells.
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Body, Created, Json, List, Page, nullable, rfc3339};
+use axum::extract::{Path, State};
+use http::StatusCode;
+use identity::ids::PlanId;
+use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct PlanBody {
+    id: String,
+    slug: String,
+    name: String,
+    services: Vec<String>,
+    price_cents: i64,
+    currency: String,
+    features: Vec<String>,
+    limits: Limits,
+    seats: Option<i64>,
+    created_at: String,
+}
+
+fn show(plan: Plan) -> PlanBody {
+    PlanBody {
+        id: plan.id.to_string(),
+        slug: plan.slug,
+        name: plan.name,
+        services: plan.services.into_iter().map(|service| service.slug).collect(),
+        price_cents: plan.price_cents,
+        currency: plan.currency,
+        features: plan.features,
+        limits: plan.limits,
+        seats: plan.seats,
+        created_at: rfc3339(plan.created_at),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    slug: String,
+    name: String,
+    services: Vec<String>,
+    price_cents: i64,
+    currency: String,
+    #[serde(default)]
+    features: Vec<String>,
+    #[serde(default)]
+    limits: Limits,
+    seats: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeBody {
+    name: Option<String>,
+    price_cents: Option<i64>,
+    features: Option<Vec<String>>,
+    limits: Option<Limits>,
+    #[serde(default, deserialize_with = "nullable")]
+    seats: Option<Option<i64>>,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    page: Page,
+) -> Result<Json<List<PlanBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let found =
+        app.store.read(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    admin: Administrator,
+    Body(body): Body<CreateBody>,
+) -> Result<Created<PlanBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+    let new = NewPlan {
+        id: PlanId::new(actor.now, app.random()),
+        slug: body.slug,
+        name: body.name,
+        services: body.services,
+        price_cents: body.price_cents,
+        currency: body.currency,
+        features: body.features,
+        limits: body.limits,
+        seats: body.seats,
+    };
+    let made = app.store.write("plan.create", move |tx| plans::create(tx, &organization, &new, &actor));
+    Ok(Created(show(made.await?)))
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, plan)): Path<(String, String)>,
+) -> Result<Json<PlanBody>> {
+    let organization = admin.organization.id;
+    let found = app.store.read(move |snapshot| plans::find(snapshot, &organization, &plan));
+    Ok(Json(show(found.await?)))
+}
+
+pub(crate) async fn change(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, plan)): Path<(String, String)>,
+    Body(body): Body<ChangeBody>,
+) -> Result<Json<PlanBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+    let patch = PlanPatch {
+        name: body.name,
+        price_cents: body.price_cents,
+        features: body.features,
+        limits: body.limits,
+        seats: body.seats,
+    };
+    let changed = app.store.write("plan.change", move |tx| {
+        let plan = plans::find(tx.snapshot(), &organization, &plan)?;
+        plans::patch(tx, &plan, &patch, &actor)
+    });
+    Ok(Json(show(changed.await?)))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, plan)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    let admin = admin.may_change()?;
+    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+    let deleted = app.store.write("plan.delete", move |tx| {
+        let plan = plans::find(tx.snapshot(), &organization, &plan)?;
+        plans::delete(tx, &plan, &actor)
+    });
+    deleted.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,132 @@
+//! `/api/organizations/{org}/users`: the accounts of an organization.
+
+pub(crate) mod sessions;
+pub(crate) mod sign_in_link;
+pub(crate) mod suspension;
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
+use axum::extract::{Path, State};
+use identity::ids::{CustomerId, UserId};
+use identity::users::{self, NewUser, User};
+use identity::{Error, Time};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct UserBody {
+    id: String,
+    email: String,
+    email_verified: bool,
+    name: String,
+    suspended_at: Option<String>,
+    created_at: String,
+}
+
+fn show(user: User) -> UserBody {
+    UserBody {
+        id: user.id.to_string(),
+        email: user.email,
+        email_verified: user.email_verified_at.is_some(),
+        name: user.name,
+        suspended_at: user.suspended_at.map(rfc3339),
+        created_at: rfc3339(user.created_at),
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct SeenBody {
+    #[serde(flatten)]
+    user: UserBody,
+    /// To within five minutes.
+    last_seen_at: Option<String>,
+}
+
+fn show_seen((user, last_seen): (User, Option<Time>)) -> SeenBody {
+    SeenBody { user: show(user), last_seen_at: last_seen.map(rfc3339) }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+    email: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    email: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    email_verified: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeBody {
+    name: String,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<UserBody>>> {
+    let page = Page::new(query.limit, query.cursor)?;
+    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let found = app.store.read(move |snapshot| {
+        users::list(snapshot, &organization, query.email.as_deref(), cursor.as_deref(), fetch)
+    });
+    Ok(Json(List::new(found.await?, &page, |user| user.id.to_string(), show)))
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    admin: Administrator,
+    Body(body): Body<CreateBody>,
+) -> Result<Created<UserBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+    let new = NewUser {
+        id: UserId::new(actor.now, app.random()),
+        customer: CustomerId::new(actor.now, app.random()),
+        email: body.email,
+        name: body.name,
+        email_verified: body.email_verified,
+    };
+    let made = app.store.write("user.create", move |tx| users::create(tx, &organization, &new, &actor));
+    Ok(Created(show(made.await?)))
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, user)): Path<(String, String)>,
+) -> Result<Json<SeenBody>> {
+    let (organization, user) = (admin.organization.id, UserId::parse(&user)?);
+    let found = app.store.point(move |snapshot| {
+        let user = users::in_organization(snapshot, &organization, &user)?;
+        let last_seen = users::last_seen(snapshot, &user.id)?;
+        Ok::<_, Error>((user, last_seen))
+    });
+    Ok(Json(show_seen(found.await?)))
+}
+
+pub(crate) async fn change(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, user)): Path<(String, String)>,
+    Body(body): Body<ChangeBody>,
+) -> Result<Json<UserBody>> {
+    let admin = admin.may_change()?;
+    let (actor, organization, user) = (admin.actor(&app), admin.organization.id, UserId::parse(&user)?);
+    let changed = app.store.write("user.rename", move |tx| {
+        let user = users::in_organization(tx.snapshot(), &organization, &user)?;
+        users::rename(tx, &user, &body.name, &actor)
+    });
+    Ok(Json(show(changed.await?)))
+}

@@ -1,0 +1,63 @@
+//! `/api/organizations/{org}/users/{user}/sessions`: where a user is signed in.
+
+use crate::app::App;
+use crate::caller::Administrator;
+use crate::error::Result;
+use crate::wire::{Json, List, Page, rfc3339};
+use axum::extract::{Path, State};
+use http::StatusCode;
+use identity::ids::UserId;
+use identity::sessions::{self, Session};
+use identity::users;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct SessionBody {
+    id: String,
+    kind: String,
+    address: String,
+    agent: String,
+    created_at: String,
+    authenticated_at: String,
+    expires_at: String,
+}
+
+fn show(session: Session) -> SessionBody {
+    SessionBody {
+        id: session.id.to_string(),
+        kind: session.kind,
+        address: session.address,
+        agent: session.agent,
+        created_at: rfc3339(session.created_at),
+        authenticated_at: rfc3339(session.authenticated_at),
+        expires_at: rfc3339(session.expires_at),
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, user)): Path<(String, String)>,
+) -> Result<Json<List<SessionBody>>> {
+    let (organization, user, now) = (admin.organization.id, UserId::parse(&user)?, app.now());
+    let found = app.store.read(move |snapshot| {
+        let user = users::in_organization(snapshot, &organization, &user)?;
+        sessions::of_user(snapshot, &user.id, now)
+    });
+    Ok(Json(List::new(found.await?, &Page::whole(), |session| session.id.to_string(), show)))
+}
+
+pub(crate) async fn end_all(
+    State(app): State<App>,
+    admin: Administrator,
+    Path((_, user)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    let admin = admin.may_change()?;
+    let (actor, organization, user) = (admin.actor(&app), admin.organization.id, UserId::parse(&user)?);
+    let ended = app.store.write("user.end_sessions", move |tx| {
+        let user = users::in_organization(tx.snapshot(), &organization, &user)?;
+        users::end_sessions(tx, &user, &actor)
+    });
+    ended.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,147 @@
+//! What a handler may touch: one cheap-clone handle.
+
+use crate::clock::Clock;
+use crate::holds::Holds;
+use crate::lanes::HashLane;
+use crate::metrics::Metrics;
+use crate::seen::Seen;
+use crate::throttle::Throttle;
+use identity::audit::Actor;
+use identity::ids::UserId;
+use identity::secrets::{Random, SecretKey};
+use identity::{Directory, Time};
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+
+/// How a server behaves. Made by the binary from its configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The one origin, without a slash at its end; advertised byte for byte.
+    pub issuer: String,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpAddr>,
+    /// Bearer token for `/metrics`; without one only this machine may read them.
+    pub metrics_token: Option<String>,
+    /// Whether people may make accounts by themselves.
+    pub sign_up: bool,
+    /// Threads that hash passwords; none: as many as there are processors.
+    pub hash_threads: Option<usize>,
+    /// How long a browser stays signed in.
+    pub session_life: Duration,
+    /// How long a poll at the token endpoint is held at most.
+    pub hold_max: Duration,
+}
+
+impl Settings {
+    /// The defaults, for an issuer.
+    pub fn new(issuer: impl Into<String>) -> Settings {
+        Settings {
+            issuer: issuer.into(),
+            trusted_proxies: Vec::new(),
+            metrics_token: None,
+            sign_up: true,
+            hash_threads: None,
+            session_life: Duration::from_secs(30 * 24 * 3600),
+            hold_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The handle.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// What is behind it.
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The cached look-ups.
+    pub directory: Directory,
+    /// How to behave.
+    pub settings: Settings,
+    /// The installation's secret.
+    pub secret_key: SecretKey,
+    /// Password hashing, bounded.
+    pub(crate) hash_lane: HashLane,
+    /// Polls that wait for a decision.
+    pub(crate) holds: Arc<Holds>,
+    /// Who was seen when.
+    pub(crate) seen: Seen,
+    /// Attempts at user codes.
+    pub(crate) throttle: Throttle,
+    /// Counters.
+    pub(crate) metrics: Metrics,
+    /// The demo's sample products, when this is a demo.
+    pub(crate) demo: Option<crate::demo::Demo>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+impl Deref for App {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    /// Puts the parts together.
+    pub fn new(
+        store: Store,
+        settings: Settings,
+        secret_key: SecretKey,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        demo: Option<crate::demo::Demo>,
+    ) -> App {
+        let holds = Arc::new(Holds::default());
+        let waiting = Arc::downgrade(&holds);
+        store.on_change(move |change| {
+            if let Some(holds) = waiting.upgrade() {
+                holds.hear(change);
+            }
+        });
+        App(Arc::new(Parts {
+            directory: Directory::new(store.clone(), &settings.issuer, secret_key.clone()),
+            hash_lane: HashLane::start(settings.hash_threads),
+            holds,
+            seen: Seen::default(),
+            throttle: Throttle::default(),
+            metrics: Metrics::default(),
+            demo,
+            store,
+            settings,
+            secret_key,
+            clock,
+            random,
+        }))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Randomness.
+    pub fn random(&self) -> &dyn Random {
+        &*self.random
+    }
+
+    /// A user who acts, for the audit trail.
+    pub fn actor(&self, user: &UserId, address: IpAddr) -> Actor {
+        Actor::user(user, &address.to_string(), self.now(), self.random())
+    }
+
+    /// The program itself, for the audit trail.
+    pub fn system(&self) -> Actor {
+        Actor::system(self.now(), self.random())
+    }
+
+    /// An address of this server.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.settings.issuer)
+    }
+}

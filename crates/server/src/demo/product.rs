@@ -1,0 +1,215 @@
+//! A sample product: a confidential client that signs people in with code and PKCE and asks the API what
+//! they may use, on every page. It speaks to this server's endpoints as if it lived elsewhere, only
+//! without the network between them. Its session is a sealed cookie.
+
+use super::{Credentials, DemoClient, DemoProduct, no_demo};
+use crate::app::App;
+use crate::pages::browser::{Asked, encoded};
+use crate::pages::respond::{PageError, PageResult, page, see_other};
+use crate::pages::views::{Accent, Product, ProductUser};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use identity::secrets;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+/// What the product keeps about its visitor, sealed, in a cookie.
+#[derive(Serialize, Deserialize, Default)]
+struct Visit {
+    /// While signing in: the state and the PKCE verifier that were sent.
+    pending: Option<(String, String)>,
+    refresh_token: Option<String>,
+    id_token: Option<String>,
+}
+
+/// This product, its client and the other product.
+struct Here<'a> {
+    product: &'a DemoProduct,
+    client: &'a DemoClient,
+    other: &'a DemoProduct,
+    accent: Accent,
+    known: &'a Credentials,
+}
+
+fn here<'a>(app: &'a App, slug: &str) -> Option<Here<'a>> {
+    let known = app.demo.as_ref()?.credentials.get()?;
+    let position = known.products.iter().position(|product| product.slug == slug)?;
+    let other = known.products.iter().find(|product| product.slug != slug)?;
+    let accent = if position == 0 { Accent::Sea } else { Accent::Heather };
+    Some(Here { product: &known.products[position], client: known.clients.get(slug)?, other, accent, known })
+}
+
+pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, headers: HeaderMap) -> PageResult {
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let mut visit = read_visit(&app, &slug, &headers);
+    let mut cookies = Vec::new();
+    let mut person = None;
+    if let Some(refresh_token) = visit.refresh_token.clone() {
+        // Asked anew for every page: the plan may have changed a moment ago.
+        match refresh(&app, &here, &refresh_token).await {
+            Some(tokens) => {
+                person = about(&app, text(&tokens, "access_token")).await;
+                visit.refresh_token = Some(text(&tokens, "refresh_token").to_owned());
+            }
+            None => visit = Visit::default(),
+        }
+        cookies.extend(visit_cookie(&app, &slug, &visit)?);
+    }
+    let features: Vec<String> = person.iter().flat_map(|(_, plan)| strings(plan, "features")).collect();
+    let features: Vec<&str> = features.iter().map(String::as_str).collect();
+    let user = person.as_ref().map(|(user, plan)| ProductUser {
+        email: text(user, "email"),
+        name: text(user, "name"),
+        plan: text(plan, "plan"),
+        features: &features,
+    });
+    let organization = &here.known.organization.slug;
+    let email = user.as_ref().map_or("ada@acme.test", |user| user.email);
+    let plan = if user.as_ref().is_some_and(|user| user.plan == "pro") { "starter" } else { "pro" };
+    let view = Product {
+        product_name: &here.product.name,
+        accent: here.accent,
+        signin_href: &format!("/demo/{slug}/login"),
+        signout_href: &format!("/demo/{slug}/logout"),
+        other_name: &here.other.name,
+        other_href: &here.other.url,
+        plan_command: &format!(
+            "sarsen subscription change --org {organization} --user {email} --plan {plan}"
+        ),
+        user,
+    };
+    Ok(page(StatusCode::OK, view.markup(), cookies))
+}
+
+pub(crate) async fn sign_in(State(app): State<App>, Path(slug): Path<String>) -> PageResult {
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let (state, verifier) = (secrets::secret(app.random()), secrets::secret(app.random()));
+    let challenge = URL_SAFE_NO_PAD.encode(secrets::hash(verifier.as_bytes()));
+    let callback = here.client.redirect_uris.first().map(|uri| encoded(uri)).unwrap_or_default();
+    let scope = encoded("openid profile email offline_access");
+    let address = format!(
+        "/auth/authorize?response_type=code&client_id={}&redirect_uri={callback}&scope={scope}&state={state}\
+         &code_challenge={challenge}&code_challenge_method=S256",
+        here.client.client_id
+    );
+    let visit = Visit { pending: Some((state, verifier)), ..Visit::default() };
+    Ok(see_other(&address, visit_cookie(&app, &slug, &visit)?))
+}
+
+pub(crate) async fn callback(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    headers: HeaderMap,
+    Asked(asked): Asked,
+) -> PageResult {
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let Some((state, verifier)) = read_visit(&app, &slug, &headers).pending else {
+        return Ok(see_other(&format!("/demo/{slug}"), Vec::new()));
+    };
+    if asked.get("state") != Some(&state) || asked.get("iss") != Some(&app.settings.issuer) {
+        return Err(PageError::bad("This answer does not belong to a sign-in that was begun here."));
+    }
+    let Some(code) = asked.get("code") else {
+        return Ok(see_other(&format!("/demo/{slug}"), visit_cookie(&app, &slug, &Visit::default())?));
+    };
+    let callback = here.client.redirect_uris.first().map(String::as_str).unwrap_or_default();
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("code", code),
+        ("redirect_uri", callback),
+        ("code_verifier", &verifier),
+    ];
+    let Some(tokens) = token(&app, &here, &form).await else {
+        return Err(PageError::bad("The sign-in could not be finished; begin again."));
+    };
+    let own = |name: &str| Some(text(&tokens, name).to_owned()).filter(|value| !value.is_empty());
+    let visit = Visit { pending: None, refresh_token: own("refresh_token"), id_token: own("id_token") };
+    Ok(see_other(&format!("/demo/{slug}"), visit_cookie(&app, &slug, &visit)?))
+}
+
+pub(crate) async fn sign_out(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    headers: HeaderMap,
+) -> PageResult {
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let visit = read_visit(&app, &slug, &headers);
+    let cookies = visit_cookie(&app, &slug, &Visit::default())?;
+    let Some(hint) = visit.id_token else { return Ok(see_other(&format!("/demo/{slug}"), cookies)) };
+    let back = encoded(&here.product.url);
+    Ok(see_other(&format!("/auth/logout?id_token_hint={hint}&post_logout_redirect_uri={back}"), cookies))
+}
+
+async fn refresh(app: &App, here: &Here<'_>, refresh_token: &str) -> Option<Value> {
+    token(app, here, &[("grant_type", "refresh_token"), ("refresh_token", refresh_token)]).await
+}
+
+/// Asks the token endpoint, authenticated as the product's client.
+async fn token(app: &App, here: &Here<'_>, form: &[(&str, &str)]) -> Option<Value> {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+    let secret = here.client.client_secret.as_deref().unwrap_or_default();
+    let basic = format!("Basic {}", STANDARD.encode(format!("{}:{secret}", here.client.client_id)));
+    call(app, Method::POST, "/auth/token", &basic, body).await
+}
+
+/// What the API says about the visitor: user and subscription.
+async fn about(app: &App, access_token: &str) -> Option<(Value, Value)> {
+    let bearer = format!("Bearer {access_token}");
+    let user = call(app, Method::GET, "/api/user", &bearer, String::new()).await?;
+    let plan = call(app, Method::GET, "/api/subscription", &bearer, String::new()).await?;
+    Some((user, plan))
+}
+
+async fn call(app: &App, method: Method, path: &str, authorization: &str, body: String) -> Option<Value> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(AUTHORIZATION, authorization)
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(Body::from(body))
+        .ok()?;
+    let response = crate::router::router(app.clone()).oneshot(request).await.into_response();
+    if response.status() != StatusCode::OK {
+        return None;
+    }
+    let bytes = response.into_body().collect().await.ok()?.to_bytes();
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn strings(value: &Value, name: &str) -> Vec<String> {
+    let list = value.get(name).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn cookie_name(slug: &str) -> String {
+    format!("demo_{slug}")
+}
+
+fn read_visit(app: &App, slug: &str, headers: &HeaderMap) -> Visit {
+    let name = cookie_name(slug);
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let sealed =
+        pairs.find(|(known, _)| *known == name).and_then(|(_, value)| URL_SAFE_NO_PAD.decode(value).ok());
+    let opened = sealed.and_then(|sealed| app.secret_key.open(&name, &sealed).ok());
+    opened.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+fn visit_cookie(app: &App, slug: &str, visit: &Visit) -> Result<Vec<HeaderValue>, PageError> {
+    let name = cookie_name(slug);
+    let json = serde_json::to_vec(visit).unwrap_or_default();
+    let sealed = URL_SAFE_NO_PAD.encode(app.secret_key.seal(&name, &json, app.random())?);
+    let cookie = format!("{name}={sealed}; Path=/demo/{slug}; HttpOnly; SameSite=Lax");
+    Ok(HeaderValue::from_str(&cookie).into_iter().collect())
+}

@@ -1,0 +1,282 @@
+//! Makes the demo's tenant: through the same commands as everybody's, with passwords drawn at random.
+
+use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login};
+use crate::app::App;
+use identity::audit::Actor;
+use identity::clients::{self, ClientPatch, Kind, NewClient, NewSecret};
+use identity::ids::{ClientId, CustomerId, OrganizationId, PlanId, ServiceId, SubscriptionId, UserId};
+use identity::organizations::{self, PLATFORM};
+use identity::plans::{self, NewPlan};
+use identity::secrets::letters;
+use identity::services::{self, NewService};
+use identity::subscriptions::{self, Buyer, NewSubscription, Status};
+use identity::users::{self, NewUser};
+use identity::{Error, Result, administrators, passwords};
+use std::collections::BTreeMap;
+
+const ORGANIZATION: &str = "acme";
+/// Where test tools listen for codes.
+const TEST_CALLBACK: &str = "http://127.0.0.1:9999/callback";
+/// The sample products: slug and name.
+const PRODUCTS: [(&str, &str); 2] = [("sketch", "Acme Sketch"), ("notes", "Acme Notes")];
+
+fn product_path(slug: &str) -> String {
+    format!("/demo/{slug}")
+}
+
+/// Makes the demo's tenant, or takes up one that was made before, perhaps at another port.
+pub async fn seed(app: &App, known: Option<Credentials>) -> Result<Credentials> {
+    let credentials = match known {
+        Some(known) => move_to_issuer(app, known).await?,
+        None => make(app).await?,
+    };
+    if let Some(demo) = &app.demo {
+        // Seeding twice tells the same.
+        let _ = demo.credentials.set(credentials.clone());
+    }
+    Ok(credentials)
+}
+
+/// A password that people can type: 16 letters in four groups, 72 bits.
+fn draw_login(app: &App, email: &str, plan: Option<&str>) -> Login {
+    let drawn = letters(b"abcdefghjkmnpqrstuvwxyz", 16, app.random());
+    let groups: Vec<&str> = (0..4).map(|group| &drawn[group * 4..group * 4 + 4]).collect();
+    Login { email: email.to_owned(), password: groups.join("-"), plan: plan.map(str::to_owned) }
+}
+
+struct Person {
+    new: NewUser,
+    hash: String,
+}
+
+fn draw_person(app: &App, login: &Login, name: &str) -> Result<Person> {
+    let now = app.now();
+    let new = NewUser {
+        id: UserId::new(now, app.random()),
+        customer: CustomerId::new(now, app.random()),
+        email: login.email.clone(),
+        name: name.to_owned(),
+        email_verified: true,
+    };
+    Ok(Person { new, hash: passwords::hash(&login.password, app.random())? })
+}
+
+struct Drawn {
+    id: ClientId,
+    kind: Kind,
+    name: &'static str,
+    service: &'static str,
+    redirect_uris: Vec<String>,
+    secret: Option<NewSecret>,
+}
+
+fn draw_client(
+    app: &App,
+    kind: Kind,
+    name: &'static str,
+    service: &'static str,
+    redirect_uris: Vec<String>,
+) -> Drawn {
+    let secret = kind.is_confidential().then(|| NewSecret::draw(app.now(), app.random()));
+    Drawn { id: ClientId::new(app.now(), app.random()), kind, name, service, redirect_uris, secret }
+}
+
+async fn make(app: &App) -> Result<Credentials> {
+    let owner = draw_login(app, "owner@sarsen.test", None);
+    let admin = draw_login(app, "admin@acme.test", None);
+    let users = vec![
+        (draw_login(app, "ada@acme.test", Some("pro")), "Ada"),
+        (draw_login(app, "grace@acme.test", Some("free")), "Grace"),
+    ];
+    let callback = vec![TEST_CALLBACK.to_owned()];
+    let product_callback = |slug: &str| vec![app.url(&format!("{}/callback", product_path(slug)))];
+    let drawn = vec![
+        ("web", draw_client(app, Kind::Web, "Acme Sketch on the web", "sketch", callback.clone())),
+        ("spa", draw_client(app, Kind::Spa, "Acme Sketch in the browser", "sketch", callback)),
+        ("cli", draw_client(app, Kind::Device, "Acme command line", "cli", Vec::new())),
+        ("machine", draw_client(app, Kind::Machine, "Acme night job", "cli", Vec::new())),
+        ("sketch", draw_client(app, Kind::Web, "Acme Sketch", "sketch", product_callback("sketch"))),
+        ("notes", draw_client(app, Kind::Web, "Acme Notes", "notes", product_callback("notes"))),
+    ];
+    store_people(app, &owner, &admin, &users).await?;
+    store_tenant(app, &drawn, &users).await?;
+
+    let shown = |(name, client): &(&str, Drawn)| {
+        let secret = client.secret.as_ref().map(|secret| secret.secret.clone());
+        let redirect_uris = client.redirect_uris.clone();
+        let client = DemoClient { client_id: client.id.to_string(), client_secret: secret, redirect_uris };
+        ((*name).to_owned(), client)
+    };
+    let clients: BTreeMap<String, DemoClient> = drawn.iter().map(shown).collect();
+    let products = PRODUCTS.map(|(slug, name)| DemoProduct {
+        name: name.to_owned(),
+        url: app.url(&product_path(slug)),
+        slug: slug.to_owned(),
+        client_id: clients.get(slug).map(|client| client.client_id.clone()).unwrap_or_default(),
+    });
+    Ok(Credentials {
+        owner,
+        organization: DemoOrganization { slug: ORGANIZATION.to_owned(), admin },
+        clients,
+        services: [("web", "sketch"), ("cli", "cli")]
+            .map(|(key, slug)| (key.to_owned(), slug.to_owned()))
+            .into(),
+        users: users.into_iter().map(|(login, _)| login).collect(),
+        products: products.into(),
+    })
+}
+
+/// The platform's owner, the tenant with its administrator, and its users.
+async fn store_people(
+    app: &App,
+    owner: &Login,
+    admin: &Login,
+    users: &[(Login, &'static str)],
+) -> Result<()> {
+    let acme = OrganizationId::new(app.now(), app.random());
+    let owner = draw_person(app, owner, "Olga Owner")?;
+    let admin = draw_person(app, admin, "Adam Admin")?;
+    let users =
+        users.iter().map(|(login, name)| draw_person(app, login, name)).collect::<Result<Vec<_>>>()?;
+    let actor = app.system();
+    app.store
+        .write("demo.people", move |tx| {
+            let platform = organizations::find(tx.snapshot(), PLATFORM)?;
+            let put = |tx: &mut store::Tx<'_>, organization: &OrganizationId, person: &Person| {
+                let user = users::create(tx, organization, &person.new, &actor)?;
+                passwords::put(tx, &user.id, &person.hash, actor.now)?;
+                Ok::<_, Error>(user)
+            };
+            let owner = put(tx, &platform.id, &owner)?;
+            administrators::add_platform_owner(tx, &platform.id, &owner.id, &actor)?;
+            let admin = put(tx, &platform.id, &admin)?;
+            let organization = organizations::create(tx, &acme, ORGANIZATION, "Acme", true, &actor)?;
+            administrators::add_creator(tx, &organization, &admin.id, &actor)?;
+            for person in &users {
+                put(tx, &acme, person)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Services, plans, clients, and what the users subscribe to.
+async fn store_tenant(
+    app: &App,
+    drawn: &[(&'static str, Drawn)],
+    users: &[(Login, &'static str)],
+) -> Result<()> {
+    let (now, random) = (app.now(), app.random());
+    let service = |slug: &str, name: &str| NewService {
+        id: ServiceId::new(now, random),
+        slug: slug.to_owned(),
+        name: name.to_owned(),
+    };
+    let new_services =
+        [service("sketch", "Acme Sketch"), service("notes", "Acme Notes"), service("cli", "Acme CLI")];
+    let plan = |slug: &str, name: &str, price_cents, features: &[&str]| NewPlan {
+        id: PlanId::new(now, random),
+        slug: slug.to_owned(),
+        name: name.to_owned(),
+        services: new_services.iter().map(|service| service.slug.clone()).collect(),
+        price_cents,
+        currency: "EUR".to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        limits: Default::default(),
+        seats: None,
+    };
+    let new_plans = [
+        plan("starter", "Starter", 500, &["export"]),
+        plan("pro", "Pro", 1900, &["export", "history", "priority support"]),
+    ];
+    let buyers: Vec<(String, String, SubscriptionId)> = users
+        .iter()
+        .filter_map(|(login, _)| login.plan.clone().map(|plan| (login.email.clone(), plan)))
+        .filter(|(_, plan)| plan != "free")
+        .map(|(email, plan)| (email, plan, SubscriptionId::new(now, random)))
+        .collect();
+    let new_clients: Vec<(NewClient, &'static str, Option<NewSecret>)> = drawn
+        .iter()
+        .map(|(_, client)| {
+            let new = NewClient {
+                id: client.id.clone(),
+                kind: client.kind,
+                name: client.name.to_owned(),
+                redirect_uris: client.redirect_uris.clone(),
+                consent_required: false,
+            };
+            (new, client.service, client.secret.clone())
+        })
+        .collect();
+    let actor = app.system();
+    app.store
+        .write("demo.tenant", move |tx| {
+            let acme = organizations::find(tx.snapshot(), ORGANIZATION)?.id;
+            for new in &new_services {
+                services::create(tx, &acme, new, &actor)?;
+            }
+            for new in &new_plans {
+                plans::create(tx, &acme, new, &actor)?;
+            }
+            for (new, service, secret) in &new_clients {
+                add_client(tx, &acme, service, new, secret.as_ref(), &actor)?;
+            }
+            for (email, plan, id) in &buyers {
+                let user =
+                    users::find(tx.snapshot(), &acme, email)?.ok_or(Error::NotFound { what: "user" })?;
+                let new = NewSubscription {
+                    id: id.clone(),
+                    buyer: Buyer::User(user.id),
+                    plan: plan.clone(),
+                    status: Status::Active,
+                    current_period_end: None,
+                };
+                subscriptions::create(tx, &acme, &new, &actor)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn add_client(
+    tx: &mut store::Tx<'_>,
+    organization: &OrganizationId,
+    service: &str,
+    new: &NewClient,
+    secret: Option<&NewSecret>,
+    actor: &Actor,
+) -> Result<()> {
+    let service = services::find(tx.snapshot(), organization, service)?;
+    clients::create(tx, organization, Some(&service.id), new, actor)?;
+    match secret {
+        Some(secret) => {
+            clients::add_secret(tx, organization, &new.id, &secret.id, &secret.hash, &secret.hint, actor)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The same demo at another port: the products' own addresses move with it.
+async fn move_to_issuer(app: &App, mut known: Credentials) -> Result<Credentials> {
+    for product in &mut known.products {
+        let url = app.url(&product_path(&product.slug));
+        let callback = format!("{url}/callback");
+        product.url = url;
+        if let Some(client) = known.clients.get_mut(&product.slug) {
+            client.redirect_uris = vec![callback.clone()];
+        }
+        let (id, actor) = (ClientId::parse(&product.client_id)?, app.system());
+        app.store
+            .write("demo.move", move |tx| {
+                let client = clients::get(tx.snapshot(), &id)?;
+                if client.redirect_uris == [callback.clone()] {
+                    return Ok(());
+                }
+                let patch =
+                    ClientPatch { redirect_uris: Some(vec![callback.clone()]), ..ClientPatch::default() };
+                clients::patch(tx, &client, &patch, &actor).map(|_| ())
+            })
+            .await?;
+    }
+    Ok(known)
+}

@@ -1,0 +1,174 @@
+//! How the API says that something is wrong: RFC 9457 problem details with a stable `code`.
+//!
+//! Policy: what the caller can mend is told in full; what is our state (busy, full, stopping) is 503 or
+//! 429 with `Retry-After`; what is a defect is a bare 500 here and an error in the log. No text of a
+//! database, no secret and no other tenant's data gets into an answer.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+use std::time::Duration;
+
+/// The result of an API handler.
+pub type Result<T> = std::result::Result<T, Problem>;
+
+/// A problem document.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// Stable, snake_case.
+    pub code: &'static str,
+    /// What was wrong, where, and what would be right.
+    pub detail: String,
+    /// When to try again.
+    pub retry_after: Option<Duration>,
+    /// What `WWW-Authenticate` says.
+    pub challenge: Option<&'static str>,
+}
+
+impl Problem {
+    /// A problem with no more than status, code and detail.
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
+        Problem { status, code, detail: detail.into(), retry_after: None, challenge: None }
+    }
+
+    /// 400: the request does not have the form that it should.
+    pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    /// 404: not there, or not for this caller.
+    pub fn not_found(what: &str) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("There is no {what} like this here."))
+    }
+
+    /// 403: the caller is known and may not.
+    pub fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// 401 without a token (RFC 6750 section 3.1: no error code then).
+    pub fn unauthenticated() -> Problem {
+        let detail = "Send an access token: Authorization: Bearer …";
+        Problem {
+            challenge: Some("Bearer"),
+            ..Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+        }
+    }
+
+    /// 401 with a token that is no good.
+    pub fn invalid_token(detail: &str) -> Problem {
+        let challenge = Some(r#"Bearer error="invalid_token""#);
+        Problem { challenge, ..Problem::new(StatusCode::UNAUTHORIZED, "invalid_token", detail) }
+    }
+
+    /// 403 with a token for something else.
+    pub fn insufficient_scope(detail: impl Into<String>) -> Problem {
+        let challenge = Some(r#"Bearer error="insufficient_scope""#);
+        Problem { challenge, ..Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", detail) }
+    }
+
+    /// 429: too many; come back later.
+    pub fn too_many(detail: &str, retry_after: Duration) -> Problem {
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    fn unavailable(detail: String, retry_after: Duration) -> Problem {
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Problem {
+        match &error {
+            store::Error::Overloaded { retry_after } => Problem {
+                retry_after: Some(*retry_after),
+                ..Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "overloaded",
+                    "The server is busy. Nothing was done; try again.",
+                )
+            },
+            store::Error::Stopped => {
+                Problem::unavailable("The server is stopping. Try again.".to_owned(), Duration::from_secs(1))
+            }
+            store::Error::Unavailable { what, .. } => {
+                tracing::error!(%error, "the database is not available");
+                Problem::unavailable(format!("Nothing was changed: {what}."), Duration::from_secs(5))
+            }
+            store::Error::OutcomeUnknown => Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "outcome_unknown",
+                "The connection to the database was lost; whether the change was made is unknown. Look before you try again.",
+            ),
+            _ => {
+                tracing::error!(%error, "a database operation failed");
+                Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal",
+                    "Something went wrong here. It was noted.",
+                )
+            }
+        }
+    }
+}
+
+impl From<identity::Error> for Problem {
+    fn from(error: identity::Error) -> Problem {
+        use identity::Error;
+        match error {
+            Error::NotFound { what } => Problem::not_found(what),
+            Error::Invalid { .. } => {
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", sentence(&error.to_string()))
+            }
+            Error::Taken { .. } => Problem::new(StatusCode::CONFLICT, "taken", sentence(&error.to_string())),
+            Error::Refused { code, problem } => Problem::new(StatusCode::CONFLICT, code, sentence(&problem)),
+            Error::InvalidGrant => Problem::invalid_token("The grant is not valid (any more)."),
+            Error::Store(error) => error.into(),
+            Error::Broken(what) => {
+                tracing::error!(%what, "something is broken");
+                Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal",
+                    "Something went wrong here. It was noted.",
+                )
+            }
+        }
+    }
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+}
+
+/// Whole seconds, at least one, as `Retry-After` wants them.
+pub(crate) fn retry_after_value(wait: Duration) -> HeaderValue {
+    HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64)
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": format!("urn:sarsen:problem:{}", self.code),
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "code": self.code,
+        });
+        let mut response = (self.status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(wait) = self.retry_after {
+            headers.insert(RETRY_AFTER, retry_after_value(wait));
+        }
+        if let Some(challenge) = self.challenge {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        response
+    }
+}

@@ -1,0 +1,18 @@
+//! `/healthz`: alive. `/readyz`: able to serve, which is to read the database and not to be stopping.
+
+use crate::app::App;
+use crate::error::{Problem, Result};
+use axum::extract::State;
+
+pub(crate) async fn healthz() -> &'static str {
+    "ok"
+}
+
+pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str> {
+    let now = app.now();
+    app.directory.ring(now).await.map_err(Problem::from)?;
+    app.store
+        .point(|snapshot| identity::organizations::find(snapshot, identity::organizations::PLATFORM))
+        .await?;
+    Ok("ready")
+}

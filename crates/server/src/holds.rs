@@ -1,0 +1,245 @@
+//! Polls of the device grant: held while nobody has decided, and told to slow down when they hurry.
+//!
+//! Poll times live in memory, in two generations that replace each other, so that a flood of codes costs
+//! a bounded amount; a poll whose predecessor was forgotten counts as a first one.
+
+use identity::Time;
+use identity::devices;
+use identity::ids::DeviceId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Change;
+use tokio::sync::Notify;
+
+/// How often a device is asked to poll.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
+/// A poll may come this much too early: clocks and networks are not exact.
+const TOLERANCE: Duration = Duration::from_secs(1);
+/// Held polls at once, in all and from one address.
+const HELD_MAX: usize = 20_000;
+const HELD_PER_ADDRESS_MAX: usize = 200;
+/// Poll times kept in one generation, and for how long at least.
+const REMEMBERED: usize = 40_000;
+const GENERATION: Duration = Duration::from_secs(60);
+
+/// How a poll is to be answered if nobody has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// The first poll of this code: at once.
+    First,
+    /// In time: it may be held.
+    Kept,
+    /// Too early.
+    Hurried,
+}
+
+#[derive(Default)]
+pub(crate) struct Holds {
+    state: Mutex<State>,
+    hasher: RandomState,
+    /// Set when the server stops: nothing is held any more.
+    closing: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<DeviceId, Held>,
+    per_address: HashMap<IpAddr, usize>,
+    young: HashMap<u64, Poll>,
+    old: HashMap<u64, Poll>,
+    turned_at: Time,
+    counter: u64,
+}
+
+struct Held {
+    number: u64,
+    address: IpAddr,
+    wake: Arc<Notify>,
+}
+
+#[derive(Clone, Copy)]
+struct Poll {
+    at: Time,
+    interval_s: u32,
+}
+
+/// A held poll; letting go of it frees its place.
+pub(crate) struct Hold {
+    holds: Arc<Holds>,
+    device: DeviceId,
+    number: u64,
+    wake: Arc<Notify>,
+}
+
+impl Holds {
+    /// Notes a poll and says whether it came in time.
+    pub(crate) fn pace(&self, device: &DeviceId, now: Time) -> Pace {
+        let key = self.hasher.hash_one(device);
+        let mut state = self.state.lock();
+        if state.young.len() >= REMEMBERED || now.since(state.turned_at) > GENERATION {
+            state.old = std::mem::take(&mut state.young);
+            state.turned_at = now;
+        }
+        let normal = INTERVAL.as_secs() as u32;
+        let earlier = state.young.get(&key).or_else(|| state.old.get(&key)).copied();
+        let (pace, interval_s) = match earlier {
+            None => (Pace::First, normal),
+            Some(poll) => {
+                let gap = now.since(poll.at) + TOLERANCE;
+                let asked = Duration::from_secs(poll.interval_s.into());
+                if gap < asked / 2 {
+                    (Pace::Hurried, (poll.interval_s + normal).min(60))
+                } else if gap >= asked {
+                    (Pace::Kept, normal)
+                } else {
+                    (Pace::Kept, poll.interval_s)
+                }
+            }
+        };
+        state.young.insert(key, Poll { at: now, interval_s });
+        pace
+    }
+
+    /// Takes a place for a poll; an older poll of the same code is released. None when all are taken.
+    pub(crate) fn hold(self: &Arc<Holds>, device: &DeviceId, address: IpAddr) -> Option<Hold> {
+        let mut state = self.state.lock();
+        if let Some(older) = state.held.remove(device) {
+            older.wake.notify_one();
+            state.leave(older.address);
+        }
+        let closing = self.closing.load(std::sync::atomic::Ordering::Relaxed);
+        let from_here = state.per_address.get(&address).copied().unwrap_or(0);
+        if closing || state.held.len() >= HELD_MAX || from_here >= HELD_PER_ADDRESS_MAX {
+            return None;
+        }
+        *state.per_address.entry(address).or_default() += 1;
+        state.counter += 1;
+        let (number, wake) = (state.counter, Arc::new(Notify::new()));
+        state.held.insert(device.clone(), Held { number, address, wake: wake.clone() });
+        Some(Hold { holds: self.clone(), device: device.clone(), number, wake })
+    }
+
+    /// Hears of changes on the writer's thread and wakes the polls that wait for them.
+    pub(crate) fn hear(&self, change: &Change) {
+        for key in change.keys.iter() {
+            if let Some(id) = key.value_of("device_authorizations", "id")
+                && let Ok(id) = DeviceId::parse(id)
+                && let Some(held) = self.state.lock().held.get(&id)
+            {
+                debug_assert_eq!(*key, devices::key(&id));
+                held.wake.notify_one();
+            }
+        }
+    }
+
+    /// Answers every held poll and holds no more.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
+        for held in self.state.lock().held.values() {
+            held.wake.notify_one();
+        }
+    }
+
+    /// How many polls are held.
+    pub(crate) fn count(&self) -> usize {
+        self.state.lock().held.len()
+    }
+}
+
+impl State {
+    fn leave(&mut self, address: IpAddr) {
+        if let Some(count) = self.per_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_address.remove(&address);
+            }
+        }
+    }
+}
+
+impl Hold {
+    /// Waits for a decision, a newer poll, the end of the server, or `longest`.
+    pub(crate) async fn wait(&self, longest: Duration) {
+        // Which of them it was shows when the state is read again.
+        let _ = tokio::time::timeout(longest, self.wake.notified()).await;
+    }
+
+    /// False when a newer poll of the same code has taken its place: then that one redeems.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.holds.state.lock().held.get(&self.device).is_some_and(|held| held.number == self.number)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.holds.state.lock();
+        if state.held.get(&self.device).is_some_and(|held| held.number == self.number)
+            && let Some(held) = state.held.remove(&self.device)
+        {
+            state.leave(held.address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::secrets::testing::Seeded;
+
+    fn device(seed: u64) -> DeviceId {
+        DeviceId::new(Time::from_millis(1), &Seeded::new(seed))
+    }
+
+    fn at(seconds: f64) -> Time {
+        Time::from_millis((seconds * 1000.0) as i64)
+    }
+
+    #[test]
+    fn who_hurries_is_told_and_one_kept_interval_forgives() {
+        let (holds, code) = (Holds::default(), device(1));
+        assert_eq!(holds.pace(&code, at(0.0)), Pace::First);
+        assert_eq!(holds.pace(&code, at(1.0)), Pace::Hurried);
+        assert_eq!(holds.pace(&code, at(3.0)), Pace::Hurried, "now 10 s are asked for");
+        assert_eq!(holds.pace(&code, at(17.0)), Pace::Kept, "15 s, with a second of tolerance");
+        assert_eq!(holds.pace(&code, at(19.0)), Pace::Kept, "forgiven: 5 s again");
+    }
+
+    #[test]
+    fn a_steady_poller_with_jitter_is_never_told_to_slow_down() {
+        let (holds, code) = (Holds::default(), device(1));
+        let mut now = 0.0;
+        for poll in 0..120 {
+            assert_ne!(holds.pace(&code, at(now)), Pace::Hurried, "poll {poll}");
+            now += 5.0 + [0.3, -0.4, 0.0, 0.9, -0.7][poll % 5];
+        }
+    }
+
+    #[test]
+    fn memory_for_poll_times_is_bounded() {
+        let holds = Holds::default();
+        for seed in 0..200_000 {
+            holds.pace(&device(seed), at(seed as f64 / 10_000.0));
+        }
+        let state = holds.state.lock();
+        assert!(state.young.len() + state.old.len() <= 2 * REMEMBERED);
+    }
+
+    #[tokio::test]
+    async fn a_newer_poll_releases_the_older_one() {
+        let (holds, code) = (Arc::new(Holds::default()), device(1));
+        let address: IpAddr = "10.0.0.1".parse().expect("an address");
+        let older = holds.hold(&code, address).expect("a place");
+        let newer = holds.hold(&code, address).expect("a place");
+        older.wait(Duration::from_secs(60)).await;
+        assert!(!older.is_newest() && newer.is_newest());
+        drop(older);
+        assert_eq!(holds.count(), 1);
+        drop(newer);
+        assert_eq!(holds.count(), 0);
+        assert!(holds.state.lock().per_address.is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Our own accept loop: limits on connections, headers and time, and a graceful end.
+//!
+//! At the end: stop accepting, answer held polls, finish requests, then close the database, which drains
+//! the writer and leaves no log behind.
+
+use crate::app::App;
+use crate::caller::Peer;
+use crate::edge;
+use crate::janitor;
+use crate::router::router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+/// What a connection may do.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// How long a client may take for its headers, and be idle between requests.
+    pub header_time: Duration,
+    /// Bytes of a request's head.
+    pub head_bytes: usize,
+    /// How long requests may take to finish when the server stops.
+    pub drain_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 50_000,
+            header_time: Duration::from_secs(60),
+            head_bytes: 32 * 1024,
+            drain_time: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Connections that the system keeps while we are busy.
+const BACKLOG: i32 = 4096;
+
+/// A server that runs.
+pub struct Running {
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+    stop: watch::Sender<bool>,
+    ended: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops it and waits until everything is finished and the database is closed.
+    pub async fn stop(self) {
+        // A receiver that has gone means that it has ended already.
+        let _ = self.stop.send(true);
+        if let Err(error) = self.ended.await {
+            tracing::error!(%error, "the server did not end cleanly");
+        }
+    }
+}
+
+/// Opens a listening socket with a deep backlog.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Starts serving on all of `addresses`. An address with port 0 gets a free one.
+pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
+    raise_file_limit();
+    let listeners = addresses.iter().map(|address| listen(*address)).collect::<std::io::Result<Vec<_>>>()?;
+    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()?;
+    let (stop, stopped) = watch::channel(false);
+    let janitor = tokio::spawn(janitor::run(app.clone(), stopped.clone()));
+    let ended = tokio::spawn(async move {
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let graceful = Arc::new(GracefulShutdown::new());
+        let accepting: Vec<_> = listeners
+            .into_iter()
+            .map(|listener| {
+                let (app, limits) = (app.clone(), limits.clone());
+                tokio::spawn(accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone()))
+            })
+            .collect();
+        for task in accepting {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "an accept loop ended unexpectedly");
+            }
+        }
+        app.holds.close();
+        if let Ok(graceful) = Arc::try_unwrap(graceful)
+            && tokio::time::timeout(limits.drain_time, graceful.shutdown()).await.is_err()
+        {
+            tracing::warn!("some connections were still busy and were cut");
+        }
+        janitor.abort();
+        let store = app.store.clone();
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+            tracing::error!("the database was not closed cleanly");
+        }
+    });
+    Ok(Running { addresses, stop, ended })
+}
+
+async fn accept(
+    listener: TcpListener,
+    app: App,
+    limits: Limits,
+    places: Arc<Semaphore>,
+    graceful: Arc<GracefulShutdown>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let router = router(app.clone());
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_buf_size(limits.head_bytes.max(8192))
+        .pipeline_flush(true);
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, mostly: give others time to finish.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY");
+        }
+        let (peer, served, router) = (Peer(peer.ip()), app.clone(), router.clone());
+        let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+            let (app, router) = (served.clone(), router.clone());
+            request.extensions_mut().insert(peer);
+            async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = graceful.watch(connection);
+        app.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        let app = app.clone();
+        tokio::spawn(async move {
+            // A client that breaks off is its own affair.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection broke");
+            }
+            app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
+        });
+    }
+}
+
+/// A connection is a file descriptor: as many as the system lets us have.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}

@@ -1,0 +1,84 @@
+//! `/metrics` in the Prometheus text format: for this machine or with a token, not for the public.
+
+use crate::app::App;
+use crate::caller::Peer;
+use crate::error::Problem;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counters of the HTTP face.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    by_class: [AtomicU64; 6],
+    pub(crate) connections: AtomicU64,
+}
+
+impl Metrics {
+    pub(crate) fn answered(&self, status: u16) {
+        self.by_class[usize::from(status / 100).min(5)].fetch_add(1, Relaxed);
+    }
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    if !may_read(&app, peer.map(|peer| peer.0), &headers) {
+        return Problem::not_found("page").into_response();
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], render(&app)).into_response()
+}
+
+fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
+    match &app.settings.metrics_token {
+        Some(token) => {
+            let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let sent = sent.strip_prefix("Bearer ").unwrap_or_default();
+            identity::secrets::matches(sent.as_bytes(), &identity::secrets::hash(token.as_bytes()))
+        }
+        None => {
+            let direct = !headers.contains_key("x-forwarded-for") && !headers.contains_key("forwarded");
+            direct && peer.is_some_and(|peer| peer.0.to_canonical().is_loopback())
+        }
+    }
+}
+
+fn render(app: &App) -> String {
+    let stats = app.store.stats();
+    let (hash_waiting, hash_done, hash_refused) = app.hash_lane.counts();
+    let mut text = String::with_capacity(2048);
+    for class in 1..6 {
+        let count = app.metrics.by_class[class].load(Relaxed);
+        let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
+    }
+    let numbers: [(&str, u64); 18] = [
+        ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
+        ("sarsen_held_polls", app.holds.count() as u64),
+        ("sarsen_hash_waiting", hash_waiting as u64),
+        ("sarsen_hash_done_total", hash_done),
+        ("sarsen_hash_refused_total", hash_refused),
+        ("sarsen_store_version", app.store.version()),
+        ("sarsen_store_commands_total", stats.commands),
+        ("sarsen_store_commands_failed_total", stats.failed),
+        ("sarsen_store_commands_refused_total", stats.refused),
+        ("sarsen_store_queue_depth", stats.queue_depth),
+        ("sarsen_store_batches_total", stats.batches),
+        ("sarsen_store_commit_microseconds_total", stats.commit_us_total),
+        ("sarsen_store_commit_microseconds_max", stats.commit_us_max),
+        ("sarsen_store_checkpoints_total", stats.checkpoints),
+        ("sarsen_store_checkpoint_pause_microseconds_max", stats.pause_us_max),
+        ("sarsen_store_wal_bytes", stats.wal_bytes),
+        ("sarsen_store_wal_bytes_max", stats.wal_bytes_max),
+        ("sarsen_store_reads_total", stats.reads),
+    ];
+    for (name, value) in numbers {
+        let _ = writeln!(text, "{name} {value}");
+    }
+    text
+}

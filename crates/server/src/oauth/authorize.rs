@@ -1,0 +1,319 @@
+//! `/auth/authorize` (RFC 6749 section 4.1.1, OpenID Connect Core 3.1.2): a client sends a user here for a code.
+//!
+//! Until client and redirect URI are known to be good, errors are shown here; after that they go to the
+//! client, with `state` and `iss` (RFC 9207). Signing in and consenting come back to this address, so the
+//! request is judged again from its beginning each time.
+
+use super::error::OAuthError;
+use super::params::{Params, Posted};
+use crate::app::App;
+use crate::pages::browser::Browser;
+use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::{consent, sign_in};
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use identity::clients::Client;
+use identity::codes::{self, NewCode, is_pkce_text};
+use identity::ids::RequestId;
+use identity::organizations::{self, Status};
+use identity::scopes::Scope;
+use identity::sessions::Session;
+use identity::tokens;
+use identity::{Error, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `request_uri` of a request that was posted here.
+const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
+/// How long a re-authentication that was asked for may take.
+const ASKED_LIFE: Duration = Duration::from_secs(1800);
+
+pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query): RawQuery) -> PageResult {
+    let request = match understand(&app, &query.unwrap_or_default()).await? {
+        Ok(request) => request,
+        Err(redirect) => return Ok(redirect),
+    };
+    match decide(&app, &browser, &request).await {
+        Err(error) if error.is_temporary() => {
+            Ok(request.refuse("temporarily_unavailable", "The server is busy; try again."))
+        }
+        other => other,
+    }
+}
+
+/// Stores the parameters of a POST and goes on with a GET.
+pub(crate) async fn post(State(app): State<App>, posted: Posted) -> PageResult {
+    let client = known_client(&app, &posted.params).await?;
+    let (now, form) = (app.now(), posted.params.to_form());
+    let id = RequestId::new(now, app.random());
+    let (stored, owner) = (id.clone(), client.id.clone());
+    app.store.write("request.store", move |tx| codes::store_request(tx, &stored, &owner, &form, now)).await?;
+    Ok(see_other(
+        &format!("/auth/authorize?client_id={}&request_uri={OWN_REQUEST}{id}", client.id),
+        Vec::new(),
+    ))
+}
+
+/// A request whose client and redirect URI are good, and whose parameters make sense.
+pub(crate) struct Request {
+    pub client: Arc<Client>,
+    pub scope: Scope,
+    redirect_uri: String,
+    state: Option<String>,
+    nonce: Option<String>,
+    challenge: Option<String>,
+    prompt: Vec<String>,
+    max_age: Option<Duration>,
+    hint: Option<String>,
+    /// When a new sign-in or consent was first asked for.
+    asked: Time,
+    /// The request as a query, with the moment when it was first asked.
+    query: String,
+    issuer: String,
+}
+
+impl Request {
+    /// This request's own address.
+    pub(crate) fn address(&self) -> String {
+        format!("/auth/authorize?{}", self.query)
+    }
+
+    /// Sends an error to the client.
+    pub(crate) fn refuse(&self, error: &str, description: &str) -> Response {
+        let pairs = [("error", error), ("error_description", description)];
+        redirect(&self.redirect_uri, &pairs, self.state.as_deref(), &self.issuer)
+    }
+}
+
+fn redirect(uri: &str, pairs: &[(&str, &str)], state: Option<&str>, issuer: &str) -> Response {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(pairs);
+    if let Some(state) = state {
+        query.append_pair("state", state);
+    }
+    query.append_pair("iss", issuer);
+    let joint = if uri.contains('?') { '&' } else { '?' };
+    see_other(&format!("{uri}{joint}{}", query.finish()), Vec::new())
+}
+
+async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageError> {
+    let id = params.get("client_id").ok_or_else(|| PageError::bad("The parameter client_id is missing."))?;
+    match app.directory.client(id, app.now()).await {
+        Ok(client) => Ok(client),
+        Err(Error::NotFound { .. }) => {
+            Err(PageError::bad("The product that sent you here is not known (client_id)."))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads a request. The inner error is an answer to the client.
+pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request, Response>, PageError> {
+    let unreadable = |OAuthError { description, .. }: OAuthError| PageError::bad(description);
+    let mut params = Params::from_form(query.as_bytes()).map_err(unreadable)?;
+    let client = known_client(app, &params).await?;
+    let mut query = query.to_owned();
+    if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
+        let id = RequestId::parse(id).map_err(|_| PageError::bad("request_uri is not one of ours."))?;
+        let now = app.now();
+        let (owner, stored) = app.store.point(move |snapshot| codes::request(snapshot, &id, now)).await?;
+        if owner != client.id {
+            return Err(PageError::bad("request_uri belongs to another client."));
+        }
+        params = Params::from_form(stored.as_bytes()).map_err(unreadable)?;
+        query = stored;
+    }
+    let uri =
+        params.get("redirect_uri").ok_or_else(|| PageError::bad("The parameter redirect_uri is missing."))?;
+    if !client.may_redirect_to(uri) {
+        return Err(PageError::bad(
+            "redirect_uri is not one that was registered for this product, letter by letter.",
+        ));
+    }
+    let issuer = app.settings.issuer.clone();
+    let refuse = |error: &str, description: &str| {
+        let pairs = [("error", error), ("error_description", description)];
+        Ok(Err(redirect(uri, &pairs, params.get("state"), &issuer)))
+    };
+    if let Err((error, description)) = check(&client, &params) {
+        return refuse(error, description);
+    }
+    let scope = match Scope::grant(params.get("scope"), client.is_first_party()) {
+        Ok(scope) => scope,
+        Err(_) => return refuse("invalid_scope", "None of the scopes that were asked for is known."),
+    };
+    let max_age = match params.get("max_age").map(str::parse::<u32>) {
+        None => None,
+        Some(Ok(seconds)) => Some(Duration::from_secs(seconds.into())),
+        Some(Err(_)) => return refuse("invalid_request", "max_age is not a number of seconds."),
+    };
+    let (asked, query) = asked(app, &client, &params, query);
+    let own = |name: &str| params.get(name).map(str::to_owned);
+    Ok(Ok(Request {
+        scope,
+        redirect_uri: uri.to_owned(),
+        state: own("state"),
+        nonce: own("nonce"),
+        challenge: own("code_challenge"),
+        prompt: prompts(&params),
+        max_age,
+        hint: own("id_token_hint"),
+        asked,
+        query,
+        issuer,
+        client,
+    }))
+}
+
+fn prompts(params: &Params) -> Vec<String> {
+    params
+        .get("prompt")
+        .unwrap_or_default()
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What is wrong with the parameters, as an OAuth error.
+fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static str)> {
+    let absent = [
+        ("request", "request_not_supported", "Request objects are not supported."),
+        ("request_uri", "request_uri_not_supported", "Requests by reference are not supported."),
+        ("registration", "registration_not_supported", "Registration in a request is not supported."),
+    ];
+    if let Some((_, error, text)) = absent.into_iter().find(|(name, ..)| params.get(name).is_some()) {
+        return Err((error, text));
+    }
+    match params.get("response_type") {
+        Some("code") => {}
+        Some(_) => return Err(("unsupported_response_type", "response_type must be code.")),
+        None => return Err(("invalid_request", "The parameter response_type is missing; it must be code.")),
+    }
+    if params.get("response_mode").is_some_and(|mode| mode != "query") {
+        return Err(("invalid_request", "response_mode must be query."));
+    }
+    if !client.may("authorization_code") {
+        return Err(("unauthorized_client", "This client may not use the authorization code grant."));
+    }
+    match (params.get("code_challenge"), params.get("code_challenge_method")) {
+        (Some(challenge), Some("S256")) if is_pkce_text(challenge) => {}
+        (Some(_), Some("S256")) => {
+            return Err(("invalid_request", "code_challenge has not the form of RFC 7636."));
+        }
+        (Some(_), _) => return Err(("invalid_request", "code_challenge_method must be S256.")),
+        (None, Some(_)) => return Err(("invalid_request", "code_challenge is missing.")),
+        (None, None) if client.pkce_required || !client.kind.is_confidential() => {
+            return Err(("invalid_request", "PKCE is required: send code_challenge with method S256."));
+        }
+        (None, None) => {}
+    }
+    let prompt = prompts(params);
+    let known = |word: &String| matches!(word.as_str(), "none" | "login" | "consent" | "select_account");
+    if !prompt.iter().all(known) {
+        return Err(("invalid_request", "prompt must be none, login, consent or select_account."));
+    }
+    if prompt.len() > 1 && prompt.iter().any(|word| word == "none") {
+        return Err(("invalid_request", "prompt=none stands alone."));
+    }
+    Ok(())
+}
+
+/// When a new sign-in or consent was first asked for: our own signed note in the query, or now.
+fn asked(app: &App, client: &Client, params: &Params, query: String) -> (Time, String) {
+    let now = app.now();
+    let tag = |millis: &str| app.secret_key.derive(&["asked", client.id.as_str(), millis]);
+    let noted =
+        params.get("sarsen_asked").and_then(|note| note.split_once('.')).and_then(|(millis, sent)| {
+            let good = app.secret_key.derives(&["asked", client.id.as_str(), millis], sent);
+            let at = Time::from_millis(millis.parse().ok()?);
+            (good && now.since(at) <= ASKED_LIFE).then_some(at)
+        });
+    match noted {
+        Some(at) => (at, query),
+        None if params.get("sarsen_asked").is_some() => (now, query),
+        None => {
+            let millis = now.millis().to_string();
+            let query = format!("{query}&sarsen_asked={millis}.{}", tag(&millis));
+            (now, query)
+        }
+    }
+}
+
+async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
+    let organization = request.client.organization.clone();
+    let organization = app.store.point(move |snapshot| organizations::get(snapshot, &organization)).await?;
+    if organization.status != Status::Active {
+        return Ok(request.refuse("access_denied", "The organization is not active."));
+    }
+    let silent = request.prompt.iter().any(|word| word == "none");
+    let session = browser.session(app, &request.client.organization_slug).await?;
+    let session = session.filter(|session| is_fresh_enough(app, session, request));
+    let Some(session) = session else {
+        if silent {
+            return Ok(request.refuse("login_required", "Nobody is signed in."));
+        }
+        return Ok(see_other(
+            &sign_in::address(&request.client.organization_slug, &request.address()),
+            Vec::new(),
+        ));
+    };
+    if let Some(hint) = &request.hint {
+        let ring = app.directory.ring(app.now()).await?;
+        let hinted = tokens::verify_id_hint(&ring, &app.settings.issuer, hint);
+        if hinted.is_none_or(|claims| claims.sub != session.user.as_str()) {
+            return Ok(request.refuse("login_required", "Another user is signed in."));
+        }
+    }
+    if needs_consent(app, &session, request).await? {
+        if silent {
+            return Ok(request.refuse("consent_required", "The user has not agreed yet."));
+        }
+        return consent::ask(app, browser, &session, request).await;
+    }
+    give_code(app, &session, request).await
+}
+
+fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
+    let again = request.prompt.iter().any(|word| word == "login" || word == "select_account");
+    if again && session.authenticated_at < request.asked {
+        return false;
+    }
+    match request.max_age {
+        Some(age) => {
+            session.authenticated_at >= request.asked || app.now().since(session.authenticated_at) < age
+        }
+        None => true,
+    }
+}
+
+async fn needs_consent(app: &App, session: &Session, request: &Request) -> Result<bool, PageError> {
+    let asked_for = request.prompt.iter().any(|word| word == "consent");
+    if !request.client.consent_required && !asked_for {
+        return Ok(false);
+    }
+    let (user, client, scope) = (session.user.clone(), request.client.id.clone(), request.scope.clone());
+    let after = if asked_for { request.asked } else { Time::from_millis(0) };
+    let consented = app
+        .store
+        .point(move |snapshot| codes::has_consented(snapshot, &user, &client, &scope, after))
+        .await?;
+    Ok(!consented)
+}
+
+async fn give_code(app: &App, session: &Session, request: &Request) -> PageResult {
+    let now = app.now();
+    let mut new = NewCode::draw(
+        request.client.id.clone(),
+        session.id.clone(),
+        request.redirect_uri.clone(),
+        request.scope.clone(),
+        now,
+        app.random(),
+    );
+    new.challenge = request.challenge.clone();
+    new.nonce = request.nonce.clone();
+    let code = new.code.clone();
+    app.store.write("code.create", move |tx| codes::create(tx, &new, now)).await?;
+    Ok(redirect(&request.redirect_uri, &[("code", &code)], request.state.as_deref(), &request.issuer))
+}

@@ -1,0 +1,87 @@
+//! `POST /auth/device/code`: a device asks for codes (RFC 8628 section 3.1). Answered when they are on disk.
+
+use super::client_auth::authenticate;
+use super::error::{OAuthError, Result};
+use super::params::Posted;
+use crate::app::App;
+use crate::caller::Address;
+use crate::holds::INTERVAL;
+use crate::wire::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header::{CACHE_CONTROL, USER_AGENT};
+use identity::clients::{Client, DEVICE_GRANT};
+use identity::devices::{self, NewDevice};
+use identity::scopes::Scope;
+use identity::{Error, names};
+use serde::Serialize;
+
+/// How often a new user code is drawn when it met its twin: twins are one in billions.
+const DRAWS_MAX: usize = 4;
+
+#[derive(Serialize)]
+struct Codes {
+    device_code: String,
+    user_code: String,
+    verification_uri: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification_uri_complete: Option<String>,
+    expires_in: u64,
+    interval: u64,
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Address(address): Address,
+    posted: Posted,
+) -> Result<impl IntoResponse> {
+    let client = authenticate(&app, &posted).await?;
+    check_names(&client, &posted)?;
+    if !client.may(DEVICE_GRANT) {
+        return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
+    }
+    let first_party = client.is_first_party();
+    let scope = Scope::grant(posted.params.get("scope"), first_party)?;
+    let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
+    let agent = posted.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut device = NewDevice::draw(&client.id, scope, life, app.now(), app.random());
+    device.address = address.to_string();
+    device.agent = names::remark(agent);
+    let device = begin(&app, device).await?;
+
+    let user_code = devices::show_user_code(&device.user_code);
+    let codes = Codes {
+        device_code: device.device_code,
+        verification_uri: app.url("/activate"),
+        // Who administers types the code: a link would be too easy to send to somebody.
+        verification_uri_complete: (!first_party)
+            .then(|| app.url(&format!("/activate?user_code={user_code}"))),
+        user_code,
+        expires_in: life.as_secs(),
+        interval: INTERVAL.as_secs(),
+    };
+    Ok(([(CACHE_CONTROL, "no-store")], Json(codes)))
+}
+
+/// Stores the authorization, with another user code when the first is taken.
+async fn begin(app: &App, mut device: NewDevice) -> Result<NewDevice> {
+    for _ in 0..DRAWS_MAX {
+        let new = device.clone();
+        match app.store.write("device.begin", move |tx| devices::begin(tx, &new)).await {
+            Ok(()) => return Ok(device),
+            Err(Error::Taken { .. }) => device.draw_again(app.random()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Broken("no free user code could be drawn".to_owned()).into())
+}
+
+/// `org` and `service` are optional; when they are sent they must be the client's own.
+fn check_names(client: &Client, posted: &Posted) -> Result<()> {
+    for (name, own) in [("org", &client.organization_slug), ("service", &client.service_slug)] {
+        if posted.params.get(name).is_some_and(|sent| sent != own) {
+            return Err(OAuthError::invalid_request(format!("{name} does not fit the client.")));
+        }
+    }
+    Ok(())
+}

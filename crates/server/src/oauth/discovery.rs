@@ -1,0 +1,60 @@
+//! Discovery and keys: what a client needs to know, at the places where it looks.
+
+use super::token::GRANTS;
+use crate::app::App;
+use crate::error::Result;
+use crate::wire::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header::CACHE_CONTROL;
+use identity::scopes;
+use serde_json::{Value, json};
+
+/// `/.well-known/openid-configuration` and `/.well-known/oauth-authorization-server` (RFC 8414).
+pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
+    let authentication = ["client_secret_basic", "client_secret_post", "none"];
+    let document: Value = json!({
+        "issuer": app.settings.issuer,
+        "authorization_endpoint": app.url("/auth/authorize"),
+        "token_endpoint": app.url("/auth/token"),
+        "device_authorization_endpoint": app.url("/auth/device/code"),
+        "userinfo_endpoint": app.url("/auth/userinfo"),
+        "revocation_endpoint": app.url("/auth/revoke"),
+        "introspection_endpoint": app.url("/auth/introspect"),
+        "end_session_endpoint": app.url("/auth/logout"),
+        "jwks_uri": app.url("/.well-known/jwks.json"),
+        "scopes_supported": scopes::STANDARD,
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": GRANTS,
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256", "ES256"],
+        "token_endpoint_auth_methods_supported": authentication,
+        "revocation_endpoint_auth_methods_supported": authentication,
+        "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "code_challenge_methods_supported": ["S256"],
+        "claims_supported": ["sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "sid", "email", "email_verified", "name"],
+        "prompt_values_supported": ["none", "login", "consent"],
+        "authorization_response_iss_parameter_supported": true,
+        "claims_parameter_supported": false,
+        "request_parameter_supported": false,
+        "request_uri_parameter_supported": false,
+    });
+    ([(CACHE_CONTROL, "public, max-age=300")], Json(document))
+}
+
+/// `/.well-known/oauth-protected-resource` (RFC 9728): our own API.
+pub(crate) async fn protected_resource(State(app): State<App>) -> impl IntoResponse {
+    let document = json!({
+        "resource": app.url("/api"),
+        "authorization_servers": [app.settings.issuer],
+        "bearer_methods_supported": ["header"],
+    });
+    ([(CACHE_CONTROL, "public, max-age=300")], Json(document))
+}
+
+/// `/.well-known/jwks.json` (RFC 7517).
+pub(crate) async fn jwks(State(app): State<App>) -> Result<impl IntoResponse> {
+    let ring = app.directory.ring(app.now()).await?;
+    Ok(([(CACHE_CONTROL, "public, max-age=300")], Json(ring.jwks())))
+}

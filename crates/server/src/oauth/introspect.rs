@@ -1,0 +1,47 @@
+//! `POST /auth/introspect` (RFC 7662): a confidential client asks what a token of its service stands for.
+//! Unknown, expired, revoked and foreign tokens look the same.
+
+use super::client_auth::authenticate;
+use super::error::{OAuthError, Result};
+use super::params::Posted;
+use crate::app::App;
+use crate::wire::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header::CACHE_CONTROL;
+use identity::clients::Client;
+use identity::grants;
+use serde_json::{Value, json};
+
+pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<impl IntoResponse> {
+    let client = authenticate(&app, &posted).await?;
+    if !client.kind.is_confidential() {
+        return Err(OAuthError::invalid_client());
+    }
+    let token = posted.params.need("token")?;
+    let body = describe(&app, &client, token).await?.unwrap_or_else(|| json!({ "active": false }));
+    Ok(([(CACHE_CONTROL, "no-store")], Json(body)))
+}
+
+async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Value>> {
+    let now = app.now();
+    if let Some(access) = app.directory.access(token, now).await? {
+        if access.service != client.service || access.organization != client.organization {
+            return Ok(None);
+        }
+        let mut body = serde_json::to_value(&access.claims).unwrap_or_default();
+        body["active"] = true.into();
+        body["token_type"] = "Bearer".into();
+        return Ok(Some(body));
+    }
+    let sent = token.to_owned();
+    let found = app.store.point(move |snapshot| grants::of_refresh_token(snapshot, &sent)).await?;
+    Ok(found.and_then(|(grant, ends)| {
+        let ends = ends.filter(|ends| *ends > now && grant.is_alive(now) && grant.client == client.id)?;
+        Some(json!({
+            "active": true, "token_type": "refresh_token", "client_id": grant.client.as_str(),
+            "sub": grant.user.as_str(), "scope": grant.scope.to_string(), "exp": ends.seconds(),
+            "sid": grant.session.as_str(),
+        }))
+    }))
+}

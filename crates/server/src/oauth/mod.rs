@@ -1,0 +1,13 @@
+//! OAuth 2.0 and OpenID Connect: one file an endpoint, `token/` one file a grant.
+
+pub(crate) mod authorize;
+mod client_auth;
+pub(crate) mod device_code;
+pub(crate) mod discovery;
+pub(crate) mod error;
+pub(crate) mod introspect;
+pub(crate) mod logout;
+pub(crate) mod params;
+pub(crate) mod revoke;
+pub(crate) mod token;
+pub(crate) mod userinfo;

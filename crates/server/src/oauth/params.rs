@@ -1,0 +1,154 @@
+//! The parameters of an OAuth request: a form as the RFCs say, or a JSON object of strings. A repeated
+//! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
+
+use super::error::{OAuthError, Result};
+use crate::wire;
+use axum::extract::{FromRequest, Request};
+use http::HeaderMap;
+use std::borrow::Cow;
+
+/// Parameters by name, in the order in which they came.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Params(Vec<(String, String)>);
+
+/// Longer values are not what any of our parameters holds.
+const VALUE_MAX: usize = 8192;
+
+impl Params {
+    /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
+    pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
+        let mut params = Params::default();
+        for (name, value) in form_urlencoded::parse(bytes) {
+            if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
+                return Err(OAuthError::invalid_request("A parameter is not UTF-8."));
+            }
+            params.add(name, value)?;
+        }
+        Ok(params)
+    }
+
+    fn from_json(bytes: &[u8]) -> Result<Params> {
+        struct Pairs(Params);
+        impl<'de> serde::Deserialize<'de> for Pairs {
+            fn deserialize<D: serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> std::result::Result<Pairs, D::Error> {
+                struct Visitor;
+                impl<'de> serde::de::Visitor<'de> for Visitor {
+                    type Value = Pairs;
+                    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        out.write_str("an object of strings")
+                    }
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> std::result::Result<Pairs, A::Error> {
+                        let mut params = Params::default();
+                        while let Some((name, value)) = map.next_entry::<String, String>()? {
+                            params
+                                .add(name.into(), value.into())
+                                .map_err(|error| serde::de::Error::custom(error.description))?;
+                        }
+                        Ok(Pairs(params))
+                    }
+                }
+                deserializer.deserialize_map(Visitor)
+            }
+        }
+        let pairs: std::result::Result<Pairs, _> = serde_json::from_slice(bytes);
+        pairs.map(|pairs| pairs.0).map_err(|error| {
+            OAuthError::invalid_request(format!("The body is not a JSON object of strings: {error}."))
+        })
+    }
+
+    fn add(&mut self, name: Cow<'_, str>, value: Cow<'_, str>) -> Result<()> {
+        if self.0.iter().any(|(known, _)| *known == name) {
+            return Err(OAuthError::invalid_request(format!("The parameter {} comes twice.", shown(&name))));
+        }
+        if value.len() > VALUE_MAX {
+            return Err(OAuthError::invalid_request(format!("The parameter {} is too long.", shown(&name))));
+        }
+        // An empty value counts as left out (RFC 6749 section 3.1).
+        if !value.is_empty() {
+            self.0.push((name.into_owned(), value.into_owned()));
+        }
+        Ok(())
+    }
+
+    /// The value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a parameter that must be there.
+    pub(crate) fn need(&self, name: &'static str) -> Result<&str> {
+        self.get(name).ok_or_else(|| OAuthError::invalid_request(format!("The parameter {name} is missing.")))
+    }
+
+    /// All of them as a form again.
+    pub(crate) fn to_form(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+}
+
+/// What came from outside, short and plain enough for an error.
+fn shown(name: &str) -> String {
+    name.chars().filter(|letter| letter.is_ascii_graphic()).take(40).collect()
+}
+
+/// The parameters of a POST and the headers that came with them.
+pub(crate) struct Posted {
+    pub params: Params,
+    pub headers: HeaderMap,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = OAuthError;
+    async fn from_request(mut request: Request, _: &S) -> Result<Posted> {
+        if request.uri().query().is_some_and(|query| !query.is_empty()) {
+            return Err(OAuthError::invalid_request(
+                "Parameters belong into the body, not into the address.",
+            ));
+        }
+        let headers = std::mem::take(request.headers_mut());
+        let media_type = wire::media_type(&headers);
+        let bytes = wire::read_body(request).await?;
+        let params = match media_type.as_str() {
+            "application/x-www-form-urlencoded" => Params::from_form(&bytes)?,
+            "application/json" => Params::from_json(&bytes)?,
+            "" if bytes.is_empty() => Params::default(),
+            _ => {
+                let text =
+                    "Send a form (application/x-www-form-urlencoded) or a JSON object (application/json).";
+                return Err(OAuthError::invalid_request(text));
+            }
+        };
+        Ok(Posted { params, headers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_and_json_give_the_same() {
+        let form = Params::from_form(b"client_id=a%20b&scope=openid+email&empty=").expect("a form");
+        let json =
+            Params::from_json(br#"{"client_id":"a b","scope":"openid email","empty":""}"#).expect("JSON");
+        for params in [form, json] {
+            assert_eq!(params.get("client_id"), Some("a b"));
+            assert_eq!(params.get("scope"), Some("openid email"));
+            assert_eq!(params.get("empty"), None);
+        }
+    }
+
+    #[test]
+    fn repeated_wrong_and_foreign_bytes_are_refused() {
+        assert!(Params::from_form(b"a=1&a=2").is_err());
+        assert!(Params::from_form(b"a=%ff").is_err());
+        for wrong in [&b"{\"a\":1}"[..], b"[]", b"{\"a\":\"1\",\"a\":\"2\"}", b"{", b"null", b"\xff"] {
+            assert!(Params::from_json(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `POST /auth/revoke` (RFC 7009): ends a grant by one of its tokens. An unknown token is a success.
+
+use super::client_auth::authenticate;
+use super::error::{OAuthError, Result};
+use super::params::Posted;
+use crate::app::App;
+use axum::extract::State;
+use http::StatusCode;
+use identity::grants;
+use identity::{Time, revoke_token};
+
+pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<StatusCode> {
+    let client = authenticate(&app, &posted).await?;
+    let token = posted.params.need("token")?.to_owned();
+    let now = app.now();
+    let foreign = || OAuthError::new("invalid_grant", "The token belongs to another client.");
+
+    let sent = token.clone();
+    let found = app.store.point(move |snapshot| grants::of_refresh_token(snapshot, &sent)).await?;
+    let (grant, jti) = match found {
+        Some((grant, _)) if grant.client != client.id => return Err(foreign()),
+        Some((grant, _)) => (Some(grant.id), None),
+        None => match app.directory.access(&token, now).await? {
+            Some(access) if access.client != client.id => return Err(foreign()),
+            Some(access) => (access.grant.clone(), Some((access.claims.jti.clone(), access.claims.exp))),
+            None => return Ok(StatusCode::OK),
+        },
+    };
+    app.store
+        .write("grant.revoke", move |tx| match (&grant, &jti) {
+            (Some(grant), _) => grants::revoke(tx, grant, "the client", now).map(|_| ()),
+            (None, Some((jti, exp))) => revoke_token(tx, jti, Time::from_millis(exp.saturating_mul(1000))),
+            (None, None) => Ok(()),
+        })
+        .await?;
+    Ok(StatusCode::OK)
+}

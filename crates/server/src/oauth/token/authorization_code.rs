@@ -1,0 +1,43 @@
+//! The authorization code grant (RFC 6749 section 4.1.3) with PKCE (RFC 7636).
+
+use super::issue::{self, Issue};
+use crate::app::App;
+use crate::oauth::error::{OAuthError, Result};
+use crate::oauth::params::Posted;
+use axum::response::Response;
+use identity::clients::Client;
+use identity::codes::{self, Presented, Redeemed};
+use identity::grants::NewRefresh;
+use identity::ids::GrantId;
+
+pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Result<Response> {
+    let now = app.now();
+    let presented = Presented {
+        code: posted.params.need("code")?.to_owned(),
+        client: client.id.clone(),
+        redirect_uri: posted.params.need("redirect_uri")?.to_owned(),
+        verifier: posted.params.get("code_verifier").map(str::to_owned),
+    };
+    let (grant, refresh) = (GrantId::new(now, app.random()), NewRefresh::first(now, app.random()));
+    let token = refresh.token.clone();
+    let redeemed = app
+        .store
+        .write("code.redeem", move |tx| codes::redeem(tx, &presented, &grant, &refresh, now))
+        .await?;
+    let Redeemed::Grant { grant, nonce, authenticated_at } = redeemed else {
+        tracing::warn!(client = %client.id, "an authorization code came back; what it gave was revoked");
+        return Err(OAuthError::invalid_grant());
+    };
+    let refresh_token = grant.scope.contains("offline_access").then_some(token);
+    let issue = Issue {
+        user: grant.user,
+        session: grant.session,
+        grant: grant.id,
+        scope: grant.scope,
+        refresh_token,
+        nonce,
+        authenticated_at,
+        with_id_token: true,
+    };
+    issue::answer(app, client, issue).await
+}

@@ -1,0 +1,130 @@
+//! Polls of the device grant (RFC 8628 section 3.4). The first is answered at once; later ones are held
+//! until somebody decides; a decided code is always answered; one of all who try redeems.
+
+use super::issue::{self, Issue};
+use crate::app::App;
+use crate::holds::Pace;
+use crate::oauth::error::{OAuthError, Result};
+use crate::oauth::params::Posted;
+use axum::response::Response;
+use http::HeaderValue;
+use identity::clients::Client;
+use identity::devices::{self, Device, Redemption, State};
+use identity::grants::NewRefresh;
+use identity::ids::{GrantId, SessionId};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The longest that a client may ask a poll to be held (RFC 7240 `Prefer: wait`).
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+pub(super) async fn poll(app: &App, client: &Client, posted: &Posted, address: IpAddr) -> Result<Response> {
+    let code = posted.params.need("device_code")?;
+    let preferred = preferred_wait(posted);
+    let answered = answer(app, client, code, preferred, address).await;
+    let response = match answered {
+        Ok(response) => Ok(response),
+        // Every device client understands slow_down; few understand 503.
+        Err(error) if error.error == "temporarily_unavailable" => Err(OAuthError {
+            retry_after: error.retry_after,
+            ..OAuthError::new("slow_down", error.description)
+        }),
+        Err(error) => Err(error),
+    };
+    match preferred {
+        Some(wait) => Ok(with_preference(response, wait)),
+        None => response,
+    }
+}
+
+async fn answer(
+    app: &App,
+    client: &Client,
+    code: &str,
+    preferred: Option<Duration>,
+    address: IpAddr,
+) -> Result<Response> {
+    let (id, _) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
+    let device = look(app, client, code).await?;
+    if device.state(app.now()) != State::Pending {
+        return decided(app, client, device).await;
+    }
+    match app.holds.pace(&id, app.now()) {
+        Pace::Hurried => {
+            let text = "The device polls too often; add five seconds to the interval.";
+            return Err(OAuthError::new("slow_down", text));
+        }
+        Pace::First if preferred.is_none() => return Err(pending()),
+        Pace::First | Pace::Kept => {}
+    }
+    let Some(hold) = app.holds.hold(&id, address) else { return Err(pending()) };
+    // Somebody may have decided between the first look and taking the place.
+    let device = look(app, client, code).await?;
+    if device.state(app.now()) != State::Pending {
+        return decided(app, client, device).await;
+    }
+    hold.wait(preferred.unwrap_or(app.settings.hold_max)).await;
+    if !hold.is_newest() {
+        return Err(pending());
+    }
+    let device = look(app, client, code).await?;
+    decided(app, client, device).await
+}
+
+async fn look(app: &App, client: &Client, code: &str) -> Result<Device> {
+    let (code, client) = (code.to_owned(), client.id.clone());
+    Ok(app.store.point(move |snapshot| devices::by_device_code(snapshot, &code, &client)).await?)
+}
+
+fn pending() -> OAuthError {
+    OAuthError::new("authorization_pending", "Nobody has decided yet; poll again.")
+}
+
+async fn decided(app: &App, client: &Client, device: Device) -> Result<Response> {
+    match device.state(app.now()) {
+        State::Pending => Err(pending()),
+        State::Denied => Err(OAuthError::new("access_denied", "The person said no.")),
+        State::Expired => Err(OAuthError::new("expired_token", "The code has expired; ask for a new one.")),
+        State::Redeemed => Err(OAuthError::invalid_grant()),
+        State::Allowed => redeem(app, client, device).await,
+    }
+}
+
+async fn redeem(app: &App, client: &Client, device: Device) -> Result<Response> {
+    let now = app.now();
+    let new = Redemption {
+        session: SessionId::new(now, app.random()),
+        grant: GrantId::new(now, app.random()),
+        refresh: NewRefresh::first(now, app.random()),
+    };
+    let (name, made) = (client.name.clone(), new.clone());
+    let redeemed =
+        app.store.write("device.redeem", move |tx| devices::redeem(tx, &device, &made, &name, now)).await?;
+    let issue = Issue {
+        user: redeemed.user,
+        session: new.session,
+        grant: new.grant,
+        scope: redeemed.scope,
+        refresh_token: Some(new.refresh.token),
+        nonce: None,
+        authenticated_at: redeemed.authenticated_at,
+        with_id_token: true,
+    };
+    issue::answer(app, client, issue).await
+}
+
+/// `Prefer: wait=N`, at most ten seconds.
+fn preferred_wait(posted: &Posted) -> Option<Duration> {
+    let value = posted.headers.get("prefer")?.to_str().ok()?;
+    let wait = value.split(',').find_map(|part| part.trim().strip_prefix("wait="))?;
+    Some(Duration::from_secs(wait.trim().parse().ok()?).min(WAIT_MAX))
+}
+
+fn with_preference(response: Result<Response>, wait: Duration) -> Response {
+    use axum::response::IntoResponse as _;
+    let mut response = response.into_response();
+    if let Ok(value) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
+        response.headers_mut().insert("preference-applied", value);
+    }
+    response
+}

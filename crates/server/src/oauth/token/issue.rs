@@ -1,0 +1,206 @@
+//! Tokens are signed here, after the commit of what they stand for.
+
+use crate::app::App;
+use crate::oauth::error::Result;
+use crate::wire::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::CACHE_CONTROL;
+use identity::Time;
+use identity::administrators::{self, Role};
+use identity::clients::Client;
+use identity::ids::{AuditId, GrantId, SessionId, UserId};
+use identity::scopes::{self, Scope};
+use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
+use serde::Serialize;
+
+/// What a token answer is made of.
+pub(crate) struct Issue {
+    pub user: UserId,
+    pub session: SessionId,
+    pub grant: GrantId,
+    pub scope: Scope,
+    pub refresh_token: Option<String>,
+    pub nonce: Option<String>,
+    pub authenticated_at: Time,
+    /// Whether the answer holds an ID token when the scope asks for one.
+    pub with_id_token: bool,
+}
+
+#[derive(Serialize)]
+struct TokenBody {
+    access_token: String,
+    token_type: &'static str,
+    expires_in: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_token: Option<String>,
+    scope: String,
+}
+
+/// Signs the tokens of a user's grant and answers with them.
+pub(crate) async fn answer(app: &App, client: &Client, issue: Issue) -> Result<Response> {
+    let now = app.now();
+    let (audiences, scope) = audiences(app, client, &issue.user, &issue.scope).await?;
+    let customer = match &client.service {
+        Some(service) => {
+            Some(app.directory.entitlement(&issue.user, service, now).await?.customer.to_string())
+        }
+        None => None,
+    };
+    // The random half of an id: the grant's own half says which family it is.
+    let unique = AuditId::new(now, app.random());
+    let claims = AccessClaims {
+        iss: app.settings.issuer.clone(),
+        sub: issue.user.to_string(),
+        aud: Audience::of(audiences),
+        client_id: client.id.to_string(),
+        exp: (now + ACCESS_LIFE).seconds(),
+        iat: now.seconds(),
+        jti: format!("{}.{}", issue.grant, &unique.as_str()[AuditId::PREFIX.len() + 1..]),
+        scope: scope.clone(),
+        sid: Some(issue.session.to_string()),
+        org: Some(client.organization_slug.clone()),
+        service: client.service.as_ref().map(|_| client.service_slug.clone()),
+        customer,
+    };
+    let ring = app.directory.ring(now).await?;
+    let access_token = tokens::sign_access(&ring, &claims, now)?;
+    let id_token = if issue.with_id_token && issue.scope.contains("openid") {
+        let claims = id_claims(app, client, &issue, now).await?;
+        Some(sign_id(ring, claims, client.id_token_alg.clone(), now).await?)
+    } else {
+        None
+    };
+    Ok(respond(access_token, issue.refresh_token, id_token, scope))
+}
+
+/// Signs an access token of a client that acts for itself, and answers with it.
+pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) -> Result<Response> {
+    let now = app.now();
+    let claims = AccessClaims {
+        iss: app.settings.issuer.clone(),
+        sub: client.id.to_string(),
+        aud: Audience::One(format!("service:{}/{}", client.organization_slug, client.service_slug)),
+        client_id: client.id.to_string(),
+        exp: (now + ACCESS_LIFE).seconds(),
+        iat: now.seconds(),
+        jti: AuditId::new(now, app.random()).as_str()[AuditId::PREFIX.len() + 1..].to_owned(),
+        scope: scope.to_string(),
+        sid: None,
+        org: Some(client.organization_slug.clone()),
+        service: Some(client.service_slug.clone()),
+        customer: None,
+    };
+    let access_token = tokens::sign_access(&app.directory.ring(now).await?, &claims, now)?;
+    Ok(respond(access_token, None, None, scope.to_string()))
+}
+
+fn respond(
+    access_token: String,
+    refresh_token: Option<String>,
+    id_token: Option<String>,
+    scope: String,
+) -> Response {
+    let body = TokenBody {
+        access_token,
+        token_type: "Bearer",
+        expires_in: ACCESS_LIFE.as_secs(),
+        refresh_token,
+        id_token,
+        scope,
+    };
+    ([(CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+/// Who the token is for, and the scope that it says. A service's client: the service. A client of
+/// `platform`: what the user administers now, of what was granted; a grant outlives a role.
+async fn audiences(
+    app: &App,
+    client: &Client,
+    user: &UserId,
+    scope: &Scope,
+) -> Result<(Vec<String>, String)> {
+    if !client.is_first_party() {
+        let audience = format!("service:{}/{}", client.organization_slug, client.service_slug);
+        return Ok((vec![audience], scope.to_string()));
+    }
+    let wanted = user.clone();
+    let roles: Vec<(String, Role)> =
+        app.store.read(move |snapshot| administrators::slugs_of_user(snapshot, &wanted)).await?;
+    let mut audiences = vec!["account".to_owned()];
+    let mut granted: Vec<String> = Vec::new();
+    for word in scope.iter() {
+        match scopes::organization_of(word) {
+            None => {
+                if word == scopes::PLATFORM {
+                    audiences.push(word.to_owned());
+                }
+                granted.push(word.to_owned());
+            }
+            Some(slug) => {
+                let own = roles.iter().map(|(own, _)| own).filter(|own| slug == "*" || slug == own.as_str());
+                for own in own {
+                    let audience = format!("org:{own}");
+                    if !audiences.contains(&audience) {
+                        audiences.push(audience.clone());
+                        granted.push(audience);
+                    }
+                }
+            }
+        }
+    }
+    Ok((audiences, granted.join(" ")))
+}
+
+/// RS256 takes most of a millisecond: that is not for a thread that serves others.
+async fn sign_id(
+    ring: identity::keys::Ring,
+    claims: IdClaims,
+    algorithm: String,
+    now: Time,
+) -> Result<String> {
+    let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, &algorithm, now));
+    Ok(signed.await.map_err(|error| identity::Error::Broken(format!("signing: {error}")))??)
+}
+
+async fn id_claims(app: &App, client: &Client, issue: &Issue, now: Time) -> Result<IdClaims> {
+    let subject = subject_claims(app, &issue.user, &issue.scope).await?;
+    Ok(IdClaims {
+        iss: app.settings.issuer.clone(),
+        sub: issue.user.to_string(),
+        aud: client.id.to_string(),
+        exp: (now + tokens::ID_LIFE).seconds(),
+        iat: now.seconds(),
+        auth_time: issue.authenticated_at.seconds(),
+        sid: issue.session.to_string(),
+        nonce: issue.nonce.clone(),
+        email: subject.email,
+        email_verified: subject.email_verified,
+        name: subject.name,
+    })
+}
+
+/// What the scope lets a client know of a user (OpenID Connect Core 5.4).
+#[derive(Serialize)]
+pub(crate) struct SubjectClaims {
+    sub: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email_verified: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+/// The claims about a user within a scope.
+pub(crate) async fn subject_claims(app: &App, user: &UserId, scope: &Scope) -> Result<SubjectClaims> {
+    let user = app.directory.user(user, app.now()).await?;
+    let (email, profile) = (scope.contains("email"), scope.contains("profile"));
+    Ok(SubjectClaims {
+        sub: user.id.to_string(),
+        email: email.then(|| user.email.clone()),
+        email_verified: email.then(|| user.email_verified_at.is_some()),
+        name: profile.then(|| user.name.clone()),
+    })
+}

@@ -1,0 +1,44 @@
+//! `POST /auth/token`: every grant (RFC 6749 section 3.2). Which one is answered by the file of its name.
+
+mod authorization_code;
+mod client_credentials;
+mod device_code;
+mod issue;
+mod refresh_token;
+
+use super::client_auth::authenticate;
+use super::error::{OAuthError, Result};
+use super::params::Posted;
+use crate::app::App;
+use crate::caller::Address;
+use axum::extract::State;
+use axum::response::Response;
+use identity::clients::DEVICE_GRANT;
+
+pub(crate) use issue::subject_claims;
+
+/// The grant types that there are.
+pub(crate) const GRANTS: [&str; 4] =
+    ["authorization_code", "refresh_token", "client_credentials", DEVICE_GRANT];
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Address(address): Address,
+    posted: Posted,
+) -> Result<Response> {
+    let grant = posted.params.need("grant_type")?;
+    let Some(grant) = GRANTS.into_iter().find(|known| *known == grant) else {
+        let known = GRANTS.join(", ");
+        return Err(OAuthError::new("unsupported_grant_type", format!("Known grant types are {known}.")));
+    };
+    let client = authenticate(&app, &posted).await?;
+    if !client.may(grant) {
+        return Err(OAuthError::new("unauthorized_client", "This client may not use this grant type."));
+    }
+    match grant {
+        "authorization_code" => authorization_code::redeem(&app, &client, &posted).await,
+        "refresh_token" => refresh_token::refresh(&app, &client, &posted).await,
+        "client_credentials" => client_credentials::grant(&app, &client, &posted).await,
+        _ => device_code::poll(&app, &client, &posted, address).await,
+    }
+}

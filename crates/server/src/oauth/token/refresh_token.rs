@@ -1,0 +1,50 @@
+//! The refresh token grant (RFC 6749 section 6), rotating.
+
+use super::issue::{self, Issue};
+use crate::app::App;
+use crate::oauth::error::{OAuthError, Result};
+use crate::oauth::params::Posted;
+use axum::response::Response;
+use identity::clients::Client;
+use identity::grants::{self, NewRefresh, Refreshed};
+use identity::ids::RefreshTokenId;
+use identity::scopes::Scope;
+use identity::secrets;
+
+pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Result<Response> {
+    let now = app.now();
+    let (id, secret) =
+        secrets::split_token(posted.params.need("refresh_token")?).ok_or_else(OAuthError::invalid_grant)?;
+    let id = RefreshTokenId::parse(id).map_err(|_| OAuthError::invalid_grant())?;
+    let narrowed = posted.params.get("scope").map(Scope::parse);
+    let successor = NewRefresh::successor(RefreshTokenId::new(now, app.random()), &id, &app.secret_key);
+
+    let (used, owner, secret) = (id.clone(), client.id.clone(), secret.to_owned());
+    let asked = narrowed.clone();
+    let refreshed = app.store.write("grant.refresh", move |tx| {
+        let refreshed = grants::refresh(tx, &used, &secret, &owner, &successor, now)?;
+        match (&refreshed, &asked) {
+            (Refreshed::Continues { grant, .. }, Some(asked)) if !asked.is_within(&grant.scope) => {
+                // Undone with the rotation: a mistake in a parameter must not cost the token.
+                Err(identity::Error::invalid("scope", "more than was granted"))
+            }
+            _ => Ok(refreshed),
+        }
+    });
+    let Refreshed::Continues { grant, successor } = refreshed.await? else {
+        tracing::warn!(client = %client.id, "a used refresh token came back; its family was revoked");
+        return Err(OAuthError::invalid_grant());
+    };
+    let refresh_token = NewRefresh::successor(successor, &id, &app.secret_key).token;
+    let issue = Issue {
+        user: grant.user,
+        session: grant.session,
+        grant: grant.id,
+        scope: narrowed.unwrap_or(grant.scope),
+        refresh_token: Some(refresh_token),
+        nonce: None,
+        authenticated_at: grant.authenticated_at,
+        with_id_token: true,
+    };
+    issue::answer(app, client, issue).await
+}

@@ -1,0 +1,24 @@
+//! `/auth/userinfo` (OpenID Connect Core 5.3): what the token's scope lets a client know of its user.
+
+use super::token::subject_claims;
+use crate::app::App;
+use crate::caller::Bearer;
+use crate::error::{Problem, Result};
+use crate::wire::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header::CACHE_CONTROL;
+
+pub(crate) async fn get(State(app): State<App>, Bearer(access): Bearer) -> Result<impl IntoResponse> {
+    let Some(user) = &access.user else {
+        return Err(Problem::insufficient_scope("A program has no user information."));
+    };
+    if !access.scope.contains("openid") {
+        return Err(Problem::insufficient_scope("This needs a token with scope openid."));
+    }
+    let claims = subject_claims(&app, user, &access.scope).await.map_err(|error| Problem {
+        retry_after: error.retry_after,
+        ..Problem::new(error.status, "unavailable", error.description)
+    })?;
+    Ok(([(CACHE_CONTROL, "no-store")], Json(claims)))
+}

@@ -1,0 +1,241 @@
+//! The browser that asks: its cookies, its sessions, its CSRF token.
+//!
+//! One cookie stands for the browser (its CSRF tokens are derived from it), and one for its session in
+//! each organization. On https they are `__Host-`, Secure; always HttpOnly and SameSite=Lax.
+
+use super::respond::{PageError, page, see_other};
+use crate::app::App;
+use crate::caller::Address;
+use crate::oauth::error::OAuthError;
+use crate::oauth::params::Params;
+use crate::wire;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::Response;
+use http::header::{COOKIE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use identity::secrets::{self, Hash};
+use identity::sessions::{self, NewSession, Session};
+use identity::users::User;
+use identity::{Result, names};
+use maud::Markup;
+use std::net::IpAddr;
+
+/// Where a sign-in may lead: our own pages only.
+const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account"];
+
+/// The browser of a request.
+pub(crate) struct Browser {
+    /// 256 bits that only it knows.
+    id: String,
+    /// Whether the id is new and must be sent.
+    fresh: bool,
+    cookies: Vec<(String, String)>,
+    pub address: IpAddr,
+    /// What it says it is.
+    pub agent: String,
+}
+
+impl FromRequestParts<App> for Browser {
+    type Rejection = std::convert::Infallible;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &App,
+    ) -> std::result::Result<Browser, Self::Rejection> {
+        let Address(address) = Address::from_request_parts(parts, app).await?;
+        let sent = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let cookies: Vec<(String, String)> = sent
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let name = cookie_name(app, "browser");
+        let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
+        let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
+        let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies })
+    }
+}
+
+impl Browser {
+    /// What a form of this browser must send back.
+    pub(crate) fn csrf(&self, app: &App) -> String {
+        app.secret_key.derive(&["csrf", &self.id])
+    }
+
+    /// Fails unless the form came from one of our pages in this browser.
+    pub(crate) fn check_csrf(&self, app: &App, form: &Form) -> std::result::Result<(), PageError> {
+        let sent = form.get("csrf").unwrap_or_default();
+        let good = !self.fresh && app.secret_key.derives(&["csrf", &self.id], sent);
+        if good { Ok(()) } else { Err(PageError::forged()) }
+    }
+
+    /// What attempts of this browser are counted by.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its live session in an organization.
+    pub(crate) async fn session(&self, app: &App, organization: &str) -> Result<Option<Session>> {
+        let name = cookie_name(app, organization);
+        let Some((_, cookie)) = self.cookies.iter().find(|(known, _)| *known == name) else {
+            return Ok(None);
+        };
+        let (cookie, now) = (cookie.clone(), app.now());
+        app.store.point(move |snapshot| sessions::by_cookie(snapshot, &cookie, now)).await
+    }
+
+    /// A page, with the browser's cookie when it has none yet.
+    pub(crate) fn page(&self, app: &App, markup: Markup) -> Response {
+        self.page_with(app, StatusCode::OK, markup)
+    }
+
+    /// The same with another status.
+    pub(crate) fn page_with(&self, app: &App, status: StatusCode, markup: Markup) -> Response {
+        let cookies = self.fresh.then(|| set_cookie(app, "browser", &self.id, 400 * 24 * 3600));
+        page(status, markup, cookies.into_iter().flatten().collect())
+    }
+
+    /// Makes a session after the user has proved who he is, and goes on. What the browser had before is
+    /// ended: nobody's cookie survives a sign-in.
+    pub(crate) async fn sign_in(
+        &self,
+        app: &App,
+        user: &User,
+        organization: &str,
+        next: &str,
+    ) -> super::respond::PageResult {
+        let now = app.now();
+        let before = self.session(app, organization).await?;
+        let id = identity::ids::SessionId::new(now, app.random());
+        let secret = secrets::secret(app.random());
+        let hash: Hash = secrets::hash(secret.as_bytes());
+        let new = NewSession {
+            id: id.clone(),
+            organization: user.organization.clone(),
+            user: user.id.clone(),
+            kind: "browser",
+            hash: Some(hash),
+            address: self.address.to_string(),
+            agent: self.agent.clone(),
+            authenticated_at: now,
+            expires_at: now + app.settings.session_life,
+        };
+        let actor = app.actor(&user.id, self.address);
+        app.store
+            .write("session.create", move |tx| {
+                if let Some(before) = &before {
+                    sessions::end(tx, &before.id, "sign-in", now)?;
+                }
+                sessions::create(tx, &new)?;
+                identity::audit::note(tx, &new.organization, &actor, "session.created", new.id.as_str(), "")
+            })
+            .await?;
+        let life = app.settings.session_life.as_secs();
+        let cookie = set_cookie(app, organization, &format!("{id}.{secret}"), life);
+        Ok(see_other(next, cookie.into_iter().collect()))
+    }
+
+    /// Ends the browser's session in an organization; the cookie to send.
+    pub(crate) async fn sign_out(&self, app: &App, organization: &str) -> Result<Vec<HeaderValue>> {
+        if let Some(session) = self.session(app, organization).await? {
+            let now = app.now();
+            app.store
+                .write("session.end", move |tx| sessions::end(tx, &session.id, "sign-out", now).map(|_| ()))
+                .await?;
+        }
+        Ok(set_cookie(app, organization, "", 0).into_iter().collect())
+    }
+}
+
+/// Where to go on after a sign-in: the sent address when it is one of our own pages.
+pub(crate) fn safe_next<'a>(sent: Option<&'a str>, otherwise: &'a str) -> &'a str {
+    let plain = |text: &&str| text.bytes().all(|letter| letter.is_ascii_graphic() && letter != b'\\');
+    let known = |text: &&str| NEXT.iter().any(|prefix| text.starts_with(prefix)) && !text.starts_with("//");
+    sent.filter(plain).filter(known).unwrap_or(otherwise)
+}
+
+/// `__Host-` needs Secure, and Secure needs https. On http the port keeps servers on one host apart.
+fn cookie_name(app: &App, what: &str) -> String {
+    match app.settings.issuer.strip_prefix("http://") {
+        Some(host) => format!("sarsen_{}_{what}", host.rsplit_once(':').map_or("80", |(_, port)| port)),
+        None => format!("__Host-sarsen_{what}"),
+    }
+}
+
+fn set_cookie(app: &App, what: &str, value: &str, life_s: u64) -> Option<HeaderValue> {
+    let secure = if app.settings.issuer.starts_with("https://") { "; Secure" } else { "" };
+    let name = cookie_name(app, what);
+    let cookie = format!("{name}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::from_str(&cookie).ok()
+}
+
+/// The fields of a page's form.
+pub(crate) struct Form(Params);
+
+impl Form {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name)
+    }
+
+    /// The value, or nothing.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = PageError;
+    async fn from_request(request: Request, _: &S) -> std::result::Result<Form, PageError> {
+        if wire::media_type(request.headers()) != "application/x-www-form-urlencoded" {
+            return Err(PageError::bad("This page takes forms only."));
+        }
+        let bytes = wire::read_body(request).await?;
+        let params =
+            Params::from_form(&bytes).map_err(|OAuthError { description, .. }| PageError::bad(description));
+        Ok(Form(params?))
+    }
+}
+
+/// The parameters in the address of a page.
+pub(crate) struct Asked(pub Params);
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = PageError;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> std::result::Result<Asked, PageError> {
+        let query = parts.uri.query().unwrap_or_default();
+        let params = Params::from_form(query.as_bytes());
+        params.map(Asked).map_err(|OAuthError { description, .. }| PageError::bad(description))
+    }
+}
+
+/// `text` as a part of an address's query.
+pub(crate) fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_in_leads_to_our_own_pages_only() {
+        for good in
+            ["/auth/authorize?client_id=x", "/activate?user_code=BCDF-GHJK", "/o/acme/account", "/console"]
+        {
+            assert_eq!(safe_next(Some(good), "/home"), good);
+        }
+        for bad in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/o/\\evil",
+            "/o/ x",
+            "javascript:1",
+            "/auth/token",
+        ] {
+            assert_eq!(safe_next(Some(bad), "/home"), "/home", "{bad}");
+        }
+    }
+}

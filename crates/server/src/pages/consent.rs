@@ -1,0 +1,67 @@
+//! `/consent`: a user decides whether a client gets what it asks for.
+
+use super::browser::{Browser, Form, encoded};
+use super::respond::{PageError, PageResult, see_other};
+use super::views::{Consent, ScopeLine};
+use crate::app::App;
+use crate::oauth::authorize::{self, Request};
+use crate::pages::sign_in;
+use axum::extract::State;
+use axum::response::Response;
+use identity::codes;
+use identity::scopes;
+use identity::sessions::Session;
+
+/// The question.
+pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request: &Request) -> PageResult {
+    let user = app.directory.user(&session.user, app.now()).await?;
+    let said: Vec<(String, String)> =
+        request.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
+    let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
+    let csrf = browser.csrf(app);
+    let next = request.address();
+    let view = Consent {
+        org_name: &request.client.organization_name,
+        client_name: &request.client.name,
+        service_name: &request.client.service_name,
+        user_email: &user.email,
+        scopes: &lines,
+        csrf: &csrf,
+        hidden: &[("next", &next)],
+        action: "/consent",
+        switch_href: &switch_address(&request.client.organization_slug, &next),
+    };
+    Ok(browser.page(app, view.markup()))
+}
+
+/// Where another user signs in and comes back.
+pub(crate) fn switch_address(slug: &str, next: &str) -> String {
+    format!("/o/{slug}/logout?next={}", encoded(&sign_in::address(slug, next)))
+}
+
+pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let query = form.text("next").strip_prefix("/auth/authorize?").unwrap_or_default();
+    let request = match authorize::understand(&app, query).await? {
+        Ok(request) => request,
+        Err(redirect) => return Ok(redirect),
+    };
+    let Some(session) = browser.session(&app, &request.client.organization_slug).await? else {
+        return Ok(see_other(
+            &sign_in::address(&request.client.organization_slug, &request.address()),
+            Vec::new(),
+        ));
+    };
+    match form.text("decision") {
+        "allow" => allow(&app, &session, &request).await,
+        "deny" => Ok(request.refuse("access_denied", "The user said no.")),
+        _ => Err(PageError::bad("The form says neither allow nor deny.")),
+    }
+}
+
+async fn allow(app: &App, session: &Session, request: &Request) -> Result<Response, PageError> {
+    let (user, client, scope, now) =
+        (session.user.clone(), request.client.id.clone(), request.scope.clone(), app.now());
+    app.store.write("consent.give", move |tx| codes::consent(tx, &user, &client, &scope, now)).await?;
+    Ok(see_other(&request.address(), Vec::new()))
+}

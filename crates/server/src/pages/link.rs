@@ -1,0 +1,75 @@
+//! `/o/{slug}/link`: a one-time link that an administrator made for a user. Opening it does nothing; the
+//! form behind it signs in, once.
+
+use super::browser::{Asked, Browser, Form};
+use super::respond::{PageError, PageResult};
+use super::sign_in::{active, home};
+use super::views::OneTimeLink;
+use crate::app::App;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use identity::links::{self, Purpose};
+use identity::organizations::Organization;
+use identity::users::{self, User};
+use identity::{Error, audit};
+
+fn void() -> PageError {
+    let what = "It was used, or it is too old.";
+    PageError::new(StatusCode::NOT_FOUND, "This link is not good (any more)", what, "Ask for a new one.")
+}
+
+/// The user that the link is for, when it is one of this organization and not suspended.
+async fn user_of(app: &App, organization: &Organization, token: &str) -> Result<User, PageError> {
+    let (token, now) = (token.to_owned(), app.now());
+    let found = app.store.point(move |snapshot| match links::peek(snapshot, Purpose::SignIn, &token, now)? {
+        Some(Some(id)) => users::get(snapshot, &id).map(Some),
+        _ => Ok::<_, Error>(None),
+    });
+    let user =
+        found.await?.filter(|user| user.organization == organization.id && user.suspended_at.is_none());
+    user.ok_or_else(void)
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    Asked(asked): Asked,
+) -> PageResult {
+    let organization = active(&app, &slug).await?;
+    let token = asked.get("token").unwrap_or_default();
+    let user = user_of(&app, &organization, token).await?;
+    let csrf = browser.csrf(&app);
+    let action = format!("/o/{slug}/link");
+    let view = OneTimeLink {
+        org_name: &organization.name,
+        user_email: &user.email,
+        csrf: &csrf,
+        hidden: &[("token", token)],
+        action: &action,
+    };
+    Ok(browser.page(&app, view.markup()))
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    form: Form,
+) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let organization = active(&app, &slug).await?;
+    let user = user_of(&app, &organization, form.text("token")).await?;
+    let (token, actor) = (form.text("token").to_owned(), app.actor(&user.id, browser.address));
+    let target = user.id.clone();
+    let used = app.store.write("link.use", move |tx| {
+        links::use_once(tx, Purpose::SignIn, &token, actor.now)?;
+        audit::note(tx, &organization.id, &actor, "user.sign_in_link_used", target.as_str(), "")
+    });
+    let used = used.await;
+    match used {
+        Ok(_) => browser.sign_in(&app, &user, &slug, &home(&slug)).await,
+        Err(Error::NotFound { .. }) => Err(void()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,96 @@
+//! `/setup`: the one-time link for the first platform owner. Void once there is an owner.
+
+use super::browser::{Asked, Browser, Form};
+use super::respond::{PageError, PageResult};
+use super::sign_in::active;
+use super::sign_up::{self, Refused};
+use super::views::SetUp;
+use crate::app::App;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use identity::ids::{CustomerId, UserId};
+use identity::links::{self, Purpose};
+use identity::organizations::PLATFORM;
+use identity::users::{self, NewUser};
+use identity::{Error, administrators, names, passwords};
+
+fn void() -> PageError {
+    let advice = "Start the server again to get a new one, unless the installation has an owner already.";
+    PageError::new(
+        StatusCode::NOT_FOUND,
+        "This link is not good (any more)",
+        "It was used, it is too old, or it was never made.",
+        advice,
+    )
+}
+
+async fn check(app: &App, token: &str) -> Result<(), PageError> {
+    let (token, now) = (token.to_owned(), app.now());
+    let good = app.store.point(move |snapshot| links::peek(snapshot, Purpose::SetUp, &token, now)).await?;
+    good.map(|_| ()).ok_or_else(void)
+}
+
+pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
+    let token = asked.get("token").unwrap_or_default();
+    check(&app, token).await?;
+    Ok(show(&app, &browser, token, "", "", None))
+}
+
+fn show(app: &App, browser: &Browser, token: &str, email: &str, name: &str, error: Option<&str>) -> Response {
+    let csrf = browser.csrf(app);
+    let view = SetUp { csrf: &csrf, action: "/setup", hidden: &[("token", token)], error, email, name };
+    let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    browser.page_with(app, status, view.markup())
+}
+
+pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let (token, email, name) = (form.text("token"), form.text("email"), form.text("name"));
+    check(&app, token).await?;
+    let organization = active(&app, PLATFORM).await?;
+    let checked = names::email(email).and_then(|_| passwords::check(form.text("password")));
+    if let Err(error) = checked {
+        return Ok(show(&app, &browser, token, email, name, Some(&error.to_string())));
+    }
+    let hash = match sign_up::hash(&app, PLATFORM, form.text("password"), browser.address).await {
+        Ok(hash) => hash,
+        Err(Refused::Full(_)) => {
+            return Ok(show(
+                &app,
+                &browser,
+                token,
+                email,
+                name,
+                Some("The server is busy. Please try again."),
+            ));
+        }
+        Err(Refused::Error(error)) => return Err(error.into()),
+    };
+    let now = app.now();
+    let new = NewUser {
+        id: UserId::new(now, app.random()),
+        customer: CustomerId::new(now, app.random()),
+        email: email.to_owned(),
+        name: name.to_owned(),
+        // Whoever can read the server's files vouches for himself.
+        email_verified: true,
+    };
+    let actor = app.actor(&new.id, browser.address);
+    let (platform, link) = (organization.id.clone(), token.to_owned());
+    let made = app.store.write("platform.set_up", move |tx| {
+        links::use_once(tx, Purpose::SetUp, &link, now)?;
+        let user = users::create(tx, &platform, &new, &actor)?;
+        passwords::put(tx, &user.id, &hash, now)?;
+        administrators::add_platform_owner(tx, &platform, &user.id, &actor)?;
+        Ok::<_, Error>(user)
+    });
+    match made.await {
+        Ok(user) => browser.sign_in(&app, &user, PLATFORM, "/console").await,
+        Err(Error::NotFound { .. }) => Err(void()),
+        Err(error @ (Error::Invalid { .. } | Error::Taken { .. })) => {
+            Ok(show(&app, &browser, token, email, name, Some(&error.to_string())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,220 @@
+//! `/o/{slug}/login` and `/login`: a person proves who he is with a password.
+//!
+//! Unknown, suspended and passwordless accounts and wrong passwords look the same, take the same time and
+//! go through the same lane.
+
+use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::respond::{PageError, PageResult};
+use super::views::SignIn;
+use crate::app::App;
+use crate::error::retry_after_value;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use identity::organizations::{self, Organization, PLATFORM, Status};
+use identity::passwords::{self, Verdict};
+use identity::users::User;
+use identity::{Error, names, users};
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    Asked(asked): Asked,
+) -> PageResult {
+    let organization = active(&app, &slug).await?;
+    Ok(show(&app, &browser, &organization, asked.get("next"), "", None, StatusCode::OK))
+}
+
+pub(crate) async fn get_platform(State(app): State<App>, browser: Browser, asked: Asked) -> PageResult {
+    get(State(app), Path(PLATFORM.to_owned()), browser, asked).await
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    form: Form,
+) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let organization = active(&app, &slug).await?;
+    let next = form.get("next");
+    match check_password(&app, &organization, form.text("email"), form.text("password"), browser.address)
+        .await?
+    {
+        Checked::Right(user) => {
+            let home = home(&organization.slug);
+            browser.sign_in(&app, &user, &organization.slug, safe_next(next, &home)).await
+        }
+        Checked::Wrong => {
+            let text = "E-mail address or password is wrong.";
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            Ok(show(
+                &app,
+                &browser,
+                &organization,
+                next,
+                form.text("email"),
+                Some(Failure::Wrong(text)),
+                status,
+            ))
+        }
+        Checked::Full(wait) => {
+            let full = Some(Failure::Full(wait));
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let mut response = show(&app, &browser, &organization, next, form.text("email"), full, status);
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            Ok(response)
+        }
+    }
+}
+
+pub(crate) async fn post_platform(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+    post(State(app), Path(PLATFORM.to_owned()), browser, form).await
+}
+
+/// The page that a person sees after signing in without a purpose.
+pub(crate) fn home(slug: &str) -> String {
+    if slug == PLATFORM { "/console".to_owned() } else { format!("/o/{slug}/account") }
+}
+
+/// Where to sign in at an organization, and go on to `next`.
+pub(crate) fn address(slug: &str, next: &str) -> String {
+    let page = if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") };
+    format!("{page}?next={}", encoded(next))
+}
+
+/// The organization with this slug, when people may sign in there.
+pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageError> {
+    let wanted = slug.to_owned();
+    let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
+    match organization.status {
+        Status::Active => Ok(organization),
+        status => Err(PageError::new(
+            StatusCode::FORBIDDEN,
+            "Nobody can sign in here now",
+            format!("The organization {} is {}.", organization.name, status.as_str()),
+            "Ask those who run it.",
+        )),
+    }
+}
+
+enum Failure {
+    Wrong(&'static str),
+    Full(Duration),
+}
+
+fn show(
+    app: &App,
+    browser: &Browser,
+    organization: &Organization,
+    next: Option<&str>,
+    email: &str,
+    failure: Option<Failure>,
+    status: StatusCode,
+) -> axum::response::Response {
+    let csrf = browser.csrf(app);
+    let home = home(&organization.slug);
+    let next = safe_next(next, &home);
+    let action = address(&organization.slug, next);
+    let action = action.split('?').next().unwrap_or(&action);
+    let sign_up = format!("/o/{}/signup?next={}", organization.slug, encoded(next));
+    let view = SignIn {
+        org_name: &organization.name,
+        client_name: None,
+        email,
+        error: match &failure {
+            Some(Failure::Wrong(text)) => Some(text),
+            Some(Failure::Full(_)) => Some("Many people are signing in at this moment."),
+            None => None,
+        },
+        info: None,
+        csrf: &csrf,
+        hidden: &[("next", next)],
+        action,
+        signup_href: app.settings.sign_up.then_some(&sign_up),
+        retry_after_s: match failure {
+            Some(Failure::Full(wait)) => Some(wait.as_secs().max(1)),
+            _ => None,
+        },
+    };
+    browser.page_with(app, status, view.markup())
+}
+
+/// What checking a password found.
+pub(crate) enum Checked {
+    /// It is the password of this user, who is not suspended.
+    Right(User),
+    /// It is not, or there is no such user, or he may not sign in.
+    Wrong,
+    /// The lane is full.
+    Full(Duration),
+}
+
+/// Checks a password on the hash lane, and hashes it anew when the parameters have changed.
+pub(crate) async fn check_password(
+    app: &App,
+    organization: &Organization,
+    email: &str,
+    password: &str,
+    address: IpAddr,
+) -> Result<Checked, Error> {
+    let email = names::email(email).unwrap_or_default();
+    let id = organization.id.clone();
+    let found = app.store.point(move |snapshot| {
+        let Some(user) = users::find(snapshot, &id, &email)? else { return Ok::<_, Error>(None) };
+        let hash = passwords::get(snapshot, &user.id)?;
+        Ok(Some((user, hash)))
+    });
+    let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
+    // Too long to be anybody's: hashed as an empty one, so that it costs what any other does.
+    let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
+    let stored = hash.clone().unwrap_or_else(|| passwords::NOBODY.to_owned());
+    let tried = password.clone();
+    let verdict =
+        app.hash_lane.run(address, &organization.slug, move || passwords::verify(&tried, &stored)).await;
+    let verdict = match verdict {
+        Ok(verdict) => verdict?,
+        Err(full) => return Ok(Checked::Full(full.retry_after)),
+    };
+    let user = match user {
+        Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
+        _ => return Ok(Checked::Wrong),
+    };
+    if verdict == Verdict::Outdated {
+        upgrade(app, &user, organization, password, address).await?;
+    }
+    Ok(Checked::Right(user))
+}
+
+async fn upgrade(
+    app: &App,
+    user: &User,
+    organization: &Organization,
+    password: String,
+    address: IpAddr,
+) -> Result<(), Error> {
+    let mut salt = [0; 16];
+    app.random().fill(&mut salt);
+    let hashed = app
+        .hash_lane
+        .run(address, &organization.slug, move || passwords::hash(&password, &Fixed(salt)))
+        .await;
+    // A full lane is no reason to refuse a sign-in that was good: the next one upgrades.
+    let Ok(hash) = hashed else { return Ok(()) };
+    let (user, hash, now) = (user.id.clone(), hash?, app.now());
+    app.store.write("password.upgrade", move |tx| passwords::put(tx, &user, &hash, now)).await
+}
+
+/// Randomness that was drawn before, for a thread that has none.
+pub(crate) struct Fixed(pub [u8; 16]);
+
+impl identity::secrets::Random for Fixed {
+    fn fill(&self, bytes: &mut [u8]) {
+        for (byte, drawn) in bytes.iter_mut().zip(self.0) {
+            *byte = drawn;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `/o/{slug}/signup`: a person makes an account.
+
+use super::browser::{Asked, Browser, Form, safe_next};
+use super::respond::{PageError, PageResult};
+use super::sign_in::{self, Fixed, active, home};
+use super::views::SignUp;
+use crate::app::App;
+use crate::error::retry_after_value;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use identity::ids::{CustomerId, UserId};
+use identity::organizations::Organization;
+use identity::users::{self, NewUser, User};
+use identity::{Error, names, passwords};
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    Asked(asked): Asked,
+) -> PageResult {
+    let organization = open(&app, &slug).await?;
+    let fields = Fields { next: asked.get("next"), ..Fields::default() };
+    Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK))
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    form: Form,
+) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let organization = open(&app, &slug).await?;
+    let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
+    let made =
+        make(&app, &organization, fields.name, fields.email, form.text("password"), browser.address).await;
+    match made {
+        Ok(user) => {
+            let home = home(&organization.slug);
+            browser.sign_in(&app, &user, &organization.slug, safe_next(fields.next, &home)).await
+        }
+        Err(Refused::Full(wait)) => {
+            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let mut response = show(&app, &browser, &organization, &fields, Some(text), status);
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            Ok(response)
+        }
+        Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => {
+            let text = match &error {
+                Error::Taken { .. } => {
+                    "There is an account with this e-mail address already. Sign in instead.".to_owned()
+                }
+                other => other.to_string(),
+            };
+            Ok(show(&app, &browser, &organization, &fields, Some(&text), StatusCode::UNPROCESSABLE_ENTITY))
+        }
+        Err(Refused::Error(error)) => Err(error.into()),
+    }
+}
+
+async fn open(app: &App, slug: &str) -> Result<Organization, PageError> {
+    if app.settings.sign_up {
+        return active(app, slug).await;
+    }
+    let what = "New accounts are made by those who run this.";
+    Err(PageError::new(StatusCode::FORBIDDEN, "Sign-up is closed", what, "Ask them for an invitation."))
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    name: &'a str,
+    email: &'a str,
+    next: Option<&'a str>,
+}
+
+fn show(
+    app: &App,
+    browser: &Browser,
+    organization: &Organization,
+    fields: &Fields<'_>,
+    error: Option<&str>,
+    status: StatusCode,
+) -> axum::response::Response {
+    let csrf = browser.csrf(app);
+    let home = home(&organization.slug);
+    let next = safe_next(fields.next, &home);
+    let sign_in = sign_in::address(&organization.slug, next);
+    let view = SignUp {
+        org_name: &organization.name,
+        client_name: None,
+        name: fields.name,
+        email: fields.email,
+        error,
+        csrf: &csrf,
+        hidden: &[("next", next)],
+        action: &format!("/o/{}/signup", organization.slug),
+        signin_href: &sign_in,
+    };
+    browser.page_with(app, status, view.markup())
+}
+
+/// Why no account was made.
+pub(crate) enum Refused {
+    Full(Duration),
+    Error(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused::Error(error)
+    }
+}
+
+/// Makes an account with a password. The password is hashed before anybody looks whether the address is
+/// taken: both take the same time.
+pub(crate) async fn make(
+    app: &App,
+    organization: &Organization,
+    name: &str,
+    email: &str,
+    password: &str,
+    address: IpAddr,
+) -> Result<User, Refused> {
+    names::email(email)?;
+    passwords::check(password)?;
+    let hash = hash(app, &organization.slug, password, address).await?;
+    let now = app.now();
+    let new = NewUser {
+        id: UserId::new(now, app.random()),
+        customer: CustomerId::new(now, app.random()),
+        email: email.to_owned(),
+        name: name.to_owned(),
+        email_verified: false,
+    };
+    let actor = app.actor(&new.id, address);
+    let organization = organization.id.clone();
+    let made = app.store.write("user.sign_up", move |tx| {
+        let user = users::create(tx, &organization, &new, &actor)?;
+        passwords::put(tx, &user.id, &hash, now)?;
+        Ok::<_, Error>(user)
+    });
+    Ok(made.await?)
+}
+
+/// Hashes a new password on the lane.
+pub(crate) async fn hash(
+    app: &App,
+    organization: &str,
+    password: &str,
+    address: IpAddr,
+) -> Result<String, Refused> {
+    let mut salt = [0; 16];
+    app.random().fill(&mut salt);
+    let password = password.to_owned();
+    let hashed =
+        app.hash_lane.run(address, organization, move || passwords::hash(&password, &Fixed(salt))).await;
+    match hashed {
+        Ok(hash) => Ok(hash?),
+        Err(full) => Err(Refused::Full(full.retry_after)),
+    }
+}

@@ -1,0 +1,50 @@
+//! `/consent`: a client asks for something in the user's name; the user allows it or not.
+
+use maud::{Markup, html};
+
+use super::{
+    parts::{decision_buttons, hidden_fields, scope_list, signed_in_as},
+    shell,
+};
+
+/// One thing that is asked for.
+pub struct ScopeLine<'a> {
+    /// The scope as the protocol names it, such as `email`.
+    pub name: &'a str,
+    /// The same for people, such as "See your e-mail address".
+    pub says: &'a str,
+}
+
+pub struct Consent<'a> {
+    pub org_name: &'a str,
+    pub client_name: &'a str,
+    pub service_name: &'a str,
+    pub user_email: &'a str,
+    pub scopes: &'a [ScopeLine<'a>],
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+    /// Signs this user out and comes back here.
+    pub switch_href: &'a str,
+}
+
+impl Consent<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 { bdi { (self.client_name) } " asks to use your account" }
+                p.lead {
+                    "It is part of " strong { bdi { (self.service_name) } }
+                    " by " strong { bdi { (self.org_name) } } "."
+                }
+                (scope_list(self.scopes))
+                form method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    (decision_buttons())
+                }
+                (signed_in_as(self.user_email, self.switch_href))
+            }
+        };
+        shell("Allow access", self.org_name, body)
+    }
+}

@@ -1,0 +1,72 @@
+//! A form's field: the input with its label, its hint, and its tie to the form's error.
+
+use maud::{Markup, html};
+
+/// The id of the notice that says what is wrong with a form.
+pub(super) const ERROR_ID: &str = "form-error";
+
+pub(super) struct Field<'a> {
+    pub name: &'a str,
+    pub label: &'a str,
+    /// The input's `type`: `email`, `password`, `text`.
+    pub kind: &'a str,
+    pub autocomplete: &'a str,
+    /// What is in it already; nothing for a password.
+    pub value: &'a str,
+    pub hint: Option<&'a str>,
+    /// Fewest characters.
+    pub length_min: Option<u32>,
+    pub autofocus: bool,
+    /// The form has an error, and this field is a part of what to look at.
+    pub in_error: bool,
+}
+
+impl Field<'_> {
+    pub const NAME: Field<'static> = Field {
+        name: "name",
+        label: "Name",
+        kind: "text",
+        autocomplete: "name",
+        value: "",
+        hint: None,
+        length_min: None,
+        autofocus: false,
+        in_error: false,
+    };
+    pub const EMAIL: Field<'static> =
+        Field { name: "email", label: "E-mail", kind: "email", autocomplete: "username", ..Field::NAME };
+    pub const PASSWORD: Field<'static> = Field {
+        name: "password",
+        label: "Password",
+        kind: "password",
+        autocomplete: "current-password",
+        ..Field::NAME
+    };
+
+    pub fn markup(&self) -> Markup {
+        let hint_id = self.hint.map(|_| format!("{}-hint", self.name));
+        let described_by = described_by(hint_id.as_deref(), self.in_error);
+        html! {
+            div {
+                label for=(self.name) { (self.label) }
+                @if let Some(hint) = self.hint {
+                    p.hint id=[hint_id] { (hint) }
+                }
+                input id=(self.name) name=(self.name) type=(self.kind) required
+                    value=[Some(self.value).filter(|value| !value.is_empty())]
+                    autocomplete=(self.autocomplete) autocapitalize=[self.autocapitalize()]
+                    spellcheck="false" minlength=[self.length_min] autofocus[self.autofocus]
+                    aria-describedby=[described_by] aria-invalid=[self.in_error.then_some("true")];
+            }
+        }
+    }
+
+    fn autocapitalize(&self) -> Option<&'static str> {
+        (self.kind != "text").then_some("none")
+    }
+}
+
+pub(super) fn described_by(hint_id: Option<&str>, in_error: bool) -> Option<String> {
+    let ids: Vec<&str> = in_error.then_some(ERROR_ID).into_iter().chain(hint_id).collect();
+    (!ids.is_empty()).then(|| ids.join(" "))
+}

@@ -1,0 +1,91 @@
+//! What the pages look like: data in, HTML out. No HTTP, no store, no clock; the handlers in `pages` do that.
+//! The strict CSP holds here: no inline style, no script, nothing from elsewhere. Names that others choose
+//! (organizations, clients, user agents) stand in `bdi`, so that they cannot bend the text around them.
+
+mod account;
+mod activate_confirm;
+mod activate_enter;
+mod consent;
+mod console;
+mod demo_home;
+mod done;
+mod field;
+mod one_time_link;
+mod parts;
+mod problem;
+mod product;
+#[cfg(test)]
+pub(crate) mod samples;
+mod set_up;
+mod sign_in;
+mod sign_out;
+mod sign_up;
+#[cfg(test)]
+mod tests;
+
+use maud::{DOCTYPE, Markup, html};
+
+pub use account::{Account, SessionLine};
+pub use activate_confirm::ActivateConfirm;
+pub use activate_enter::ActivateEnter;
+pub use consent::{Consent, ScopeLine};
+pub use console::{Console, OrgLine};
+pub use demo_home::DemoHome;
+pub use done::Done;
+pub use one_time_link::OneTimeLink;
+pub use problem::Problem;
+pub use product::{Accent, Product, ProductUser};
+pub use set_up::SetUp;
+pub use sign_in::SignIn;
+pub use sign_out::SignOut;
+pub use sign_up::SignUp;
+
+/// The brand of the platform's own pages; it shows the stone where an organization shows its initial.
+/// No organization may take it as its display name.
+pub const SARSEN: &str = "Sarsen";
+
+/// A page with one narrow column, for one thing to do. `brand` is the organization's display name,
+/// or [`SARSEN`].
+pub fn shell(title: &str, brand: &str, body: Markup) -> Markup {
+    document(title, brand, "narrow", body)
+}
+
+/// A page with a wider column, for reading.
+pub fn wide_shell(title: &str, brand: &str, body: Markup) -> Markup {
+    document(title, brand, "wide", body)
+}
+
+fn document(title: &str, brand: &str, body_class: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { (title) " · " (brand) }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                link rel="stylesheet" href="/assets/sarsen.css";
+                link rel="icon" href="/assets/logo.svg" type="image/svg+xml";
+            }
+            body class=(body_class) {
+                header.top {
+                    @if brand == SARSEN {
+                        img src="/assets/logo.svg" alt="" width="36" height="36";
+                    } @else {
+                        span.mark aria-hidden="true" { (initial(brand)) }
+                    }
+                    bdi { (brand) }
+                }
+                main { (body) }
+                footer.bottom {
+                    p { img src="/assets/logo.svg" alt="" width="16" height="16"; "Secured by Sarsen" }
+                }
+            }
+        }
+    }
+}
+
+fn initial(brand: &str) -> String {
+    brand.chars().find(|c| c.is_alphanumeric()).map_or_else(|| "·".into(), |c| c.to_uppercase().to_string())
+}

@@ -1,0 +1,74 @@
+//! Pieces that several pages share: notices, hidden fields, the two buttons of a decision, terminal lines.
+
+use maud::{Markup, html};
+
+use super::{ScopeLine, field::ERROR_ID};
+
+/// The title of a page with a form: a screen reader hears at once that something went wrong.
+pub(super) fn titled(error: Option<&str>, title: &str) -> String {
+    if error.is_some() { format!("Error: {title}") } else { title.to_owned() }
+}
+
+pub(super) fn error_notice(error: Option<&str>) -> Markup {
+    html! {
+        @if let Some(error) = error {
+            p.notice.bad id=(ERROR_ID) role="alert" { (error) }
+        }
+    }
+}
+
+pub(super) fn hidden_fields(csrf: &str, hidden: &[(&str, &str)]) -> Markup {
+    html! {
+        input type="hidden" name="csrf" value=(csrf);
+        @for (name, value) in hidden {
+            input type="hidden" name=(name) value=(value);
+        }
+    }
+}
+
+/// Allow and deny. Denying needs no field to be filled in. Allow comes first, so that Enter in a password
+/// field allows.
+pub(super) fn decision_buttons() -> Markup {
+    html! {
+        div.decide {
+            button type="submit" name="decision" value="allow" { "Allow" }
+            button.plain type="submit" name="decision" value="deny" formnovalidate { "Deny" }
+        }
+    }
+}
+
+pub(super) fn scope_list(scopes: &[ScopeLine<'_>]) -> Markup {
+    html! {
+        @if scopes.is_empty() {
+            p { "It asks for nothing beyond signing you in." }
+        } @else {
+            p.label { "If you allow it, it can" }
+            ul.ticks {
+                @for scope in scopes {
+                    li data-scope=(scope.name) { bdi { (scope.says) } }
+                }
+            }
+        }
+    }
+}
+
+/// Whose account this is about, and the way out for somebody else.
+pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
+    html! {
+        p.who { "Signed in as " b { bdi { (user_email) } } ". Not you? " a href=(switch_href) { "Sign out" } }
+    }
+}
+
+/// A line for a terminal. It wraps where it must, never inside `--flag`, and one click selects all of it.
+pub(super) fn terminal(line: &str) -> Markup {
+    html! {
+        pre translate="no" {
+            code {
+                @for (index, word) in line.split(' ').enumerate() {
+                    @if index > 0 { " " }
+                    @if word.starts_with('-') { span { (word) } } @else { (word) }
+                }
+            }
+        }
+    }
+}

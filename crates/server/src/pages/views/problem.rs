@@ -1,0 +1,28 @@
+//! An error page: what happened, and what to do now.
+
+use maud::{Markup, html};
+
+use super::shell;
+
+pub struct Problem<'a> {
+    /// The HTTP status of the answer.
+    pub status: u16,
+    pub title: &'a str,
+    pub what: &'a str,
+    pub advice: &'a str,
+    pub brand: &'a str,
+}
+
+impl Problem<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                p.badge { "Error " (self.status) }
+                h1 { (self.title) }
+                p { (self.what) }
+                p.lead { (self.advice) }
+            }
+        };
+        shell(self.title, self.brand, body)
+    }
+}

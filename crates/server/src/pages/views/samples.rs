@@ -1,0 +1,135 @@
+//! One of every page with plausible and with hostile data, for the tests and for looking at them.
+
+use maud::Markup;
+
+use super::*;
+
+type Pages = Vec<(&'static str, Markup)>;
+
+pub const HOSTILE: &str = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>\u{202e}";
+const SCOPES: &[ScopeLine<'static>] = &[
+    ScopeLine { name: "openid", says: "Know who you are" },
+    ScopeLine { name: "email", says: "See your e-mail address" },
+    ScopeLine { name: "offline_access", says: "Stay signed in until you sign it out" },
+];
+const HIDDEN: &[(&str, &str)] = &[("request", "req_01")];
+
+pub fn all() -> Pages {
+    let mut pages = forms("Acme", "Request Log", "ada@acme.test", "ada", None);
+    pages.extend(decisions("Acme", "Acme Terminal", "ada@acme.test", None));
+    pages.extend(places("Ada Lovelace", "ada@acme.test"));
+    pages
+}
+
+/// The same with an error everywhere and names that try to break out.
+pub fn hostile() -> Pages {
+    let mut pages = forms(HOSTILE, HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE));
+    pages.extend(decisions(HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE)));
+    pages.extend(places(HOSTILE, HOSTILE));
+    pages
+}
+
+#[rustfmt::skip]
+pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
+    let (org_name, csrf, hidden) = (org, "token", HIDDEN);
+    let sign_in = SignIn { org_name, client_name: Some(client), email, error, info: None, csrf, hidden,
+        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), retry_after_s: None };
+    let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, csrf, hidden,
+        action: "/o/acme/signup", signin_href: "/o/acme/login" };
+    vec![
+        ("sign_in", sign_in.markup()),
+        ("sign_in_fresh",
+            SignIn { client_name: None, email: "", info: Some("You are signed out."), ..sign_in }.markup()),
+        ("sign_in_busy", SignIn { retry_after_s: Some(12), error: None, ..sign_in }.markup()),
+        ("sign_up", sign_up.markup()),
+        ("activate_enter",
+            ActivateEnter { brand: org, user_code: "", error, csrf, action: "/activate" }.markup()),
+        ("set_up", SetUp { csrf, action: "/setup", hidden, error, email: "", name: "" }.markup()),
+        ("one_time_link",
+            OneTimeLink { org_name, user_email: email, csrf, hidden, action: "/o/acme/link" }.markup()),
+    ]
+}
+
+#[rustfmt::skip]
+pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> Pages {
+    let (org_name, client_name, user_email, scopes) = (org, client, email, SCOPES);
+    let (csrf, hidden, switch_href) = ("token", HIDDEN, "/o/acme/logout");
+    let consent = Consent { org_name, client_name, service_name: "Request Log", user_email, scopes, csrf,
+        hidden, action: "/consent", switch_href };
+    let confirm = |ask_password| ActivateConfirm { org_name, client_name, service_name: "Exam Attempts",
+        user_email, user_code: "BCDF-GHJK", scopes, requester_address: "203.0.113.24",
+        requested_ago: "2 minutes ago", requester_agent: "acme-cli/2.1 (linux; x86_64)", ask_password, error,
+        csrf, hidden, action: "/activate", switch_href }.markup();
+    vec![
+        ("consent", consent.markup()),
+        ("consent_no_scopes", Consent { scopes: &[], ..consent }.markup()),
+        ("activate_confirm", confirm(false)),
+        ("activate_confirm_password", confirm(true)),
+    ]
+}
+
+pub fn places(name: &str, email: &str) -> Pages {
+    let mut pages = signed_in_places(name, email);
+    pages.extend(products(name, email));
+    pages.extend(endings());
+    pages
+}
+
+#[rustfmt::skip]
+fn signed_in_places(name: &str, user_email: &str) -> Pages {
+    let (csrf, signout_action) = ("token", "/logout");
+    let sessions = [
+        SessionLine { what: "Firefox on Linux", address: "203.0.113.24", last_seen: "now", current: true },
+        SessionLine { what: name, address: "2001:db8::7", last_seen: "3 hours ago", current: false },
+    ];
+    let organizations = [
+        OrgLine { slug: "acme", name: "Acme", role: "owner", status: "active" },
+        OrgLine { slug: "stonemasons", name, role: "admin", status: "pending" },
+        OrgLine { slug: "henge", name: "Henge Works", role: "member", status: "suspended" },
+    ];
+    let console = Console { user_email, organizations: &organizations, platform_owner: true, csrf,
+        signout_action };
+    vec![
+        ("account",
+            Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions }
+                .markup()),
+        ("console", console.markup()),
+        ("console_empty", Console { organizations: &[], platform_owner: false, ..console }.markup()),
+    ]
+}
+
+#[rustfmt::skip]
+fn products(name: &str, email: &str) -> Pages {
+    let features = &["Export as CSV", "Alerts", "90 days of history"];
+    let product = |accent, user| Product { product_name: "Request Log", accent, user,
+        signin_href: "/demo/a/login", signout_href: "/demo/a/logout", other_name: "Exam Attempts",
+        other_href: "/demo/b",
+        plan_command: "sarsen subscription set --org acme --user ada@acme.test --plan free" }.markup();
+    vec![
+        ("product_out", product(Accent::Heather, None)),
+        ("product_sea", product(Accent::Sea, Some(ProductUser { email, name, plan: "pro", features }))),
+        ("product_clay",
+            product(Accent::Clay, Some(ProductUser { email, name, plan: "free", features: &[] }))),
+        ("demo_home", DemoHome { owner_email: "owner@sarsen.test",
+            owner_password: "quarry-lintel-6731-heath",
+            users: &[(email, "amber-trilith-2209-moor", "pro"), (name, "cobble-harrow-8846-down", "free")],
+            products: &[("Request Log", "/demo/a"), ("Exam Attempts", "/demo/b")],
+            curl_line: "curl http://localhost:7070/auth/device/code -d client_id=client_01k3zq7v9mf2ht8x4w6c",
+            login_line: "sarsen login --issuer http://localhost:7070", console_href: "/console" }.markup()),
+    ]
+}
+
+#[rustfmt::skip]
+fn endings() -> Pages {
+    vec![
+        ("done", Done { brand: "Acme", title: "Your device is connected",
+            text: "You can go back to your device.", good: true }.markup()),
+        ("denied", Done { brand: "Acme", title: "Nothing was allowed",
+            text: "The device gets no access. You can close this page.", good: false }.markup()),
+        ("problem", Problem { status: 400, title: "This link does not fit",
+            what: "The address it wants to return to is not registered for Request Log.",
+            advice: "Go back to where you came from and try again. \
+                If that does not help, tell the people who run it.",
+            brand: SARSEN }.markup()),
+    ]
+}

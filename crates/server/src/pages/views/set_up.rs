@@ -1,0 +1,43 @@
+//! The set-up link: the first platform owner makes their account.
+
+use maud::{Markup, html};
+
+use super::{
+    SARSEN,
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+    sign_up::person_fields,
+};
+
+pub struct SetUp<'a> {
+    pub csrf: &'a str,
+    pub action: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub error: Option<&'a str>,
+    /// What was typed before, or empty.
+    pub email: &'a str,
+    /// What was typed before, or empty.
+    pub name: &'a str,
+}
+
+impl SetUp<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 { "Welcome to your new server" }
+                p.lead {
+                    "Make the account of its owner. The owner approves organizations and can do everything "
+                    "else, so choose a password that you use nowhere else."
+                }
+                (error_notice(self.error))
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    (person_fields(self.name, self.email, self.error.is_some()))
+                    button.full type="submit" { "Become the owner" }
+                }
+                p.small { "This link works once. When the account exists, the link is void." }
+            }
+        };
+        shell(&titled(self.error, "Set up"), SARSEN, body)
+    }
+}

@@ -1,0 +1,76 @@
+//! `/login` and `/o/{slug}/login`: e-mail and password.
+
+use maud::{Markup, html};
+
+use super::{
+    field::Field,
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+};
+
+pub struct SignIn<'a> {
+    pub org_name: &'a str,
+    /// Where the user goes on to, when a client sent them here.
+    pub client_name: Option<&'a str>,
+    /// What was typed before, or empty.
+    pub email: &'a str,
+    pub error: Option<&'a str>,
+    /// Something good to know that is no error, such as "You are signed out."
+    pub info: Option<&'a str>,
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+    /// Only where people may sign up by themselves.
+    pub signup_href: Option<&'a str>,
+    /// Seconds until another try makes sense: too many tries, or the server is full.
+    pub retry_after_s: Option<u64>,
+}
+
+impl SignIn<'_> {
+    pub fn markup(&self) -> Markup {
+        let error = self.error_text();
+        let in_error = error.is_some() && self.retry_after_s.is_none();
+        let email_known = !self.email.is_empty();
+        let body = html! {
+            div.card.stack {
+                h1 { "Sign in" }
+                p.lead {
+                    @match self.client_name {
+                        Some(client) => { "to continue to " strong { bdi { (client) } } }
+                        None => { "with your " strong { bdi { (self.org_name) } } " account" }
+                    }
+                }
+                (error_notice(error.as_deref()))
+                @if let Some(info) = self.info { p.notice role="status" { (info) } }
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    (Field { value: self.email, autofocus: !email_known, in_error, ..Field::EMAIL }.markup())
+                    (Field { autofocus: email_known, in_error, ..Field::PASSWORD }.markup())
+                    button.full type="submit" { "Sign in" }
+                }
+                @if let Some(href) = self.signup_href {
+                    p.small { "New here? " a href=(href) { "Create an account" } }
+                }
+            }
+        };
+        shell(&titled(error.as_deref(), "Sign in"), self.org_name, body)
+    }
+
+    fn error_text(&self) -> Option<String> {
+        match (self.error, self.retry_after_s) {
+            (error, None) => error.map(str::to_owned),
+            (error, Some(seconds)) => {
+                let what = error.unwrap_or("Too many people are signing in right now.");
+                Some(format!("{what} Please try again in {}.", wait_in_words(seconds)))
+            }
+        }
+    }
+}
+
+fn wait_in_words(seconds: u64) -> String {
+    match seconds {
+        0 | 1 => "a second".into(),
+        2..=90 => format!("{seconds} seconds"),
+        _ => format!("{} minutes", seconds.div_ceil(60)),
+    }
+}

@@ -1,0 +1,34 @@
+//! Asks before it signs out: a link must not do anything by itself.
+
+use super::parts::hidden_fields;
+use super::shell;
+use maud::{Markup, html};
+
+/// The question.
+pub struct SignOut<'a> {
+    /// Whose page it is.
+    pub brand: &'a str,
+    /// Who is signed in.
+    pub user_email: &'a str,
+    /// The CSRF token.
+    pub csrf: &'a str,
+    /// Further hidden fields.
+    pub hidden: &'a [(&'a str, &'a str)],
+    /// Where the form goes.
+    pub action: &'a str,
+}
+
+impl SignOut<'_> {
+    /// The whole page.
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            h1 { "Sign out" }
+            p { "You are signed in as " strong { (self.user_email) } "." }
+            form method="post" action=(self.action) {
+                (hidden_fields(self.csrf, self.hidden))
+                button type="submit" { "Sign out" }
+            }
+        };
+        shell("Sign out", self.brand, body)
+    }
+}

@@ -1,0 +1,70 @@
+//! `/o/{slug}/signup`: a new account.
+
+use maud::{Markup, html};
+
+use super::{
+    field::Field,
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+};
+
+/// Fewest characters of a password that a person may choose.
+const PASSWORD_LENGTH_MIN: u32 = 8;
+const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
+
+pub struct SignUp<'a> {
+    pub org_name: &'a str,
+    /// Where the user goes on to, when a client sent them here.
+    pub client_name: Option<&'a str>,
+    /// What was typed before, or empty.
+    pub name: &'a str,
+    /// What was typed before, or empty.
+    pub email: &'a str,
+    pub error: Option<&'a str>,
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+    pub signin_href: &'a str,
+}
+
+impl SignUp<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 { "Create an account" }
+                p.lead {
+                    @match self.client_name {
+                        Some(client) => { "to continue to " strong { bdi { (client) } } }
+                        None => { "One account for everything from " strong { bdi { (self.org_name) } } }
+                    }
+                }
+                (error_notice(self.error))
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    (person_fields(self.name, self.email, self.error.is_some()))
+                    button.full type="submit" { "Create account" }
+                }
+                p.small { "Have an account already? " a href=(self.signin_href) { "Sign in" } }
+            }
+        };
+        shell(&titled(self.error, "Create an account"), self.org_name, body)
+    }
+}
+
+/// Name, e-mail and a new password; the first one that is still empty has the focus.
+pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
+    let (no_name, no_email) = (name.is_empty(), email.is_empty());
+    let new_password = Field {
+        autocomplete: "new-password",
+        hint: Some(PASSWORD_HINT),
+        length_min: Some(PASSWORD_LENGTH_MIN),
+        autofocus: !no_name && !no_email,
+        in_error,
+        ..Field::PASSWORD
+    };
+    html! {
+        (Field { value: name, autofocus: no_name, in_error, ..Field::NAME }.markup())
+        (Field { value: email, autofocus: !no_name && no_email, in_error, ..Field::EMAIL }.markup())
+        (new_password.markup())
+    }
+}

@@ -1,0 +1,142 @@
+//! Every route, in one table: the map of the product.
+
+use crate::app::App;
+use crate::error::Problem;
+use crate::oauth::error::OAuthError;
+use crate::{api, demo, health, metrics, oauth, pages};
+use axum::Router;
+use axum::extract::OriginalUri;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, patch, post, put};
+use http::{Method, StatusCode};
+
+/// The routes of a server.
+pub fn router(app: App) -> Router {
+    Router::new()
+        // OAuth 2.0 and OpenID Connect
+        .route("/.well-known/openid-configuration", get(oauth::discovery::configuration))
+        .route("/.well-known/oauth-authorization-server", get(oauth::discovery::configuration))
+        .route("/.well-known/oauth-protected-resource", get(oauth::discovery::protected_resource))
+        .route("/.well-known/jwks.json", get(oauth::discovery::jwks))
+        .route("/auth/authorize", get(oauth::authorize::get).post(oauth::authorize::post))
+        .route("/auth/device/code", post(oauth::device_code::post))
+        .route("/auth/token", post(oauth::token::post))
+        .route("/auth/revoke", post(oauth::revoke::post))
+        .route("/auth/introspect", post(oauth::introspect::post))
+        .route("/auth/userinfo", get(oauth::userinfo::get).post(oauth::userinfo::get))
+        .route("/auth/logout", get(oauth::logout::get).post(oauth::logout::post))
+        // What a service reads
+        .route("/api/subscription", get(api::subscription::get))
+        .route("/api/user", get(api::user::get))
+        // Administration
+        .route("/api/organizations", get(api::organizations::list).post(api::organizations::create))
+        .route("/api/organizations/{org}", get(api::organizations::get).patch(api::organizations::change))
+        .route(
+            "/api/organizations/{org}/administrators",
+            get(api::administrators::list).post(api::administrators::add),
+        )
+        .route(
+            "/api/organizations/{org}/administrators/{user}",
+            patch(api::administrators::change).delete(api::administrators::remove),
+        )
+        .route("/api/organizations/{org}/services", get(api::services::list).post(api::services::create))
+        .route(
+            "/api/organizations/{org}/services/{service}",
+            get(api::services::get).patch(api::services::change).delete(api::services::delete),
+        )
+        .route("/api/organizations/{org}/clients", get(api::clients::list).post(api::clients::create))
+        .route(
+            "/api/organizations/{org}/clients/{client}",
+            get(api::clients::get).patch(api::clients::change).delete(api::clients::delete),
+        )
+        .route(
+            "/api/organizations/{org}/clients/{client}/secrets",
+            get(api::clients::secrets::list).post(api::clients::secrets::create),
+        )
+        .route(
+            "/api/organizations/{org}/clients/{client}/secrets/{secret}",
+            delete(api::clients::secrets::delete),
+        )
+        .route("/api/organizations/{org}/plans", get(api::plans::list).post(api::plans::create))
+        .route(
+            "/api/organizations/{org}/plans/{plan}",
+            get(api::plans::get).patch(api::plans::change).delete(api::plans::delete),
+        )
+        .route("/api/organizations/{org}/customers", get(api::customers::list))
+        .route(
+            "/api/organizations/{org}/subscriptions",
+            get(api::subscriptions::list).post(api::subscriptions::create),
+        )
+        .route(
+            "/api/organizations/{org}/subscriptions/{subscription}",
+            get(api::subscriptions::get).patch(api::subscriptions::change).delete(api::subscriptions::delete),
+        )
+        .route("/api/organizations/{org}/users", get(api::users::list).post(api::users::create))
+        .route("/api/organizations/{org}/users/{user}", get(api::users::get).patch(api::users::change))
+        .route(
+            "/api/organizations/{org}/users/{user}/suspension",
+            put(api::users::suspension::put).delete(api::users::suspension::delete),
+        )
+        .route(
+            "/api/organizations/{org}/users/{user}/sessions",
+            get(api::users::sessions::list).delete(api::users::sessions::end_all),
+        )
+        .route("/api/organizations/{org}/users/{user}/sign_in_link", post(api::users::sign_in_link::create))
+        .route("/api/organizations/{org}/audit", get(api::audit::list))
+        // The platform
+        .route("/api/platform/organizations", get(api::platform::list))
+        .route("/api/platform/organizations/{org}/review", post(api::platform::review))
+        .route(
+            "/api/platform/organizations/{org}/suspension",
+            put(api::platform::suspend).delete(api::platform::activate),
+        )
+        // Pages
+        .route("/", get(demo::home))
+        .route("/activate", get(pages::activate::get).post(pages::activate::post))
+        .route("/consent", post(pages::consent::post))
+        .route("/console", get(pages::console::get))
+        .route("/login", get(pages::sign_in::get_platform).post(pages::sign_in::post_platform))
+        .route("/setup", get(pages::set_up::get).post(pages::set_up::post))
+        .route("/o/{slug}/login", get(pages::sign_in::get).post(pages::sign_in::post))
+        .route("/o/{slug}/signup", get(pages::sign_up::get).post(pages::sign_up::post))
+        .route("/o/{slug}/link", get(pages::link::get).post(pages::link::post))
+        .route("/o/{slug}/account", get(pages::account::get))
+        .route("/o/{slug}/logout", get(pages::account::ask_sign_out).post(pages::account::sign_out))
+        .route("/assets/sarsen.css", get(pages::assets::stylesheet))
+        .route("/assets/logo.svg", get(pages::assets::logo))
+        .route("/favicon.ico", get(pages::assets::logo))
+        // The demo's sample products
+        .route("/demo/{product}", get(demo::show))
+        .route("/demo/{product}/login", get(demo::sign_in))
+        .route("/demo/{product}/callback", get(demo::callback))
+        .route("/demo/{product}/logout", get(demo::sign_out))
+        // Operation
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::get))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
+async fn unknown(OriginalUri(uri): OriginalUri) -> Response {
+    if uri.path().starts_with("/api/") {
+        return Problem::not_found("route").into_response();
+    }
+    pages::respond::PageError::new(
+        StatusCode::NOT_FOUND,
+        "There is no such page",
+        "Nothing lives at this address.",
+        "Check the address, or begin at the product that you came from.",
+    )
+    .into_response()
+}
+
+async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Response {
+    let detail = format!("{method} does nothing here; see the Allow header for what does.");
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    if uri.path().starts_with("/auth/") {
+        return OAuthError { status, ..OAuthError::invalid_request(detail) }.into_response();
+    }
+    Problem::new(status, "method_not_allowed", detail).into_response()
+}

@@ -1,0 +1,66 @@
+//! What a database needs before it serves: the right `secret_key`, the platform organization with its
+//! clients, a key that signs, and a way in for the first owner.
+
+use crate::app::App;
+use crate::janitor;
+use identity::clients::{self, Kind, NewClient};
+use identity::ids::{ClientId, LinkId, OrganizationId};
+use identity::keys::Algorithm;
+use identity::links::{self, NewLink, Purpose};
+use identity::organizations::{self, PLATFORM};
+use identity::{Error, Result, administrators, settings};
+
+/// Makes what is missing. Fails when the database belongs to another `secret_key`.
+pub async fn prepare(app: &App) -> Result<()> {
+    let sealed = settings::make_check(&app.secret_key, app.random())?;
+    app.store.write("settings.seal", move |tx| settings::seal_check(tx, &sealed)).await?;
+    let key = app.secret_key.clone();
+    app.store.point(move |snapshot| settings::check(snapshot, &key)).await?;
+    make_platform(app).await?;
+    janitor::renew(app, Algorithm::Es256).await
+}
+
+async fn make_platform(app: &App) -> Result<()> {
+    let found = app.store.point(|snapshot| organizations::find(snapshot, PLATFORM)).await;
+    match found {
+        Ok(_) => return Ok(()),
+        Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let (id, actor) = (OrganizationId::new(app.now(), app.random()), app.system());
+    let cli = NewClient {
+        id: ClientId::parse("cli")?,
+        kind: Kind::Device,
+        name: "Sarsen command line".to_owned(),
+        redirect_uris: Vec::new(),
+        consent_required: false,
+    };
+    let console = NewClient {
+        id: ClientId::parse("console")?,
+        kind: Kind::Spa,
+        name: "Sarsen console".to_owned(),
+        redirect_uris: vec![app.url("/console")],
+        consent_required: false,
+    };
+    app.store
+        .write("platform.create", move |tx| {
+            organizations::create_platform(tx, &id, &actor)?;
+            clients::create(tx, &id, None, &cli, &actor)?;
+            clients::create(tx, &id, None, &console, &actor)
+        })
+        .await
+}
+
+/// A new set-up link, unless the installation has an owner.
+pub async fn link(app: &App) -> Result<Option<String>> {
+    let has_owner = app.store.point(administrators::has_platform_owner).await?;
+    if has_owner {
+        return Ok(None);
+    }
+    let now = app.now();
+    let link =
+        NewLink::draw(LinkId::new(now, app.random()), Purpose::SetUp, None, now + links::LIFE, app.random());
+    let token = link.token.clone();
+    app.store.write("link.create", move |tx| links::create(tx, &link, "system", now)).await?;
+    Ok(Some(app.url(&format!("/setup?token={token}"))))
+}

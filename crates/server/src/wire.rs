@@ -1,0 +1,207 @@
+//! What goes over the wire in JSON: bodies, lists, times.
+
+use crate::error::{Problem, Result};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use store::Time;
+
+/// The largest body that is read.
+pub const BODY_MAX: usize = 64 * 1024;
+/// How long a client may take to send it.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Reads a body within its limits of size and time.
+pub async fn read_body(request: Request) -> Result<Bytes> {
+    let too_large = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("The body may have {BODY_MAX} bytes at most."),
+        )
+    };
+    let announced = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if announced.and_then(|value| value.parse::<u64>().ok()).is_some_and(|size| size > BODY_MAX as u64) {
+        return Err(too_large());
+    }
+    let body = http_body_util::Limited::new(request.into_body(), BODY_MAX).collect();
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::bad_request("body_broken", "The body ended before it was complete.")),
+        Err(_) => {
+            let detail = "The body did not arrive within ten seconds.";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+        }
+    }
+}
+
+/// The media type of a request's body, without parameters, in lower case.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// A JSON body of a request. Unknown fields, wrong types and wrong syntax are told with their place.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+    async fn from_request(request: Request, _: &S) -> Result<Body<T>> {
+        if media_type(request.headers()) != "application/json" {
+            let detail = "Send a JSON object with Content-Type: application/json.";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
+        }
+        let bytes = read_body(request).await?;
+        serde_json::from_slice(&bytes).map(Body).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid",
+                format!("The body does not fit: {error}."),
+            ),
+            _ => Problem::bad_request("invalid_json", format!("The body is not JSON: {error}.")),
+        })
+    }
+}
+
+/// The query string of a request. Unknown names and wrong values are told.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let Query(query) = query.map_err(|error| Problem::bad_request("invalid_query", error.body_text()))?;
+        Ok(Params(query))
+    }
+}
+
+/// `?limit=&cursor=` of a list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+}
+
+/// Which part of a list is wanted.
+pub struct Page {
+    /// How many, 1 to 200.
+    pub limit: i64,
+    /// After which one.
+    pub cursor: Option<String>,
+}
+
+impl Page {
+    /// The page that a query string asks for; for lists that can also be asked for something else.
+    pub fn new(limit: Option<i64>, cursor: Option<String>) -> Result<Page> {
+        let limit = limit.unwrap_or(50);
+        if !(1..=200).contains(&limit) {
+            return Err(Problem::bad_request("invalid_query", format!("limit is {limit}; use 1 to 200.")));
+        }
+        if cursor.as_ref().is_some_and(|cursor| cursor.len() > 200 || cursor.chars().any(char::is_control)) {
+            return Err(Problem::bad_request("invalid_query", "cursor is not one that a list gave as next."));
+        }
+        Ok(Page { limit, cursor })
+    }
+
+    /// For a list that is so short that it has no pages.
+    pub fn whole() -> Page {
+        Page { limit: 200, cursor: None }
+    }
+
+    /// How many to ask the database for: one more, to know whether there is a next page.
+    pub fn fetch(&self) -> i64 {
+        self.limit + 1
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Page {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Page> {
+        let Params(query) = Params::<PageQuery>::from_request_parts(parts, state).await?;
+        Page::new(query.limit, query.cursor)
+    }
+}
+
+/// A part of a list, as answered.
+#[derive(Serialize)]
+pub struct List<T> {
+    items: Vec<T>,
+    next: Option<String>,
+}
+
+impl<T> List<T> {
+    /// Takes one item more than the page holds, and makes the cursor of the next page from the last shown.
+    pub fn new<S>(
+        mut found: Vec<S>,
+        page: &Page,
+        cursor: impl Fn(&S) -> String,
+        show: impl Fn(S) -> T,
+    ) -> List<T> {
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| more).map(cursor);
+        List { items: found.into_iter().map(show).collect(), next }
+    }
+}
+
+/// RFC 3339, UTC, with milliseconds where there are any.
+pub fn rfc3339(time: Time) -> String {
+    jiff::Timestamp::from_millisecond(time.millis())
+        .map_or_else(|_| "9999-12-31T23:59:59Z".to_owned(), |time| time.to_string())
+}
+
+/// Reads an RFC 3339 time of a field.
+pub fn parse_time(field: &'static str, text: &str) -> Result<Time> {
+    let parsed: std::result::Result<jiff::Timestamp, _> = text.parse();
+    parsed.map(|time| Time::from_millis(time.as_millisecond())).map_err(|_| {
+        identity::Error::invalid(
+            field,
+            format!("{text:?} is not a time; expected RFC 3339, like \"2027-01-31T00:00:00Z\""),
+        )
+        .into()
+    })
+}
+
+/// Reads a field that may be `null`: with `#[serde(default)]`, a field that is missing (`None`, nothing is to
+/// change) differs from one that is null (`Some(None)`, nothing is to be there).
+pub fn nullable<'de, T, D>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// A JSON answer.
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+}
+
+/// A 201 answer.
+pub struct Created<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}

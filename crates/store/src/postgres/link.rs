@@ -1,0 +1,91 @@
+//! A thread's connection: opened when it is needed, opened again when it was lost.
+
+use super::connection::{Connection, Purpose};
+use super::errors::{Trouble, refused};
+use crate::Error;
+use crate::threads::pause;
+use ::postgres::Config;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The first wait before a new try to connect; each next one is twice as long …
+const PAUSE: Duration = Duration::from_millis(5);
+/// … up to this.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+pub(super) struct Link {
+    config: Arc<Config>,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    pub(super) fn new(config: Arc<Config>) -> Link {
+        Link { config, connection: None }
+    }
+
+    /// Opens the connection ahead of the first need. Nothing is lost when that fails.
+    pub(super) fn warm_up(&mut self) {
+        if let Err((_, error)) = self.connected() {
+            tracing::warn!(%error, "a database thread starts without a connection");
+        }
+    }
+
+    /// A connection with a transaction open for `purpose`. Tries again until `until` while the server
+    /// cannot be reached.
+    pub(super) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut Connection, Error> {
+        let mut wait = PAUSE;
+        loop {
+            let (passing, error) = match self.connected().map(|connection| connection.begin(purpose)) {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => (self.drop_if_lost(), error),
+                Err(refused) => refused,
+            };
+            if !passing || Instant::now() + wait > until {
+                return Err(error);
+            }
+            pause(wait);
+            wait = (wait * 2).min(PAUSE_MAX);
+        }
+        self.current()
+    }
+
+    /// The connection whose transaction [`Link::begin`] has opened.
+    pub(super) fn current(&mut self) -> Result<&mut Connection, Error> {
+        self.connection.as_mut().ok_or_else(|| Error::Database("no transaction is open".to_owned()))
+    }
+
+    /// Undoes the open transaction and says what it met; a connection of no more use is dropped.
+    pub(super) fn roll_back(&mut self) -> Option<(Trouble, Error)> {
+        let connection = self.connection.as_mut()?;
+        let met = connection.trouble();
+        if !connection.roll_back() {
+            self.connection = None;
+        }
+        met
+    }
+
+    /// Ends a transaction that has only read.
+    pub(super) fn finish(&mut self) {
+        if self.connection.as_mut().is_some_and(|connection| connection.commit().is_err()) {
+            self.roll_back();
+        }
+    }
+
+    /// Forgets the connection when it is of no more use; true when it was not.
+    fn drop_if_lost(&mut self) -> bool {
+        let lost = self.connection.as_ref().is_none_or(Connection::is_lost);
+        if lost {
+            self.connection = None;
+        }
+        lost
+    }
+
+    /// The connection, opened now if there is none. The error says whether it may pass.
+    fn connected(&mut self) -> Result<&mut Connection, (bool, Error)> {
+        let opened = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.config).map_err(|error| refused(&error))?,
+        };
+        Ok(self.connection.insert(opened))
+    }
+}

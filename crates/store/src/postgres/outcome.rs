@@ -1,0 +1,53 @@
+//! What became of a commit whose answer was lost: the server is asked, on a new connection.
+
+use super::connection::Purpose;
+use super::link::Link;
+use crate::threads::pause;
+use crate::tx::Connection as _;
+use crate::{Error, Row, Value};
+use std::time::{Duration, Instant};
+
+/// How long the server is asked before the caller is told that nobody knows.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two questions about a transaction that still runs.
+const PAUSE: Duration = Duration::from_millis(20);
+
+const STATUS: &str = "SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Committed,
+    Aborted,
+    Unknown,
+}
+
+/// Asks until the transaction `xid` has ended. Its old server process may not have noticed yet that
+/// nobody listens: then it still counts as running.
+pub(super) fn outcome(link: &mut Link, xid: &str) -> Outcome {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match ask(link, xid, until) {
+            Ok(status) if status == "committed" => return Outcome::Committed,
+            Ok(status) if status == "aborted" => return Outcome::Aborted,
+            Ok(status) => tracing::debug!(xid, status, "a transaction whose answer was lost has not ended"),
+            Err(error) => tracing::warn!(xid, %error, "cannot ask what became of a transaction"),
+        }
+        if Instant::now() + PAUSE > until {
+            tracing::error!(xid, "what became of a transaction is unknown");
+            return Outcome::Unknown;
+        }
+        pause(PAUSE);
+    }
+}
+
+/// `committed`, `aborted`, `in progress`; `forgotten` when it is too long ago.
+fn ask(link: &mut Link, xid: &str, until: Instant) -> Result<String, Error> {
+    let connection = link.begin(Purpose::Query, until)?;
+    let mut status = None;
+    let asked = connection.query(STATUS, &[Value::from(xid)], &mut |row| {
+        status = Row::new(row).get(0)?;
+        Ok(false)
+    });
+    link.finish();
+    asked.map(|()| status.unwrap_or_else(|| "forgotten".to_owned()))
+}

@@ -1,0 +1,94 @@
+//! Throw-away databases on the PostgreSQL cluster that the environment names.
+
+use postgres::config::Host;
+use postgres::{Client, Config, NoTls};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::UNIX_EPOCH;
+
+/// The cluster's URL, if there is one.
+pub fn url() -> Option<String> {
+    std::env::var_os("SARSEN_TEST_POSTGRES")?.into_string().ok().filter(|url| !url.is_empty())
+}
+
+/// The cluster's settings.
+pub fn config() -> Config {
+    url().and_then(|url| url.parse().ok()).expect("SARSEN_TEST_POSTGRES is a URL of PostgreSQL")
+}
+
+/// A database that is dropped with this value, whoever is still connected.
+pub struct TestDatabase {
+    pub name: String,
+}
+
+impl TestDatabase {
+    pub fn create() -> TestDatabase {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let moment = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis());
+        let name = format!("test_{}_{number}_{moment}", std::process::id());
+        let create = format!("CREATE DATABASE {name}");
+        with_client(config(), move |client| client.batch_execute(&create).expect("a database"));
+        TestDatabase { name }
+    }
+
+    pub fn url(&self) -> String {
+        let config = config();
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(host)) => host.clone(),
+            Some(Host::Unix(folder)) => folder.display().to_string(),
+            None => "localhost".to_owned(),
+        };
+        self.url_at(&host, config.get_ports().first().copied().unwrap_or(5432))
+    }
+
+    /// The URL with another place in it: that of a proxy.
+    pub fn url_at(&self, host: &str, port: u16) -> String {
+        let config = config();
+        let user = escaped(config.get_user().unwrap_or("postgres").as_bytes());
+        let password = escaped(config.get_password().unwrap_or_default());
+        format!("postgres://{user}:{password}@{}:{port}/{}", escaped(host.as_bytes()), self.name)
+    }
+
+    /// Runs SQL past the store.
+    pub fn sql(&self, text: impl Into<String>) {
+        let text = text.into();
+        with_client(self.config(), move |client| client.batch_execute(&text).expect("runs"));
+    }
+
+    /// One number, past the store.
+    pub fn number(&self, text: impl Into<String>) -> i64 {
+        let text = text.into();
+        with_client(self.config(), move |client| client.query_one(&text, &[]).expect("a row").get(0))
+    }
+
+    /// A connection past the store; to be used and dropped on threads of its own.
+    pub fn config(&self) -> Config {
+        let mut config = config();
+        config.dbname(&self.name);
+        config
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        with_client(config(), move |client| client.batch_execute(&drop).expect("dropped"));
+    }
+}
+
+/// Runs `work` on a thread where the driver may block.
+pub fn with_client<T: Send + 'static>(
+    config: Config,
+    work: impl FnOnce(&mut Client) -> T + Send + 'static,
+) -> T {
+    let thread = std::thread::spawn(move || work(&mut config.connect(NoTls).expect("connects")));
+    thread.join().expect("the database answers")
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let letter = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    bytes.iter().map(letter).collect()
+}

@@ -1,0 +1,105 @@
+//! Stands between a store and PostgreSQL, and cuts the connection at the worst moment.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use parking_lot::Mutex;
+
+/// What happens to the next COMMIT of a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It does not arrive.
+    Before,
+    /// It arrives, its answer does not.
+    After,
+}
+
+#[derive(Default)]
+struct Plan {
+    next: Mutex<Option<Cut>>,
+    closed: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+pub struct Proxy {
+    pub port: u16,
+    plan: Arc<Plan>,
+}
+
+impl Proxy {
+    pub fn start(host: String, port: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let own_port = listener.local_addr().expect("an address").port();
+        let plan = Arc::new(Plan::default());
+        let shared = plan.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if shared.closed.load(Ordering::SeqCst) {
+                    continue; // Dropped: refused.
+                }
+                let server = TcpStream::connect((host.as_str(), port)).expect("the server listens");
+                shared.open.lock().extend([client.try_clone().expect("a socket")]);
+                serve(client, server, shared.clone());
+            }
+        });
+        Proxy { port: own_port, plan }
+    }
+
+    /// Cuts at the next COMMIT of a command.
+    pub fn cut_next(&self, cut: Cut) {
+        *self.plan.next.lock() = Some(cut);
+    }
+
+    /// Takes no more connections, until [`Proxy::open`].
+    pub fn close(&self) {
+        self.plan.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub fn open(&self) {
+        self.plan.closed.store(false, Ordering::SeqCst);
+    }
+
+    /// Cuts all connections that are open now.
+    pub fn cut_all(&self) {
+        for client in self.plan.open.lock().drain(..) {
+            client.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+fn serve(client: TcpStream, server: TcpStream, plan: Arc<Plan>) {
+    client.set_nodelay(true).expect("a socket");
+    server.set_nodelay(true).expect("a socket");
+    let (mut from_server, mut to_client) =
+        (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
+    thread::spawn(move || {
+        std::io::copy(&mut from_server, &mut to_client).ok();
+        to_client.shutdown(Shutdown::Both).ok();
+    });
+    thread::spawn(move || forward(client, server, &plan));
+}
+
+/// Client to server, with an eye on what it says.
+fn forward(mut client: TcpStream, mut server: TcpStream, plan: &Plan) {
+    let mut buffer = [0_u8; 65536];
+    let mut runs_commands = false;
+    while let Ok(length @ 1..) = client.read(&mut buffer) {
+        let said = &buffer[..length];
+        runs_commands |= holds(said, b"SERIALIZABLE");
+        let cut = if runs_commands && holds(said, b"COMMIT\0") { plan.next.lock().take() } else { None };
+        if cut.is_some() {
+            client.shutdown(Shutdown::Both).ok();
+        }
+        if cut == Some(Cut::Before) || server.write_all(said).is_err() || cut.is_some() {
+            break;
+        }
+    }
+    server.shutdown(Shutdown::Write).ok();
+}
+
+fn holds(said: &[u8], word: &[u8]) -> bool {
+    said.windows(word.len()).any(|window| window == word)
+}

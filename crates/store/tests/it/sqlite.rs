@@ -1,0 +1,154 @@
+//! What only SQLite can go through: a file with one owner, a log that must be kept short, and an
+//! authorizer that tells which tables a statement touches, so that declarations can be checked.
+
+use crate::support::{BODY, Database, INSERT, TestStore};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Cache, Error, Filled, Key, Options, Store, Time, args};
+
+#[tokio::test]
+async fn a_second_owner_is_told_who_the_first_is() {
+    let test = Database::Sqlite.open();
+    let options = Options::new(format!("sqlite:{}", test.path().display()), crate::support::MIGRATIONS);
+    let Err(refused) = Store::open(options) else { panic!("two owners of one file") };
+    assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_reads_go_on_and_writes_resume() {
+    let test = Database::Sqlite.open();
+    test.add("before", "ada", "before").await.expect("writes");
+    let limit = |pages: i64| {
+        let pragma = store::Sql::dynamic(format!("PRAGMA max_page_count = {pages}"));
+        test.store.write("limit", move |tx| tx.one(&pragma, args![], |row| row.get::<i64>(0)))
+    };
+    limit(1).await.map_err(|error: Error| error).expect("sets the smallest possible limit");
+    let big = "x".repeat(200_000);
+    let full = test.add("big", "ada", &big).await.expect_err("no room");
+    assert!(matches!(&full, Error::Unavailable { what, .. } if what.contains("full")), "{full:?}");
+    assert_eq!(test.body("before").await.as_deref(), Some("before"));
+    assert_eq!(test.body("big").await, None);
+    limit(1_000_000).await.map_err(|error: Error| error).expect("room again");
+    test.add("big", "ada", &big).await.expect("writes resume");
+}
+
+#[tokio::test]
+async fn a_program_that_holds_the_write_lock_gives_a_clear_error() {
+    let test = Database::Sqlite.open();
+    let foreign = rusqlite::Connection::open(test.path()).expect("opens");
+    foreign.execute_batch("BEGIN IMMEDIATE").expect("locks");
+    let refused = test.add("n", "ada", "n").await.expect_err("locked");
+    assert!(refused.is_temporary(), "{refused:?}");
+    foreign.execute_batch("COMMIT").expect("unlocks");
+    test.add("n", "ada", "n").await.expect("writes resume");
+}
+
+/// Writes rows of a kilobyte until `enough`, and says how many.
+async fn write_until(test: &Arc<TestStore>, enough: impl Fn() -> bool) -> u64 {
+    let mut number = test.count().await.unsigned_abs();
+    while !enough() {
+        let jobs = (0..200).map(|_| {
+            number += 1;
+            let (test, id) = (test.clone(), format!("n{:016x}", number_scattered(number)));
+            tokio::spawn(async move {
+                let body = format!("{id}{}", "x".repeat(1000));
+                test.store
+                    .write("note.add", move |tx| {
+                        tx.changed(Key::table("notes"));
+                        tx.exec(&INSERT, args![&id, "ada", &body])
+                    })
+                    .await
+            })
+        });
+        for job in jobs.collect::<Vec<_>>() {
+            job.await.expect("joins").map_err(|error: Error| error).expect("writes");
+        }
+    }
+    number
+}
+
+/// Scatters ids over the table, so that many pages change.
+fn number_scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// The short form of ten minutes at full rate (`SARSEN_SOAK=1` runs those).
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_the_log_stays_bounded_and_the_writer_is_not_stopped_for_long() {
+    let test = Arc::new(Database::Sqlite.open_with(|options| options.check = false));
+    let long = std::env::vars().any(|(name, _)| name == "SARSEN_SOAK");
+    let ends = Instant::now() + Duration::from_secs(if long { 600 } else { 8 });
+    let rows = write_until(&test, || Instant::now() > ends).await;
+    let stats = test.store.stats();
+    println!("{rows} rows, {stats:?}");
+    assert!(stats.checkpoints > 0);
+    assert!(stats.wal_bytes_max < 128 << 20, "{stats:?}");
+    // The bound of 100 ms is for a machine that does nothing else; tests share theirs.
+    assert!(stats.pause_us_max < 1_000_000, "{stats:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_meddles_with_its_savepoint_costs_its_mates_nothing() {
+    let test = Arc::new(Database::Sqlite.open_with(|options| {
+        options.check = false;
+        options.writer.batch_time = Duration::from_secs(5);
+    }));
+    let jobs = (0..60).map(|number| {
+        let test = test.clone();
+        tokio::spawn(async move {
+            let added = test.store.write("note.add", move |tx| {
+                tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")])?;
+                if number % 20 == 10 { tx.exec(&store::sql("RELEASE command"), args![]) } else { Ok(1) }
+            });
+            added.await
+        })
+    });
+    let mut failed = Vec::new();
+    for (number, job) in jobs.collect::<Vec<_>>().into_iter().enumerate() {
+        let result: Result<u64, Error> = job.await.expect("joins");
+        failed.extend(result.err().map(|_| number));
+    }
+    assert_eq!(failed, [10, 30, 50]);
+    assert_eq!((test.count().await, test.store.stats().failed), (57, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_reader_delays_the_restart_of_the_log_but_not_for_ever() {
+    let test = Arc::new(Database::Sqlite.open_with(|options| options.check = false));
+    test.add("first", "ada", "first").await.expect("writes");
+    let foreign = rusqlite::Connection::open(test.path()).expect("opens");
+    foreign.execute_batch("BEGIN; SELECT COUNT(*) FROM notes;").expect("holds a snapshot");
+    let grown = test.clone();
+    write_until(&test, || grown.store.stats().wal_bytes > 76 << 20).await;
+    let before = test.store.stats().checkpoints;
+    write_until(&test, || grown.store.stats().wal_bytes > 140 << 20).await;
+    let tries = test.store.stats().checkpoints - before;
+    assert!(tries > 3, "past the length at which the writer helps, the checkpointer goes on: {tries}");
+    foreign.execute_batch("COMMIT").expect("lets go");
+    let shrunk = test.clone();
+    let gives_up = Instant::now() + Duration::from_secs(60);
+    write_until(&test, || shrunk.store.stats().wal_bytes < 30 << 20 || Instant::now() > gives_up).await;
+    assert!(test.store.stats().wal_bytes < 30 << 20, "{:?}", test.store.stats());
+}
+
+#[tokio::test]
+async fn a_command_must_declare_what_it_changes() {
+    let test = Database::Sqlite.open();
+    let silent = test.store.write("note.silent", |tx| tx.exec(&INSERT, args!["n", "ada", "x"]));
+    let refused = silent.await.map_err(|error: Error| error).expect_err("undeclared");
+    assert!(matches!(refused, Error::Undeclared { name: "note.silent", .. }), "{refused:?}");
+    assert_eq!(test.body("n").await, None);
+}
+
+#[tokio::test]
+async fn a_cached_query_must_declare_what_it_reads() {
+    let test = Database::Sqlite.open();
+    test.add("n", "ada", "one").await.expect("writes");
+    let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+    let filled = test.store.fill(&cache, 1, Time::from_millis(1_000), |snapshot| {
+        let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
+        Ok::<_, Error>(body.map(|value| Filled { value, keys: vec![], until: Time::NEVER }))
+    });
+    let refused = filled.await.expect_err("undeclared");
+    assert!(matches!(refused, Error::Undeclared { name: "bodies", .. }), "{refused:?}");
+}

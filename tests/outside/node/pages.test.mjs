@@ -1,0 +1,158 @@
+// How pages are to use: on a phone and a desk, in light and dark, by keyboard, without JavaScript.
+// Screenshots go to target/screenshots/ for people to look at.
+
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as oidc from 'openid-client';
+import { authorize, decided, look, newPerson, startBrowser, submitOf, walk } from './lib/browser.mjs';
+import { discover, newRequest, postForm } from './lib/client.mjs';
+import { ROOT, startDemo } from './lib/demo.mjs';
+import { colourOf, horizontalScroll, listenForTrouble, tabsTo, unlabelled } from './lib/page_checks.mjs';
+
+const WIDTHS = [390, 1280];
+const SCHEMES = ['light', 'dark'];
+const SHOTS = join(ROOT, 'target/screenshots');
+const TABS_MAX = 30;
+const limit = { timeout: 180_000 };
+
+let demo, browser, config;
+before(async () => {
+  demo = await startDemo();
+  browser = await startBrowser();
+  config = await discover(demo, demo.clients.spa.client_id, oidc.None());
+  await mkdir(SHOTS, { recursive: true });
+});
+after(async () => {
+  await browser?.close();
+  await demo?.stop();
+});
+
+const orgPage = (name) => `${demo.issuer}/o/${demo.organization.slug}/${name}`;
+const newDevice = async () =>
+  (await postForm(`${demo.issuer}/auth/device/code`, { client_id: demo.clients.cli.client_id, scope: 'openid email' })).body;
+const newAuthorization = async () => (await newRequest(config, demo.clients.spa.redirect_uris[0])).url.href;
+const asksToDecide = async (page) => (await page.locator('button[name="decision"]:visible').count()) > 0;
+
+/** ada signs in on whatever page she was sent to, up to the question for consent. */
+const upToDecision = (page) => walk(page, { user: demo.user('ada'), decision: 'none', done: asksToDecide });
+
+/** Each page: its name, how a person gets there, and a field of its form, if it is made of one. */
+const PAGES = [
+  { name: 'login', open: (page) => page.goto(orgPage('login')), field: 'password' },
+  { name: 'signup', open: (page) => page.goto(orgPage('signup')), field: 'email' },
+  { name: 'platform-login', open: (page) => page.goto(`${demo.issuer}/login`), field: 'password' },
+  { name: 'activate', open: (page) => page.goto(`${demo.issuer}/activate`), field: 'user_code', user: true },
+  {
+    name: 'activate-confirm',
+    open: async (page) => {
+      await page.goto((await newDevice()).verification_uri_complete);
+      await upToDecision(page);
+    },
+    field: 'decision',
+  },
+  {
+    name: 'consent',
+    open: async (page) => {
+      await page.goto(await newAuthorization());
+      await upToDecision(page);
+    },
+    field: 'decision',
+  },
+  {
+    name: 'account',
+    open: async (page) => {
+      await page.goto(orgPage('account'));
+      if ((await page.locator('input[name="password"]').count()) > 0) {
+        const done = async (page) => page.url().startsWith(orgPage('account'));
+        await walk(page, { user: demo.user('ada'), done });
+      }
+    },
+  },
+  { name: 'home', open: (page) => page.goto(demo.issuer) },
+  { name: 'product', open: (page) => page.goto(demo.products[0].url) },
+];
+
+for (const { name, open, field } of PAGES) {
+  test(`the page "${name}" fits a phone and a desk, in light and dark`, limit, async () => {
+    const colours = {};
+    for (const width of WIDTHS) {
+      for (const colorScheme of SCHEMES) {
+        const where = `${name} at ${width} px, ${colorScheme}`;
+        const page = await newPerson(browser, { viewport: { width, height: 844 }, colorScheme });
+        const trouble = listenForTrouble(page);
+        await open(page);
+        await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+
+        assert.equal(await horizontalScroll(page), 0, `${where}: wider than the screen by so many pixels`);
+        assert.deepEqual(await unlabelled(page), [], `${where}: each field has a label`);
+        assert.ok((await page.title()).length > 0, `${where}: has a title`);
+        assert.ok(await page.locator('html').getAttribute('lang'), `${where}: says its language`);
+        if (field) {
+          const tabs = await tabsTo(page, field, TABS_MAX);
+          assert.ok(tabs > 0, `${where}: the Tab key reaches the button that sends the form within ${TABS_MAX} steps`);
+        }
+        assert.deepEqual(trouble, [], `${where}: nothing in the browser's console, no failed request`);
+        colours[colorScheme] = await colourOf(page);
+        await page.context().close();
+      }
+    }
+    assert.ok(colours.light > 0.6, `${name}: light is light, and its brightness is ${colours.light}`);
+    assert.ok(colours.dark < 0.4, `${name}: dark is dark, and its brightness is ${colours.dark}`);
+  });
+}
+
+test('sign-in, consent and activation work without JavaScript', limit, async () => {
+  const page = await newPerson(browser, { javaScriptEnabled: false });
+  const { client_id, redirect_uris } = demo.clients.spa;
+  const request = await newRequest(config, redirect_uris[0]);
+  const { answer, steps } = await authorize(page, request.url, redirect_uris[0], { user: demo.user('ada') });
+  assert.deepEqual(steps, ['password', 'allow']);
+  assert.ok(answer.searchParams.get('code'), `${client_id} gets a code: ${answer.search}`);
+
+  const device = await newDevice();
+  await page.goto(device.verification_uri);
+  const done = decided('allow');
+  const more = await walk(page, { user: demo.user('ada'), userCode: device.user_code, done });
+  assert.ok(more.includes('user_code') && more.at(-1) === 'allow', `type the code, then allow: ${more}`);
+});
+
+test('the keyboard alone signs in', limit, async () => {
+  const page = await newPerson(browser);
+  const ada = demo.user('ada');
+  await page.goto(orgPage('login'));
+  await page.locator('input[name="email"]').focus();
+  await page.keyboard.type(ada.email);
+  await page.keyboard.press('Tab');
+  const focused = await page.evaluate(() => document.activeElement.getAttribute('name'));
+  assert.equal(focused, 'password', 'Tab goes from the e-mail to the password');
+  await page.keyboard.type(ada.password);
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
+  assert.equal(await page.locator('input[name="password"]').count(), 0, `Enter signs in: ${await look(page)}`);
+});
+
+test('a wrong password says so, keeps the e-mail, and is no trap for a screen reader', limit, async () => {
+  const page = await newPerson(browser);
+  const ada = demo.user('ada');
+  await page.goto(orgPage('login'));
+  await page.locator('input[name="email"]').fill(ada.email);
+  await page.locator('input[name="password"]').fill('not the password');
+  await Promise.all([page.waitForNavigation(), submitOf(page, 'password').click()]);
+  assert.equal(await page.locator('input[name="email"]').inputValue(), ada.email, 'the e-mail need not be typed again');
+  assert.equal(await page.locator('input[name="password"]').inputValue(), '', 'the password is not sent back');
+  const alerts = await page.locator('[role="alert"]:visible').allInnerTexts();
+  assert.ok(alerts.join('').length > 0, `the error is announced (role="alert"): ${await look(page)}`);
+});
+
+test('every form carries a CSRF token, and is refused without it', limit, async () => {
+  const page = await newPerson(browser);
+  await page.goto(orgPage('login'));
+  const bare = await page.locator('form[method="post" i]').evaluateAll((forms) =>
+    forms.filter((form) => !form.querySelector('input[type="hidden"][name="csrf"]')?.value).map((form) => form.action));
+  assert.deepEqual(bare, [], 'forms without a hidden field `csrf`');
+  const answer = await page.request.post(orgPage('login'), {
+    form: { email: demo.user('ada').email, password: demo.user('ada').password }, maxRedirects: 0,
+  });
+  assert.equal(answer.status(), 403, 'a sign-in that another site could have sent is refused');
+});

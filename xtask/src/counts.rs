@@ -1,0 +1,93 @@
+//! How many tests ran: reads the closing lines of cargo's, node's and pytest's runners.
+
+use std::ops::AddAssign;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+}
+
+impl Counts {
+    pub const ONE_PASSED: Counts = Counts { passed: 1, failed: 0 };
+    pub const ONE_FAILED: Counts = Counts { passed: 0, failed: 1 };
+
+    /// The tests of a runner that also has an exit status. A run that failed without a failed test
+    /// (it did not compile, say) is one failure, and so is a run that held no test at all.
+    pub fn with_status(self, success: bool) -> Counts {
+        let nothing_ran = self == Counts::default();
+        let silent_failure = !success && self.failed == 0;
+        if nothing_ran || silent_failure { Counts { failed: self.failed + 1, ..self } } else { self }
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// `test result: ok. 12 passed; 0 failed; 1 ignored; …`, once for each test binary.
+pub fn of_cargo(output: &str) -> Counts {
+    let mut counts = Counts::default();
+    for line in output.lines().filter(|line| line.starts_with("test result: ")) {
+        counts += Counts { passed: before(line, " passed"), failed: before(line, " failed") };
+    }
+    counts
+}
+
+/// `ℹ pass 3` and `ℹ fail 0`; a cancelled test is a failed one.
+pub fn of_node(output: &str) -> Counts {
+    let number = |name: &str| -> u64 {
+        let lines = output.lines().filter_map(|line| line.strip_prefix("ℹ ")?.strip_prefix(name));
+        lines.filter_map(|rest| rest.trim().parse::<u64>().ok()).sum()
+    };
+    Counts { passed: number("pass "), failed: number("fail ") + number("cancelled ") }
+}
+
+/// `=== 1 failed, 2 passed, 1 error in 0.50s ===`.
+pub fn of_pytest(output: &str) -> Counts {
+    let last = output.lines().rev().find(|line| line.starts_with('=') && line.contains(" in "));
+    let line = last.unwrap_or_default();
+    Counts { passed: before(line, " passed"), failed: before(line, " failed") + before(line, " error") }
+}
+
+/// The number that stands right before a word.
+fn before(line: &str, word: &str) -> u64 {
+    let text = line.split(word).next().filter(|text| text.len() < line.len()).unwrap_or_default();
+    let digits = text.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_summed_over_binaries() {
+        let text = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\nx\n\
+                    test result: FAILED. 3 passed; 2 failed; 0 ignored";
+        assert_eq!(of_cargo(text), Counts { passed: 15, failed: 2 });
+    }
+
+    #[test]
+    fn node_counts_a_cancelled_test_as_failed() {
+        let text = "ℹ tests 6\nℹ pass 3\nℹ fail 1\nℹ cancelled 2\nℹ duration_ms 12.5";
+        assert_eq!(of_node(text), Counts { passed: 3, failed: 3 });
+    }
+
+    #[test]
+    fn pytest_counts_an_error_as_failed() {
+        let text = "==== test session starts ====\n==== 1 failed, 2 passed, 1 error in 0.50s ====";
+        assert_eq!(of_pytest(text), Counts { passed: 2, failed: 2 });
+    }
+
+    #[test]
+    fn a_run_that_did_not_compile_or_held_no_test_has_failed() {
+        assert_eq!(Counts::default().with_status(false), Counts::ONE_FAILED);
+        assert_eq!(Counts::default().with_status(true), Counts::ONE_FAILED);
+        assert_eq!(Counts::ONE_PASSED.with_status(false), Counts { passed: 1, failed: 1 });
+        assert_eq!(Counts::ONE_PASSED.with_status(true), Counts::ONE_PASSED);
+    }
+}

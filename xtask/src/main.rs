@@ -1,0 +1,59 @@
+//! What a contributor runs. `cargo xtask test` is what CI runs, on a machine that need not have seen
+//! the project before.
+//!
+//! # Layout
+//! - `test.rs`, `soak.rs`, `deny.rs`: one file a verb.
+//! - `needs.rs`: what the tests need of the machine, installed only when missing.
+//! - `postgres.rs`: a throw-away PostgreSQL cluster.
+//! - `process.rs`, `counts.rs`, `report.rs`: run a program, read how many tests it ran, add up.
+//! - `tidy/`: rules about the tree itself, as tests (`cargo test -p xtask`).
+//!
+//! It uses the standard library only: it must build in a moment, and first.
+
+#![allow(clippy::print_stdout, reason = "this tool talks to a person at a terminal")]
+#![allow(clippy::disallowed_methods, reason = "the environment and the clock are this tool's business")]
+
+mod counts;
+mod deny;
+mod needs;
+mod places;
+mod postgres;
+mod process;
+mod report;
+mod soak;
+mod test;
+#[cfg(test)]
+mod tidy;
+
+use std::process::ExitCode;
+
+/// Everything that may follow `cargo xtask`; the README is checked against it.
+pub const VERBS: [&str; 3] = ["test", "soak", "deny"];
+
+const HELP: &str = "\
+cargo xtask test [--only STEP]...   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside
+cargo xtask soak [FILTER]           the long tests (their names begin with soak_), for hours if need be
+cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h", ..] => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        ["test", rest @ ..] => test::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
+        ["deny"] => deny::run(),
+        _ => Err(format!("unknown: {}", args.join(" "))),
+    };
+    match outcome {
+        Ok(report) => report.close(),
+        Err(usage) => {
+            print!("{usage}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}

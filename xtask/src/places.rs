@@ -1,0 +1,45 @@
+//! Where things are: the root of the tree, the target folder, programs on the search path.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder that holds the workspace's Cargo.toml.
+pub fn root() -> PathBuf {
+    // cargo sets the variable at run time too, so a moved tree still finds itself.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&manifest).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+pub fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+pub fn outside_tests() -> PathBuf {
+    root().join("tests/outside")
+}
+
+/// The Python environment that the outside tests use.
+pub fn python() -> PathBuf {
+    target().join("outside-venv/bin/python")
+}
+
+/// A program to be started from the root of the tree.
+pub fn at_root(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+pub fn cargo(args: &[&str]) -> Command {
+    at_root("cargo", args)
+}
+
+/// Whether a program of this name is on the search path.
+pub fn on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,44 @@
+//! The steps of a run: a header before each, its time after it, and the sum at the end.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::counts::Counts;
+
+#[derive(Default)]
+pub struct Report {
+    total: Counts,
+    lines: Vec<String>,
+}
+
+impl Report {
+    /// Runs one step. An `Err` is a failed step; its text says what to do.
+    pub fn step(&mut self, name: &str, run: impl FnOnce() -> Result<Counts, String>) {
+        println!("\n── {name} ──");
+        let start = Instant::now();
+        let counts = run().unwrap_or_else(|why| {
+            println!("{name}: {why}");
+            Counts::ONE_FAILED
+        });
+        let word = if counts.failed == 0 { "ok" } else { "FAILED" };
+        let seconds = start.elapsed().as_secs_f64();
+        let line = format!("{word:6} {name}: {} ok, {} not, {seconds:.1} s", counts.passed, counts.failed);
+        println!("── {line}");
+        self.total += counts;
+        self.lines.push(line);
+    }
+
+    /// A step with nothing to count: it worked or it did not.
+    pub fn check(&mut self, name: &str, run: impl FnOnce() -> Result<bool, String>) {
+        self.step(name, || Ok(if run()? { Counts::ONE_PASSED } else { Counts::ONE_FAILED }));
+    }
+
+    pub fn close(self) -> ExitCode {
+        println!();
+        for line in &self.lines {
+            println!("{line}");
+        }
+        println!("\n{} passed, {} failed", self.total.passed, self.total.failed);
+        if self.total.failed == 0 && self.total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask test`: format, lints, tidy rules, tests, and what a stranger's tools see.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::counts::{Counts, of_cargo, of_node, of_pytest};
+use crate::postgres::Postgres;
+use crate::report::Report;
+use crate::{deny, needs, places, process};
+
+/// Names for `--only`, in the order in which they run.
+const STEPS: [&str; 5] = ["fmt", "clippy", "tidy", "unit", "outside"];
+
+/// No step may hang for ever; the slowest (a cold build) takes a third of this.
+const STEP_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+pub fn run(args: &[&str]) -> Result<Report, String> {
+    let only = chosen(args)?;
+    let wanted = |step: &str| only.is_empty() || only.contains(&step);
+    let mut report = Report::default();
+
+    if wanted("fmt") {
+        report.check("rustfmt is installed", || needs::rust_component("fmt", "rustfmt"));
+        report.check("fmt", || cargo(&["fmt", "--all", "--check"]));
+    }
+    if wanted("clippy") {
+        report.check("clippy is installed", || needs::rust_component("clippy", "clippy"));
+        let lint = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        report.check("clippy", || cargo(&lint));
+    }
+    if wanted("tidy") {
+        report.step("tidy", || cargo_test(&["-p", "xtask"], &[]));
+        if only.is_empty() && deny::installed() {
+            report.check("deny", deny::offline);
+        }
+    }
+    if wanted("unit") {
+        unit(&mut report);
+    }
+    if wanted("outside") {
+        outside(&mut report);
+    }
+    Ok(report)
+}
+
+/// The steps that `--only` names.
+fn chosen<'a>(args: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    let mut only = Vec::new();
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let step = match word.strip_prefix("--only") {
+            Some("") => words.next().copied().unwrap_or_default(),
+            Some(rest) => rest.trim_start_matches('='),
+            None => return Err(format!("unknown option: {word}")),
+        };
+        if !STEPS.contains(&step) {
+            return Err(format!("--only takes one of {}, not `{step}`", STEPS.join(", ")));
+        }
+        only.push(step);
+    }
+    Ok(only)
+}
+
+/// All tests of the workspace but the tidy rules, with a PostgreSQL cluster of their own.
+fn unit(report: &mut Report) {
+    report.check("what the unit tests need", || needs::packages(&[needs::POSTGRES, needs::STRACE]));
+    let cluster = start_postgres(report);
+    let variables: Vec<_> = cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url())).collect();
+    report.step("unit", || cargo_test(&["--workspace", "--exclude", "xtask"], &variables));
+}
+
+/// A cluster for the tests, unless the environment names one already.
+pub fn start_postgres(report: &mut Report) -> Option<Postgres> {
+    if std::env::var_os("SARSEN_TEST_POSTGRES").is_some() {
+        return None;
+    }
+    let mut cluster = None;
+    report.check("postgres starts", || {
+        cluster = Some(Postgres::start()?);
+        Ok(true)
+    });
+    cluster
+}
+
+/// Stock clients, a real browser, the debug binary.
+fn outside(report: &mut Report) {
+    let programs = [needs::CHROMIUM, needs::NODE, needs::VENV];
+    report.check("what the outside tests need", || {
+        Ok(needs::packages(&programs)? && needs::node_packages()? && needs::python_packages()?)
+    });
+    report.check("build", || cargo(&["build", "-p", "sarsen"]));
+    let binary = places::target().join("debug/sarsen");
+    if !binary.is_file() {
+        report.check("outside", || Err(format!("{} was not built", binary.display())));
+        return;
+    }
+    report.step("outside: node", || {
+        let args = ["--test", "--test-concurrency=1", "--test-reporter=spec"];
+        let mut command = places::at_root("node", &args);
+        command.args(node_tests()).current_dir(places::outside_tests()).env("SARSEN_BIN", &binary);
+        let outcome = process::run(&mut command, STEP_LIMIT)?;
+        Ok(of_node(&outcome.stdout).with_status(outcome.success))
+    });
+    report.step("outside: python", || {
+        let python = places::python();
+        let mut command = places::at_root(&python.to_string_lossy(), &["-m", "pytest", "python"]);
+        command.current_dir(places::outside_tests()).env("SARSEN_BIN", &binary);
+        let outcome = process::run(&mut command, STEP_LIMIT)?;
+        Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
+    });
+}
+
+/// By name, because what `node --test` makes of a folder differs between its versions.
+fn node_tests() -> Vec<PathBuf> {
+    let entries = fs::read_dir(places::outside_tests().join("node")).into_iter().flatten().flatten();
+    let is_test = |path: &PathBuf| path.to_string_lossy().ends_with(".test.mjs");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_test).collect();
+    files.sort();
+    files
+}
+
+fn cargo(args: &[&str]) -> Result<bool, String> {
+    Ok(process::run(&mut places::cargo(args), STEP_LIMIT)?.success)
+}
+
+fn cargo_test(args: &[&str], variables: &[(&str, &str)]) -> Result<Counts, String> {
+    let mut command = places::cargo(&["test", "--no-fail-fast"]);
+    command.args(args).envs(variables.iter().copied());
+    let outcome = process::run(&mut command, STEP_LIMIT)?;
+    Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_steps_in_either_spelling() {
+        assert_eq!(chosen(&["--only", "fmt", "--only=tidy"]), Ok(vec!["fmt", "tidy"]));
+        assert!(chosen(&["--only"]).is_err());
+        assert!(chosen(&["--only", "everything"]).is_err_and(|text| text.contains("fmt, clippy")));
+        assert!(chosen(&["--fast"]).is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! Rules about the tree itself. A rule that no test checks is a wish.
+//!
+//! Each file of `tidy/` is one kind of rule: a function from the tree to a list of complaints, a test
+//! that the real tree gives none, and a test that a made-up tree gives some.
+
+mod dead;
+mod docs;
+mod imports;
+mod lines;
+mod manifest;
+mod sizes;
+mod tree;
+
+use tree::Tree;
+
+/// Fails with one line for each complaint.
+fn assert_none(rule: &str, complaints: &[String]) {
+    assert!(complaints.is_empty(), "{rule}:\n  {}\n", complaints.join("\n  "));
+}

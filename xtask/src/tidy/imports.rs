@@ -1,0 +1,121 @@
+//! Who may import whom, read from the manifests. Most of it is absences: what a crate must not know.
+
+use super::{Tree, assert_none, manifest};
+
+/// Our crates, and which of ours each may name.
+const OURS: [(&str, &[&str]); 6] = [
+    ("store", &[]),
+    ("live", &["store"]),
+    ("identity", &["store"]),
+    ("server", &["identity", "live", "store"]),
+    ("bench", &[]),
+    // What it needs of the store and the domain comes through the server's re-exports.
+    ("sarsen", &["server", "bench"]),
+];
+/// An example sees what a user of the library sees.
+const EXAMPLE_MAY_NAME: [&str; 1] = ["sarsen"];
+
+/// Crates of others that only some of ours may name, and why.
+const RESERVED: [(&[&str], &[&str], &str); 4] = [
+    (
+        &[
+            "rusqlite",
+            "libsqlite3-sys",
+            "postgres",
+            "tokio-postgres",
+            "mysql",
+            "mysql_common",
+            "mysql_async",
+            "sqlx",
+        ],
+        &["store"],
+        "only `store` names a database driver",
+    ),
+    (&["axum", "axum-core", "axum-extra"], &["server"], "only `server` names axum"),
+    (
+        &["hyper", "hyper-util", "http", "http-body", "http-body-util", "cookie", "tower", "tower-http"],
+        &["server", "sarsen"],
+        "HTTP belongs to `server` and `sarsen` (the load generator speaks it over a bare socket)",
+    ),
+    (&["maud", "askama"], &["server"], "pages belong to `server`"),
+];
+
+#[test]
+fn a_crate_names_only_what_lies_below_it() {
+    assert_none("who may import whom (xtask/src/tidy/imports.rs)", &complaints(&Tree::real()));
+}
+
+fn complaints(tree: &Tree) -> Vec<String> {
+    let ours: Vec<&str> = OURS.iter().map(|(name, _)| *name).collect();
+    let mut found = Vec::new();
+    for (path, text) in tree.iter() {
+        let Some((place, name)) = place(path) else { continue };
+        let allowed = match place {
+            "crates" => OURS.iter().find(|(ours, _)| *ours == name).map(|(_, allowed)| *allowed),
+            _ => Some(&EXAMPLE_MAY_NAME[..]),
+        };
+        let Some(allowed) = allowed else {
+            found.push(format!("{path}: a new crate; give it a line in OURS and a reason in the design"));
+            continue;
+        };
+        if place == "crates" && manifest::package(text) != Some(name) {
+            found.push(format!("{path}: the package is not named like its folder"));
+        }
+        for dependency in manifest::dependencies(text) {
+            if ours.contains(&dependency) && !allowed.contains(&dependency) {
+                found.push(format!("{path}: `{name}` must not know `{dependency}`"));
+            }
+            let rule = RESERVED.iter().find(|(reserved, ..)| reserved.contains(&dependency));
+            if let Some((_, holders, why)) = rule
+                && !holders.contains(&name)
+            {
+                found.push(format!("{path}: names `{dependency}`, but {why}"));
+            }
+        }
+    }
+    found
+}
+
+/// `crates/store/Cargo.toml` is ("crates", "store").
+fn place(path: &str) -> Option<(&str, &str)> {
+    match path.split('/').collect::<Vec<_>>().as_slice() {
+        [place @ ("crates" | "examples"), name, "Cargo.toml"] => Some((place, name)),
+        _ => None,
+    }
+}
+
+#[test]
+fn it_bites() {
+    let tree = Tree::of(&[
+        (
+            "crates/store/Cargo.toml",
+            "[package]\nname = \"store\"\n[dependencies]\nrusqlite = \"1\"\nlive.workspace = true",
+        ),
+        (
+            "crates/bench/Cargo.toml",
+            "[package]\nname = \"bench\"\n[dev-dependencies]\nserver.workspace = true\nhyper = \"1\"",
+        ),
+        (
+            "crates/sarsen/Cargo.toml",
+            "[package]\nname = \"sarsen\"\n[dependencies]\nstore.workspace = true\naxum = \"1\"",
+        ),
+        ("crates/extra/Cargo.toml", "[package]\nname = \"extra\""),
+        (
+            "examples/counters/Cargo.toml",
+            "[package]\nname = \"counters\"\n[dependencies]\nsarsen = { path = \"\" }\nlive.workspace = true",
+        ),
+    ]);
+    let found = complaints(&tree).join("\n");
+    for expected in [
+        "`store` must not know `live`",
+        "`bench` must not know `server`",
+        "names `hyper`",
+        "`sarsen` must not know `store`",
+        "names `axum`, but only `server`",
+        "crates/extra/Cargo.toml: a new crate",
+        "`counters` must not know `live`",
+    ] {
+        assert!(found.contains(expected), "{expected} is not in:\n{found}");
+    }
+    assert_eq!(found.lines().count(), 7, "{found}");
+}
