@@ -258,10 +258,11 @@ pub fn add_platform_owner(
     if organization.slug != organizations::PLATFORM {
         return Err(Error::NotFound { what: "user" });
     }
-    if tx.exec(&INSERT_PLATFORM_OWNER, args![&user.id, &actor.who, actor.now])? == 0 {
+    let is_new = tx.exec(&INSERT_PLATFORM_OWNER, args![&user.id, &actor.who, actor.now])? == 1;
+    tx.changed(key_of_platform_owner(&user.id));
+    if !is_new {
         return Ok(());
     }
-    tx.changed(key_of_platform_owner(&user.id));
     if role_of(tx.snapshot(), platform, &user.id)?.is_none() {
         insert(tx, platform, &user.id, Role::Owner, actor)?;
     }

@@ -226,16 +226,11 @@ pub fn suspend(
         return Err(Error::refused("organization_not_active", problem));
     }
     let id = &organization.id;
-    if tx.exec(&SUSPEND, args![id, reason.as_deref(), &actor.who, actor.now])? == 1 {
-        keys(id).into_iter().for_each(|key| tx.changed(key));
-        audit::note(
-            tx,
-            id,
-            actor,
-            "organization.suspended",
-            id.as_str(),
-            reason.as_deref().unwrap_or_default(),
-        )?;
+    let is_new = tx.exec(&SUSPEND, args![id, reason.as_deref(), &actor.who, actor.now])? == 1;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    if is_new {
+        let details = reason.as_deref().unwrap_or_default();
+        audit::note(tx, id, actor, "organization.suspended", id.as_str(), details)?;
     }
     get(tx.snapshot(), id)
 }
@@ -243,8 +238,9 @@ pub fn suspend(
 /// Lets a suspended organization go on; one that is not suspended stays as it is.
 pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
     let id = &organization.id;
-    if tx.exec(&ACTIVATE, args![id])? == 1 {
-        keys(id).into_iter().for_each(|key| tx.changed(key));
+    let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    if was_suspended {
         audit::note(tx, id, actor, "organization.activated", id.as_str(), "")?;
     }
     get(tx.snapshot(), id)

@@ -115,8 +115,9 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
         let problem = "you cannot suspend your own account; ask another administrator";
         return Err(Error::refused("own_account", problem));
     }
-    if tx.exec(&SUSPEND, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1 {
-        keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    let is_new = tx.exec(&SUSPEND, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
+    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    if is_new {
         sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
         let details = reason.as_deref().unwrap_or_default();
         audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
@@ -133,8 +134,9 @@ pub fn end_sessions(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> 
 
 /// Lets a suspended account go on; one that is not suspended stays as it is.
 pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
-    if tx.exec(&ACTIVATE, args![&user.id])? == 1 {
-        keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    let was_suspended = tx.exec(&ACTIVATE, args![&user.id])? == 1;
+    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    if was_suspended {
         audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
     }
     get(tx.snapshot(), &user.id)

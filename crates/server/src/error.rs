@@ -70,12 +70,6 @@ impl Problem {
         Problem { challenge, ..Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", detail) }
     }
 
-    /// 429: too many; come back later.
-    pub fn too_many(detail: &str, retry_after: Duration) -> Problem {
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail);
-        Problem { retry_after: Some(retry_after), ..problem }
-    }
-
     fn unavailable(detail: String, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }

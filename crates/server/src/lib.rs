@@ -29,6 +29,8 @@ mod pages;
 mod router;
 mod seen;
 pub mod setup;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod throttle;
 mod wire;
 

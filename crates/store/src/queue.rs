@@ -1,9 +1,9 @@
 //! Where jobs wait for a database thread: bounded in time, not in number.
 //!
-//! Predicted wait = (jobs waiting × average run time + batches ahead × typical commit time), shared by
-//! the threads that serve the queue. A job whose predicted wait exceeds three quarters of the deadline is refused at once (the last quarter is for
-//! predictions that are too low); an empty queue always admits, so one slow commit refuses nobody
-//! after it.
+//! Predicted wait = jobs waiting × average run time + batches ahead × typical commit time, shared by
+//! the threads that serve the queue. A job whose predicted wait exceeds three quarters of the deadline
+//! is refused at once (the last quarter is for predictions that are too low); an empty queue always
+//! admits, so one slow commit refuses nobody after it.
 
 use crate::Error;
 use parking_lot::{Condvar, Mutex};

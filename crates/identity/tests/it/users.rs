@@ -17,14 +17,18 @@ async fn suspending_a_user_ends_the_sessions() {
         test.read(move |snapshot| Ok(sessions::of_user(snapshot, &id, START)?.len()))
     };
     assert_eq!(open(&ada).await.expect("reads"), 2);
-    let stopped = ada.clone();
-    let stopped = test.write(move |tx, actor| users::suspend(tx, &stopped, Some("spam"), actor)).await;
-    assert_eq!(stopped.expect("stops").suspended_at, Some(START));
+    for _ in 0..2 {
+        let stopped = ada.clone();
+        let stopped = test.write(move |tx, actor| users::suspend(tx, &stopped, Some("spam"), actor)).await;
+        assert_eq!(stopped.expect("again is fine").suspended_at, Some(START));
+    }
     assert_eq!(open(&ada).await.expect("reads"), 0);
     assert_eq!(open(&bob).await.expect("reads"), 1, "nobody else's");
-    let started = ada.clone();
-    let started = test.write(move |tx, actor| users::activate(tx, &started, actor)).await.expect("goes on");
-    assert_eq!(started.suspended_at, None);
+    for _ in 0..2 {
+        let started = ada.clone();
+        let started = test.write(move |tx, actor| users::activate(tx, &started, actor)).await;
+        assert_eq!(started.expect("again is fine").suspended_at, None);
+    }
     assert_eq!(open(&ada).await.expect("reads"), 0, "what ended stays ended");
 }
 

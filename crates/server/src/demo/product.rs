@@ -42,7 +42,7 @@ fn here<'a>(app: &'a App, slug: &str) -> Option<Here<'a>> {
     let known = app.demo.as_ref()?.credentials.get()?;
     let position = known.products.iter().position(|product| product.slug == slug)?;
     let other = known.products.iter().find(|product| product.slug != slug)?;
-    let accent = if position == 0 { Accent::Sea } else { Accent::Heather };
+    let accent = if position == 0 { Accent::Sea } else { Accent::Clay };
     Some(Here { product: &known.products[position], client: known.clients.get(slug)?, other, accent, known })
 }
 

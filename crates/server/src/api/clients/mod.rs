@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
-use identity::Error;
 use identity::clients::{self, Client, ClientPatch, Kind, NewClient, NewSecret};
 use identity::ids::ClientId;
 use identity::services;
@@ -160,8 +159,7 @@ pub(crate) async fn delete(
     let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
     let deleted = app.store.write("client.delete", move |tx| {
         let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
-        clients::delete(tx, &client, &actor)?;
-        Ok::<_, Error>(())
+        clients::delete(tx, &client, &actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,0 +1,311 @@
+//! A whole server for tests: on a free port, with a throw-away database, a clock that the test sets, and
+//! the demo's tenant in it. And a client that speaks plain HTTP/1.1, so that nothing helps or hides.
+
+use crate::demo::{Credentials, Demo, seed};
+use crate::{App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, serve, setup};
+use identity::Time;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A clock that stands still until the test moves it.
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// Moves it forward.
+    pub fn advance(&self, span: Duration) {
+        self.0.fetch_add(span.as_millis() as i64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Time {
+        Time::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A server that runs for one test.
+pub struct TestServer {
+    /// What handlers touch.
+    pub app: App,
+    /// The clock.
+    pub clock: Arc<ManualClock>,
+    /// The demo's people, clients and products.
+    pub demo: Credentials,
+    /// Where it listens.
+    pub address: SocketAddr,
+    running: Running,
+    folder: tempfile::TempDir,
+}
+
+impl TestServer {
+    /// A server with the usual settings.
+    pub async fn start() -> TestServer {
+        TestServer::start_with(|_| {}, |_| {}).await
+    }
+
+    /// A server whose settings and limits the test changes.
+    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+    pub async fn start_with(
+        change: impl FnOnce(&mut Settings),
+        limit: impl FnOnce(&mut Limits),
+    ) -> TestServer {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("test.db").display());
+        let store = crate::open_store(&url, WriterLimits::default(), true).expect("opens");
+        let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
+        let mut settings = Settings::new("http://127.0.0.1:7070");
+        settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1])];
+        change(&mut settings);
+        let mut limits = Limits::default();
+        limit(&mut limits);
+        let key = SecretKey::new(&[7; 32]);
+        let app = App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), Some(Demo::new()));
+        setup::prepare(&app).await.expect("prepares");
+        let demo = seed(&app, None).await.expect("seeds");
+        let running =
+            serve(app.clone(), &[SocketAddr::from(([127, 0, 0, 1], 0))], limits).await.expect("serves");
+        let address = running.addresses[0];
+        TestServer { app, clock, demo, address, running, folder }
+    }
+
+    /// Stops it; its folder goes.
+    pub async fn stop(self) {
+        self.running.stop().await;
+        drop(self.folder);
+    }
+
+    /// A request to it.
+    pub fn request(&self, method: &str, path: &str) -> Request<'_> {
+        Request {
+            server: self,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// A GET.
+    pub fn get(&self, path: &str) -> Request<'_> {
+        self.request("GET", path)
+    }
+
+    /// A POST with a form.
+    pub fn post(&self, path: &str, fields: &[(&str, &str)]) -> Request<'_> {
+        self.request("POST", path).form(fields)
+    }
+
+    /// A browser without cookies.
+    pub fn browser(&self) -> TestBrowser<'_> {
+        TestBrowser { server: self, cookies: Vec::new() }
+    }
+
+    /// The `client_id` of a client of the demo: `web`, `spa`, `cli`, `machine`.
+    pub fn client(&self, name: &str) -> &str {
+        self.demo.clients.get(name).map_or("", |client| &client.client_id)
+    }
+
+    /// The secret of a client of the demo.
+    pub fn secret(&self, name: &str) -> &str {
+        self.demo.clients.get(name).and_then(|client| client.client_secret.as_deref()).unwrap_or_default()
+    }
+
+    /// Ada's password.
+    pub fn password(&self, email: &str) -> &str {
+        let logins = self.demo.users.iter().chain([&self.demo.owner, &self.demo.organization.admin]);
+        logins.into_iter().find(|login| login.email == email).map_or("", |login| &login.password)
+    }
+
+    /// Sends bytes as they are and reads until the server closes.
+    #[expect(clippy::expect_used, reason = "a test without a connection has failed")]
+    pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.address).await.expect("connects");
+        // The server may answer and close before it has read all.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        answer
+    }
+}
+
+/// A request that is being made.
+pub struct Request<'s> {
+    server: &'s TestServer,
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Request<'_> {
+    /// Adds a header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a bearer token.
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Sends a form.
+    pub fn form(self, fields: &[(&str, &str)]) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.body("application/x-www-form-urlencoded", body.into_bytes())
+    }
+
+    /// Sends JSON.
+    pub fn json(self, value: &Value) -> Self {
+        self.body("application/json", value.to_string().into_bytes())
+    }
+
+    /// Sends any body.
+    pub fn body(mut self, media_type: &str, body: Vec<u8>) -> Self {
+        self.body = body;
+        self.header("content-type", media_type)
+    }
+
+    /// Sends it and reads the answer.
+    pub async fn send(self) -> Answer {
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n", self.method, self.path);
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !self.body.is_empty() || self.method == "POST" {
+            head.push_str(&format!("content-length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend(&self.body);
+        Answer::parse(&self.server.raw(&bytes).await)
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body as text.
+    pub body: String,
+}
+
+impl Answer {
+    /// Reads what came over the wire; status 0 when that was nothing.
+    pub fn parse(bytes: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
+        let headers: Vec<(String, String)> = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        Answer { status: status.unwrap_or(0), headers, body: body.to_owned() }
+    }
+
+    /// A header's value, or nothing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    /// A text field of the JSON body, or nothing.
+    pub fn text(&self, field: &str) -> String {
+        self.json().get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// Status and OAuth error, as the tables of attacks have them: `(400, "invalid_grant")`.
+    pub fn error(&self) -> (u16, String) {
+        (self.status, self.text("error"))
+    }
+
+    /// The value of a form's input in a page.
+    pub fn input(&self, name: &str) -> String {
+        let wanted = format!("name=\"{name}\"");
+        let tag = self.body.split('<').find(|tag| tag.starts_with("input") && tag.contains(&wanted));
+        let value = tag.and_then(|tag| tag.split("value=\"").nth(1)).and_then(|rest| rest.split('"').next());
+        value.unwrap_or_default().replace("&amp;", "&").replace("&quot;", "\"").replace("&lt;", "<")
+    }
+
+    /// The parameters in the address that it redirects to.
+    pub fn redirect_param(&self, name: &str) -> Option<String> {
+        let query = self.header("location").split_once('?')?.1.to_owned();
+        let found = form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name);
+        found.map(|(_, value)| value.into_owned())
+    }
+}
+
+/// A browser: keeps cookies, follows nothing by itself.
+pub struct TestBrowser<'s> {
+    server: &'s TestServer,
+    /// Name and value.
+    pub cookies: Vec<(String, String)>,
+}
+
+impl TestBrowser<'_> {
+    /// Opens a page.
+    pub async fn get(&mut self, path: &str) -> Answer {
+        let request = self.server.get(path);
+        self.send(request).await
+    }
+
+    /// Sends a form with exactly these fields.
+    pub async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let request = self.server.post(path, fields);
+        self.send(request).await
+    }
+
+    async fn send(&mut self, request: Request<'_>) -> Answer {
+        let cookies: Vec<String> =
+            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request =
+            if cookies.is_empty() { request } else { request.header("cookie", &cookies.join("; ")) };
+        let answer = request.send().await;
+        for (_, line) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
+            let pair = line.split(';').next().unwrap_or_default();
+            if let Some((name, value)) = pair.split_once('=') {
+                self.cookies.retain(|(known, _)| known != name);
+                if !value.is_empty() {
+                    self.cookies.push((name.to_owned(), value.to_owned()));
+                }
+            }
+        }
+        answer
+    }
+
+    /// Signs in at an organization; the answer to the form.
+    pub async fn sign_in(&mut self, organization: &str, email: &str) -> Answer {
+        let password = self.server.password(email).to_owned();
+        self.sign_in_with(organization, email, &password).await
+    }
+
+    /// Signs in with a password of the test's own.
+    pub async fn sign_in_with(&mut self, organization: &str, email: &str, password: &str) -> Answer {
+        let path = format!("/o/{organization}/login");
+        let page = self.get(&path).await;
+        let csrf = page.input("csrf");
+        self.post(&path, &[("csrf", &csrf), ("email", email), ("password", password)]).await
+    }
+
+    /// Decides about a user code on its confirm page.
+    pub async fn decide(&mut self, user_code: &str, decision: &str) -> Answer {
+        let page = self.get(&format!("/activate?user_code={user_code}")).await;
+        let (csrf, session, code) = (page.input("csrf"), page.input("session"), page.input("user_code"));
+        let fields = [("csrf", &*csrf), ("session", &session), ("user_code", &code), ("decision", decision)];
+        self.post("/activate", &fields).await
+    }
+}

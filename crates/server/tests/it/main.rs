@@ -1,0 +1,3 @@
+//! What the server does, over plain HTTP: stories and attacks.
+
+mod device;
