@@ -13,14 +13,27 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// … up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// From then on nobody is kept waiting for the server.
+const OUTAGE_LONG: Duration = Duration::from_secs(1);
+
 pub(super) struct Link {
     config: Arc<Config>,
     connection: Option<Connection>,
+    outage: Option<Outage>,
+}
+
+/// A server that cannot be reached.
+struct Outage {
+    since: Instant,
+    /// Not asked again before this.
+    next_try: Instant,
+    wait: Duration,
+    error: Error,
 }
 
 impl Link {
     pub(super) fn new(config: Arc<Config>) -> Link {
-        Link { config, connection: None }
+        Link { config, connection: None, outage: None }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
@@ -30,23 +43,37 @@ impl Link {
         }
     }
 
-    /// A connection with a transaction open for `purpose`. Tries again until `until` while the server
-    /// cannot be reached.
+    /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
+    /// just gone away; not for one that has been away for longer: then it says so at once.
     pub(super) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut Connection, Error> {
-        let mut wait = PAUSE;
+        let long_away = self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_LONG);
         loop {
+            if let Some(outage) = &self.outage {
+                let wait = outage.next_try.saturating_duration_since(Instant::now());
+                if !wait.is_zero() && (long_away || outage.next_try > until) {
+                    return Err(outage.error.clone());
+                }
+                pause(wait);
+            }
             let (passing, error) = match self.connected().map(|connection| connection.begin(purpose)) {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => (self.drop_if_lost(), error),
                 Err(refused) => refused,
             };
-            if !passing || Instant::now() + wait > until {
+            if !passing {
                 return Err(error);
             }
-            pause(wait);
-            wait = (wait * 2).min(PAUSE_MAX);
+            self.note_outage(error);
         }
+        self.outage = None;
         self.current()
+    }
+
+    fn note_outage(&mut self, error: Error) {
+        let (now, known) = (Instant::now(), self.outage.take());
+        let wait = known.as_ref().map_or(PAUSE, |outage| (outage.wait * 2).min(PAUSE_MAX));
+        let since = known.map_or(now, |outage| outage.since);
+        self.outage = Some(Outage { since, next_try: now + wait, wait, error });
     }
 
     /// The connection whose transaction [`Link::begin`] has opened.

@@ -114,9 +114,25 @@ async fn a_server_that_is_away_is_said_and_waited_for() {
     let refused = add(&store, "n", "ada", "n").await.expect_err("away");
     assert!(matches!(&refused, Error::Unavailable { .. }), "{refused:?}");
     assert!(refused.is_temporary() && began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // A server that has been away for a while holds nobody up, and not what nobody waits for either.
+    for _ in 0..100 {
+        assert!(store.write_later("note.later", |_| Ok(())));
+    }
+    let began = Instant::now();
+    let refused = add(&store, "n", "ada", "n").await.expect_err("still away");
+    assert!(matches!(&refused, Error::Unavailable { .. }), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+    proxy.open();
+    while let Err(error) = add(&store, "n", "ada", "n").await {
+        assert!(matches!(&error, Error::Unavailable { .. }), "{error:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "it is asked again soon");
+    }
+    // One that has just gone is waited for.
+    proxy.close();
+    proxy.cut_all();
     let waits = tokio::spawn({
         let store = store.clone();
-        async move { add(&store, "n", "ada", "n").await }
+        async move { add(&store, "m", "ada", "m").await }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     proxy.open();
