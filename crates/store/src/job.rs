@@ -31,8 +31,8 @@ pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
     /// Claims the start; false when nobody waits for it any more.
     fn start(&self) -> bool;
-    /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by itself, undo what it did.
-    /// `Err`: it panicked. The result is kept for [`Command::answer`].
+    /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by
+    /// itself, undo what it did. `Err`: it panicked. The result is kept for [`Command::answer`].
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error>;
     /// Tells the caller: the kept result, or `error` in its place.
     fn answer(self: Box<Self>, error: Option<Error>);

@@ -38,6 +38,7 @@ CREATE TABLE users (
     created_at BIGINT NOT NULL
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX users_email ON users (organization_id, email);
+CREATE INDEX users_organization ON users (organization_id, id);
 
 CREATE TABLE user_suspensions (
     user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
@@ -142,6 +143,7 @@ CREATE TABLE customers (
     created_at BIGINT NOT NULL
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX customers_user ON customers (user_id);
+CREATE INDEX customers_organization ON customers (organization_id, id);
 
 CREATE TABLE customer_members (
     customer_id TEXT NOT NULL REFERENCES customers (id),

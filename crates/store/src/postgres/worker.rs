@@ -152,8 +152,10 @@ impl Worker {
     }
 
     /// Commits and publishes, in this order; the caller is answered afterwards.
-    fn commit(&mut self, done: Done) -> End {
+    fn commit(&mut self, mut done: Done) -> End {
         let began = Instant::now();
+        done.changed.sort_unstable();
+        done.changed.dedup();
         let delay = self.shared.options.writer.commit_delay;
         let connection = match self.link.current() {
             Ok(connection) => connection,
@@ -185,9 +187,7 @@ impl Worker {
         End::Kept
     }
 
-    fn publish(&mut self, mut done: Done) {
-        done.changed.sort_unstable();
-        done.changed.dedup();
+    fn publish(&mut self, done: Done) {
         self.must_trim |= self.publisher.publish(done.changed);
     }
 
