@@ -4,6 +4,7 @@
 use crate::audit::{self, Actor};
 use crate::grants::{self, NewGrant, NewRefresh};
 use crate::ids::{ClientId, DeviceId, GrantId, OrganizationId, SessionId, UserId};
+use crate::organizations::{self, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::sessions::{self, NewSession};
@@ -82,13 +83,17 @@ pub fn show_user_code(code: &str) -> String {
     format!("{left}-{right}")
 }
 
-/// Reads what a person typed: case, dashes and spaces do not matter. None when it cannot be a code.
+/// Reads what a person typed: case, dashes, spaces and dots do not matter, and digits count as the letters
+/// that they look like. None when it cannot be a code.
 pub fn read_user_code(typed: &str) -> Option<String> {
-    let code: String = typed
-        .chars()
-        .filter(|letter| !matches!(letter, '-' | ' ' | '\u{a0}' | '\u{2010}'..='\u{2015}' | '_' | '.'))
-        .map(|letter| letter.to_ascii_uppercase())
-        .collect();
+    let alike = |letter: char| match letter {
+        '2' => 'Z',
+        '5' => 'S',
+        '6' => 'G',
+        '8' => 'B',
+        _ => letter.to_ascii_uppercase(),
+    };
+    let code: String = typed.chars().filter(|letter| letter.is_alphanumeric()).map(alike).collect();
     let good = code.len() == 8 && code.bytes().all(|letter| USER_CODE_LETTERS.contains(&letter));
     good.then_some(code)
 }
@@ -248,7 +253,8 @@ pub fn waiting(snapshot: &mut Snapshot<'_>, user_code: &str, now: Time) -> Resul
     found.filter(|device| device.state(now) == State::Pending).ok_or(Error::NotFound { what: "code" })
 }
 
-/// Notes what the person of `session` decided. False when somebody else was first, or it is too late.
+/// Notes what the person of `session` decided. False when somebody else was first, when it is too late, or
+/// when the session is not one of this organization, which must be active.
 pub fn decide(
     tx: &mut Tx<'_>,
     device: &DeviceId,
@@ -257,6 +263,11 @@ pub fn decide(
     session: &SessionId,
     actor: &Actor,
 ) -> Result<bool> {
+    let session_there = sessions::live(tx.snapshot(), session, actor.now)?;
+    let at_home = session_there.is_some_and(|session| session.organization == *organization);
+    if !at_home || organizations::get(tx.snapshot(), organization)?.status != Status::Active {
+        return Ok(false);
+    }
     if tx.exec(&DECIDE, args![device, decision.as_str(), session, actor.now])? == 0 {
         return Ok(false);
     }
@@ -359,7 +370,16 @@ mod tests {
 
     #[test]
     fn what_people_type_is_understood() {
-        for typed in ["BCDF-GHJK", "bcdf-ghjk", " bcdf ghjk ", "bcdfghjk", "BCDF–GHJK", "b.c.d.f.g.h.j.k"] {
+        for typed in [
+            "BCDF-GHJK",
+            "bcdf-ghjk",
+            " bcdf ghjk ",
+            "bcdfghjk",
+            "BCDF–GHJK",
+            "b.c.d.f.g.h.j.k",
+            "BCDF\u{2212}GHJK\t",
+            "8CDF-6HJK",
+        ] {
             assert_eq!(read_user_code(typed).as_deref(), Some("BCDFGHJK"), "{typed}");
         }
         for wrong in ["", "BCDF-GHJ", "BCDF-GHJA", "BCDF-GHJK-L", "BCDF-GHJ1", "ЬCDF-GHJK"] {

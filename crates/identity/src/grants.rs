@@ -76,7 +76,8 @@ static REVOKE: Sql =
     sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
 static STATE: Sql =
     sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
-            s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id
+            s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
+            c.organization_id
      FROM grants g
      JOIN sessions s ON s.id = g.session_id
      JOIN clients c ON c.id = g.client_id
@@ -151,17 +152,20 @@ fn insert_refresh(tx: &mut Tx<'_>, refresh: &NewRefresh, grant: &GrantId, now: T
 pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
     Ok(snapshot.one(&STATE, args![id], |row| {
         let stops: [Option<Time>; 4] = [row.get(5)?, row.get(6)?, row.get(9)?, row.get(10)?];
+        // A user of one organization has nothing to allow a client of another.
+        let (organization, of_client): (OrganizationId, OrganizationId) = (row.get(1)?, row.get(12)?);
+        let at_home = organization == of_client;
         Ok(Grant {
             id: id.clone(),
             user: row.get(0)?,
-            organization: row.get(1)?,
+            organization,
             client: row.get(2)?,
             session: row.get(3)?,
             scope: Scope::parse(&row.get::<String>(4)?),
             session_expires_at: row.get(7)?,
             authenticated_at: row.get(8)?,
             service: row.get(11)?,
-            alive: stops.iter().all(Option::is_none),
+            alive: at_home && stops.iter().all(Option::is_none),
         })
     })?)
 }

@@ -23,9 +23,12 @@ pub fn letters(alphabet: &[u8], length: usize, random: &dyn Random) -> String {
     // The largest multiple of the alphabet that fits a byte: what lies above is drawn again.
     let fair = 256 - 256 % alphabet.len();
     let mut text = String::with_capacity(length);
-    let mut bytes = [0_u8; 64];
+    let mut pool = [0_u8; 64];
     while text.len() < length {
-        random.fill(&mut bytes);
+        // A quarter more than are missing, for those that are drawn again.
+        let wanted = (length - text.len()) * 5 / 4 + 2;
+        let bytes = &mut pool[..wanted.min(64)];
+        random.fill(bytes);
         let good = bytes.iter().filter(|byte| usize::from(**byte) < fair);
         let missing = length - text.len();
         text.extend(good.take(missing).map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])));

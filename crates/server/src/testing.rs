@@ -8,9 +8,11 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 /// A clock that stands still until the test moves it.
 pub struct ManualClock(AtomicI64);
@@ -49,14 +51,33 @@ impl TestServer {
     }
 
     /// A server whose settings and limits the test changes.
-    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
     pub async fn start_with(
         change: impl FnOnce(&mut Settings),
         limit: impl FnOnce(&mut Limits),
     ) -> TestServer {
+        TestServer::open(WriterLimits::default(), change, limit, true).await
+    }
+
+    /// The same with a database whose writer the test makes slow or small.
+    pub async fn start_on(writer: WriterLimits) -> TestServer {
+        TestServer::open(writer, |_| {}, |_| {}, true).await
+    }
+
+    /// A server as it comes out of the box: nobody is there, and no demo.
+    pub async fn start_empty() -> TestServer {
+        TestServer::open(WriterLimits::default(), |_| {}, |_| {}, false).await
+    }
+
+    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+    async fn open(
+        writer: WriterLimits,
+        change: impl FnOnce(&mut Settings),
+        limit: impl FnOnce(&mut Limits),
+        with_demo: bool,
+    ) -> TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let url = format!("sqlite:{}", folder.path().join("test.db").display());
-        let store = crate::open_store(&url, WriterLimits::default(), true).expect("opens");
+        let store = crate::open_store(&url, writer, true).expect("opens");
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");
         settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1])];
@@ -64,9 +85,10 @@ impl TestServer {
         let mut limits = Limits::default();
         limit(&mut limits);
         let key = SecretKey::new(&[7; 32]);
-        let app = App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), Some(Demo::new()));
+        let demo = with_demo.then(Demo::new);
+        let app = App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo);
         setup::prepare(&app).await.expect("prepares");
-        let demo = seed(&app, None).await.expect("seeds");
+        let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
         let running =
             serve(app.clone(), &[SocketAddr::from(([127, 0, 0, 1], 0))], limits).await.expect("serves");
         let address = running.addresses[0];
@@ -122,15 +144,36 @@ impl TestServer {
     }
 
     /// Sends bytes as they are and reads until the server closes.
-    #[expect(clippy::expect_used, reason = "a test without a connection has failed")]
     pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut stream = TcpStream::connect(self.address).await.expect("connects");
-        // The server may answer and close before it has read all.
-        let _ = stream.write_all(bytes).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        answer
+        exchange(self.address, bytes).await
     }
+}
+
+#[expect(clippy::expect_used, reason = "a test without a connection has failed")]
+async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("connects");
+    // The server may answer and close before it has read all.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+/// Waits for all of them, each on its way while the others are.
+pub async fn at_once<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut ready = true;
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(done) => *output = Some(done),
+                Poll::Pending => ready = false,
+            }
+        }
+        if ready { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// A request that is being made.
@@ -173,6 +216,16 @@ impl Request<'_> {
 
     /// Sends it and reads the answer.
     pub async fn send(self) -> Answer {
+        Answer::parse(&self.server.raw(&self.to_bytes()).await)
+    }
+
+    /// The same beside the test, which goes on and may stop the server meanwhile.
+    pub fn spawn(self) -> JoinHandle<Answer> {
+        let (address, bytes) = (self.server.address, self.to_bytes());
+        tokio::spawn(async move { Answer::parse(&exchange(address, &bytes).await) })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
         let mut head =
             format!("{} {} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n", self.method, self.path);
         for (name, value) in &self.headers {
@@ -184,7 +237,7 @@ impl Request<'_> {
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
         bytes.extend(&self.body);
-        Answer::parse(&self.server.raw(&bytes).await)
+        bytes
     }
 }
 

@@ -10,9 +10,10 @@ use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx};
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// A database. Clones share it; the last one closes nothing: call [`Store::close`].
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) feed: Arc<Feed>,
     pub(crate) stats: Stats,
     pub(crate) options: Options,
+    /// The runtime of those who wait: their answers are handed out inside it.
+    runtime: OnceLock<Handle>,
 }
 
 /// A database's own part: its threads, and reads that it can answer where they are asked.
@@ -63,7 +66,7 @@ impl Store {
         Ok(Store { inner: Arc::new(Inner { shared, backend }) })
     }
 
-    /// Runs a command and returns when what it did is on disk.
+    /// Runs a command and returns when what it did is on disk. All callers live in one tokio runtime.
     ///
     /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
     /// undoes what it did, and so does a statement that failed, even when the command goes on after
@@ -77,6 +80,10 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
+        if shared.runtime.get().is_none() {
+            // Whoever came first meanwhile lives in the same runtime.
+            let _ = shared.runtime.set(Handle::current());
+        }
         let job =
             CommandOf { name, function: command, result: None, reply: Some(reply), start: start.clone() };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
@@ -233,6 +240,17 @@ impl Shared {
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),
             options,
+            runtime: OnceLock::new(),
+        }
+    }
+
+    /// Answers the callers of a commit. Waking a task from a foreign thread is a system call each; so
+    /// one task of their own runtime is woken, and that one wakes the others.
+    pub(crate) fn answer(&self, ran: Vec<(Box<dyn Command>, Option<Error>)>) {
+        let hand_out = move || ran.into_iter().for_each(|(job, error)| job.answer(error));
+        match self.runtime.get() {
+            Some(runtime) => drop(runtime.spawn(async move { hand_out() })),
+            None => hand_out(),
         }
     }
 }

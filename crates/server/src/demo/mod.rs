@@ -35,7 +35,7 @@ impl Demo {
 }
 
 /// A person's way in. Made up for the demo: a real server never shows a password.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Login {
     /// Address.
     pub email: String,
@@ -47,7 +47,7 @@ pub struct Login {
 }
 
 /// The demo's organization and who administers it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DemoOrganization {
     /// Its slug.
     pub slug: String,
@@ -82,7 +82,7 @@ pub struct DemoProduct {
 }
 
 /// Everything that one needs to play with a demo.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Credentials {
     /// The platform's owner.
     pub owner: Login,

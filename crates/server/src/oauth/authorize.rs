@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// `request_uri` of a request that was posted here.
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
+/// The parameter of our own that says when a new sign-in or consent was asked for.
+const ASKED: &str = "sarsen_asked=";
 /// How long a re-authentication that was asked for may take.
 const ASKED_LIFE: Duration = Duration::from_secs(1800);
 
@@ -42,7 +44,8 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
 }
 
 /// Stores the parameters of a POST and goes on with a GET.
-pub(crate) async fn post(State(app): State<App>, posted: Posted) -> PageResult {
+pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthError>) -> PageResult {
+    let posted = posted.map_err(unreadable)?;
     let client = known_client(&app, &posted.params).await?;
     let (now, form) = (app.now(), posted.params.to_form());
     let id = RequestId::new(now, app.random());
@@ -107,10 +110,37 @@ async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageErr
     }
 }
 
+fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
+    PageError::bad(description)
+}
+
+/// Tells the client that its request cannot be read, when it is clear whom to tell: what names the client
+/// and the redirect URI comes once and is good (RFC 6749 section 4.1.2.1).
+async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<Response, PageError> {
+    let once = |name: &str| {
+        let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
+        let (_, value) = values.next().filter(|(_, value)| !value.contains('\u{fffd}'))?;
+        values.next().is_none().then(|| value.into_owned())
+    };
+    let (Some(client), Some(uri)) = (once("client_id"), once("redirect_uri")) else {
+        return Err(unreadable(error));
+    };
+    match app.directory.client(&client, app.now()).await {
+        Ok(client) if client.may_redirect_to(&uri) => {
+            let pairs = [("error", error.error), ("error_description", &error.description)];
+            Ok(redirect(&uri, &pairs, once("state").as_deref(), &app.settings.issuer))
+        }
+        Ok(_) | Err(Error::NotFound { .. }) => Err(unreadable(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Reads a request. The inner error is an answer to the client.
 pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request, Response>, PageError> {
-    let unreadable = |OAuthError { description, .. }: OAuthError| PageError::bad(description);
-    let mut params = Params::from_form(query.as_bytes()).map_err(unreadable)?;
+    let mut params = match Params::from_form(query.as_bytes()) {
+        Ok(params) => params,
+        Err(error) => return refuse_unreadable(app, query, error).await.map(Err),
+    };
     let client = known_client(app, &params).await?;
     let mut query = query.to_owned();
     if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
@@ -147,7 +177,7 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
         Some(Ok(seconds)) => Some(Duration::from_secs(seconds.into())),
         Some(Err(_)) => return refuse("invalid_request", "max_age is not a number of seconds."),
     };
-    let (asked, query) = asked(app, &client, &params, query);
+    let (asked, query) = asked(app, &query);
     let own = |name: &str| params.get(name).map(str::to_owned);
     Ok(Ok(Request {
         scope,
@@ -219,23 +249,23 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
     Ok(())
 }
 
-/// When a new sign-in or consent was first asked for: our own signed note in the query, or now.
-fn asked(app: &App, client: &Client, params: &Params, query: String) -> (Time, String) {
-    let now = app.now();
-    let tag = |millis: &str| app.secret_key.derive(&["asked", client.id.as_str(), millis]);
-    let noted =
-        params.get("sarsen_asked").and_then(|note| note.split_once('.')).and_then(|(millis, sent)| {
-            let good = app.secret_key.derives(&["asked", client.id.as_str(), millis], sent);
-            let at = Time::from_millis(millis.parse().ok()?);
-            (good && now.since(at) <= ASKED_LIFE).then_some(at)
-        });
+/// When a new sign-in or consent was first asked for: our own signed note in the query, or now. A note is
+/// good for the very request that it was made for; one that is not (any more) gives way to a new one.
+fn asked(app: &App, query: &str) -> (Time, String) {
+    let (notes, request): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with(ASKED));
+    let (now, request) = (app.now(), request.join("&"));
+    let noted = notes.iter().find_map(|note| {
+        let (millis, tag) = note.strip_prefix(ASKED)?.split_once('.')?;
+        let good = app.secret_key.derives(&["asked", millis, &request], tag);
+        let at = Time::from_millis(millis.parse().ok()?);
+        (good && now.since(at) <= ASKED_LIFE).then_some((at, *note))
+    });
     match noted {
-        Some(at) => (at, query),
-        None if params.get("sarsen_asked").is_some() => (now, query),
+        Some((at, note)) => (at, format!("{request}&{note}")),
         None => {
             let millis = now.millis().to_string();
-            let query = format!("{query}&sarsen_asked={millis}.{}", tag(&millis));
-            (now, query)
+            let tag = app.secret_key.derive(&["asked", &millis, &request]);
+            (now, format!("{request}&{ASKED}{millis}.{tag}"))
         }
     }
 }

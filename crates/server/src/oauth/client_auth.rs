@@ -25,7 +25,7 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
             }
             (id.as_str(), Some(secret.as_str()).filter(|secret| !secret.is_empty()))
         }
-        None => (posted.params.need("client_id")?, in_body),
+        None => (posted.params.get("client_id").ok_or_else(nobody)?, in_body),
     };
     let refused = || OAuthError { basic: used_basic, ..OAuthError::invalid_client() };
     let client = match app.directory.client(id, app.now()).await {
@@ -38,6 +38,12 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
         None => !client.kind.is_confidential(),
     };
     if good { Ok(client) } else { Err(refused()) }
+}
+
+/// "No client authentication included" is `invalid_client` too (RFC 6749 section 5.2).
+fn nobody() -> OAuthError {
+    let description = "Say which client asks: send client_id, or authenticate by Basic.".into();
+    OAuthError { description, ..OAuthError::invalid_client() }
 }
 
 /// `Authorization: Basic`, its two halves form-decoded (RFC 6749 section 2.3.1).

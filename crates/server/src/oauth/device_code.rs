@@ -12,16 +12,18 @@ use axum::response::IntoResponse;
 use http::header::{CACHE_CONTROL, USER_AGENT};
 use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
+use identity::organizations::{self, Status};
 use identity::scopes::Scope;
 use identity::{Error, names};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// How often a new user code is drawn when it met its twin: twins are one in billions.
 const DRAWS_MAX: usize = 4;
 
 #[derive(Serialize)]
-struct Codes {
-    device_code: String,
+struct Codes<'a> {
+    device_code: &'a str,
     user_code: String,
     verification_uri: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +42,7 @@ pub(crate) async fn post(
     if !client.may(DEVICE_GRANT) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
     }
+    check_organization(&app, &client).await?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
@@ -51,7 +54,7 @@ pub(crate) async fn post(
 
     let user_code = devices::show_user_code(&device.user_code);
     let codes = Codes {
-        device_code: device.device_code,
+        device_code: &device.device_code,
         verification_uri: app.url("/activate"),
         // Who administers types the code: a link would be too easy to send to somebody.
         verification_uri_complete: (!first_party)
@@ -63,13 +66,24 @@ pub(crate) async fn post(
     Ok(([(CACHE_CONTROL, "no-store")], Json(codes)))
 }
 
+/// An organization that is not active gets no codes: nobody could allow them.
+async fn check_organization(app: &App, client: &Client) -> Result<()> {
+    let organization = client.organization.clone();
+    let organization = app.store.point(move |snapshot| organizations::get(snapshot, &organization)).await?;
+    match organization.status {
+        Status::Active => Ok(()),
+        _ => Err(OAuthError::new("unauthorized_client", "The organization is not active.")),
+    }
+}
+
 /// Stores the authorization, with another user code when the first is taken.
-async fn begin(app: &App, mut device: NewDevice) -> Result<NewDevice> {
+async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
+    let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
         let new = device.clone();
         match app.store.write("device.begin", move |tx| devices::begin(tx, &new)).await {
             Ok(()) => return Ok(device),
-            Err(Error::Taken { .. }) => device.draw_again(app.random()),
+            Err(Error::Taken { .. }) => Arc::make_mut(&mut device).draw_again(app.random()),
             Err(error) => return Err(error.into()),
         }
     }

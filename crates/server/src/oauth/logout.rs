@@ -31,8 +31,9 @@ async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<St
     let own = session
         .is_some_and(|session| session.id.as_str() == claims.sid && session.user.as_str() == claims.sub);
     let target = param("post_logout_redirect_uri");
+    let own_origin = |uri: &str, known: &str| origin(known).is_some_and(|known| Some(known) == origin(uri));
     if let Some(uri) = &target
-        && !client.redirect_uris.iter().any(|known| origin(known) == origin(uri))
+        && !client.redirect_uris.iter().any(|known| known == uri || own_origin(uri, known))
     {
         return Err(PageError::bad(
             "post_logout_redirect_uri is not at an address that was registered for this product.",
@@ -53,7 +54,7 @@ async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<St
     }
 }
 
-/// `scheme://host:port` of an address.
+/// `scheme://host:port` of an address; none when it has no host, or hides it.
 fn origin(uri: &str) -> Option<&str> {
     let (scheme, rest) = uri.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?;

@@ -27,7 +27,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         user_email: &user.email,
         scopes: &lines,
         csrf: &csrf,
-        hidden: &[("next", &next)],
+        hidden: &[("next", &next), ("session", session.id.as_str())],
         action: "/consent",
         switch_href: &switch_address(&request.client.organization_slug, &next),
     };
@@ -52,6 +52,10 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
             Vec::new(),
         ));
     };
+    // Somebody else may have signed in since the page was shown: then he is asked anew.
+    if form.text("session") != session.id.as_str() {
+        return ask(&app, &browser, &session, &request).await;
+    }
     match form.text("decision") {
         "allow" => allow(&app, &session, &request).await,
         "deny" => Ok(request.refuse("access_denied", "The user said no.")),

@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a frame of the log: a page and its header.
 const FRAME_BYTES: u64 = 4096 + 24;
-/// The checkpointer is woken each time the log has grown by this many pages (4 MiB).
-const MOVE_EVERY: u64 = 1024;
-/// From this length on (24 MiB) the writer looks for a chance to start the log again …
-const RESTART_FROM: u64 = 6 * 1024;
+/// The checkpointer is woken each time the log has grown by this many pages (8 MiB): a page that changed
+/// often meanwhile is moved once.
+const MOVE_EVERY: u64 = 2048;
+/// From this length on (32 MiB) the writer looks for a chance to start the log again …
+const RESTART_FROM: u64 = 8 * 1024;
 /// … which is when no more than this is left to move (2 MiB).
 const TAIL_MAX: u64 = 512;
 /// At this length (72 MiB) the writer moves whatever is left: slower is better than without end.

@@ -217,7 +217,7 @@ impl Writer {
                 }
                 stats.commands.fetch_add(batch.kept, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64 - batch.kept, Relaxed);
-                batch.ran.into_iter().for_each(|(job, error)| job.answer(error));
+                shared.answer(batch.ran);
             }
             Err(error) => {
                 tracing::error!(%error, commands = batch.ran.len(), "a commit failed; nothing of it was kept");
