@@ -19,6 +19,7 @@ const TOKENS_MAX: usize = 20_000;
 const ENTITLEMENTS_MAX: usize = 20_000;
 const CLIENTS_MAX: usize = 5_000;
 const USERS_MAX: usize = 20_000;
+const ORGANIZATIONS_MAX: usize = 5_000;
 
 static REVOKE_TOKEN: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
 static TOKEN_REVOKED: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
@@ -58,6 +59,7 @@ pub struct Directory {
     tokens: Cache<Hash, Arc<Access>>,
     entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
     users: Cache<UserId, Arc<User>>,
+    organizations: Cache<OrganizationId, organizations::Status>,
     rings: Cache<(), Ring>,
 }
 
@@ -69,6 +71,7 @@ impl Directory {
             tokens: store.cache("tokens", TOKENS_MAX),
             entitlements: store.cache("entitlements", ENTITLEMENTS_MAX),
             users: store.cache("users", USERS_MAX),
+            organizations: store.cache("organizations", ORGANIZATIONS_MAX),
             rings: store.cache("keys", 1),
             store,
             issuer: issuer.into(),
@@ -92,6 +95,17 @@ impl Directory {
             Ok::<_, Error>(Some(Filled { value: Arc::new(client), keys, until: Time::NEVER }))
         });
         found.await?.ok_or(Error::NotFound { what: "client" })
+    }
+
+    /// Where an organization stands.
+    pub async fn status(&self, organization: &OrganizationId, now: Time) -> Result<organizations::Status> {
+        let wanted = organization.clone();
+        let found = self.store.fill(&self.organizations, organization.clone(), now, move |snapshot| {
+            let value = organizations::get(snapshot, &wanted)?.status;
+            let keys = organizations::keys(&wanted).into();
+            Ok::<_, Error>(Some(Filled { value, keys, until: Time::NEVER }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "organization" })
     }
 
     /// The published keys.

@@ -85,6 +85,9 @@ static STATE: Sql =
      LEFT JOIN organization_suspensions os ON os.organization_id = c.organization_id
      WHERE g.id = ?1");
 
+static OLD: Sql = sql("SELECT id FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
+static DELETE: Sql = sql("DELETE FROM refresh_tokens WHERE id = ?1");
+
 /// The key that changes when a grant is revoked.
 pub fn key(id: &GrantId) -> Key {
     Key::row("grants", "id", id.as_str())
@@ -250,4 +253,15 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
         return Ok(None);
     }
     Ok(get(snapshot, &grant)?.map(|grant| (grant, used_at.is_none().then_some(expires_at))))
+}
+
+/// Deletes up to `most` refresh tokens that were made before `moment`, which must be longer ago than
+/// [`REFRESH_LIFE`]; how many there were.
+pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
+    let floor = crate::ids::floor(RefreshTokenId::PREFIX, moment);
+    let old: Vec<RefreshTokenId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;
+    for id in &old {
+        tx.exec(&DELETE, args![id])?;
+    }
+    Ok(old.len())
 }

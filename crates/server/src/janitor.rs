@@ -2,14 +2,18 @@
 
 use crate::app::App;
 use identity::keys::{self, Algorithm};
-use identity::{codes, devices};
+use identity::{codes, devices, grants, links};
 use std::time::Duration;
+use store::{Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(30);
 /// Rows deleted by one command.
 const SLICE: i64 = 200;
-/// Expired codes are kept this long, so that their devices still hear "expired".
+const BETWEEN_SLICES: Duration = Duration::from_millis(20);
+/// Device codes are kept this long, so that their devices still hear "expired" for a while.
+const DEVICES_KEPT: Duration = Duration::from_secs(2 * 3600);
+/// Everything else is kept this long: a code that comes back late still revokes what it gave.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Works until the server stops.
@@ -29,17 +33,22 @@ async fn tidy(app: &App) -> identity::Result<()> {
     for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
         renew(app, algorithm).await?;
     }
+    sweep(app, "devices.tidy", app.now() - DEVICES_KEPT, devices::delete_older).await?;
     let before = app.now() - KEPT;
-    while app.store.write("devices.tidy", move |tx| devices::delete_older(tx, before, SLICE)).await? as i64
-        == SLICE
-    {
-        // Others go first.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    while app.store.write("codes.tidy", move |tx| codes::delete_older(tx, before, SLICE)).await? as i64
-        >= SLICE
-    {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    sweep(app, "codes.tidy", before, codes::delete_older).await?;
+    sweep(app, "links.tidy", before, links::delete_older).await?;
+    sweep(app, "grants.tidy", before - grants::REFRESH_LIFE, grants::delete_older).await
+}
+
+/// Deletes slice by slice until little is left; others go first.
+async fn sweep(
+    app: &App,
+    name: &'static str,
+    before: Time,
+    delete: fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>,
+) -> identity::Result<()> {
+    while app.store.write(name, move |tx| delete(tx, before, SLICE)).await? as i64 >= SLICE {
+        tokio::time::sleep(BETWEEN_SLICES).await;
     }
     Ok(())
 }

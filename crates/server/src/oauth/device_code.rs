@@ -8,11 +8,11 @@ use crate::caller::Address;
 use crate::holds::INTERVAL;
 use crate::wire::Json;
 use axum::extract::State;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, USER_AGENT};
 use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
-use identity::organizations::{self, Status};
+use identity::organizations::Status;
 use identity::scopes::Scope;
 use identity::{Error, names};
 use serde::Serialize;
@@ -36,13 +36,15 @@ pub(crate) async fn post(
     State(app): State<App>,
     Address(address): Address,
     posted: Posted,
-) -> Result<impl IntoResponse> {
+) -> Result<Response> {
     let client = authenticate(&app, &posted).await?;
     check_names(&client, &posted)?;
     if !client.may(DEVICE_GRANT) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
     }
-    check_organization(&app, &client).await?;
+    if app.directory.status(&client.organization, app.now()).await? != Status::Active {
+        return Err(OAuthError::new("unauthorized_client", "The organization is not active."));
+    }
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
@@ -63,17 +65,7 @@ pub(crate) async fn post(
         expires_in: life.as_secs(),
         interval: INTERVAL.as_secs(),
     };
-    Ok(([(CACHE_CONTROL, "no-store")], Json(codes)))
-}
-
-/// An organization that is not active gets no codes: nobody could allow them.
-async fn check_organization(app: &App, client: &Client) -> Result<()> {
-    let organization = client.organization.clone();
-    let organization = app.store.point(move |snapshot| organizations::get(snapshot, &organization)).await?;
-    match organization.status {
-        Status::Active => Ok(()),
-        _ => Err(OAuthError::new("unauthorized_client", "The organization is not active.")),
-    }
+    Ok(([(CACHE_CONTROL, "no-store")], Json(codes)).into_response())
 }
 
 /// Stores the authorization, with another user code when the first is taken.
