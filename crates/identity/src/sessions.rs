@@ -55,9 +55,14 @@ static INSERT: Sql =
     sql("INSERT INTO sessions (id, organization_id, user_id, kind, hash, address, agent, created_at,
                            authenticated_at, expires_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)");
-static LIVE: Sql = sql(
-    "SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at, hash
-     FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2",
+static LIVE: Sql =
+    sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
+     FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
+static OF_COOKIE: Sql = sql(
+    "SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
+            s.expires_at, s.hash
+     FROM sessions s JOIN organizations o ON o.id = s.organization_id
+     WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3",
 );
 static LIVE_OF_USER: Sql =
     sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
@@ -107,12 +112,19 @@ pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
     Ok(())
 }
 
-/// The live session that a browser's cookie `<id>.<secret>` stands for, if there is one.
-pub fn by_cookie(snapshot: &mut Snapshot<'_>, cookie: &str, now: Time) -> Result<Option<Session>> {
+/// The live session in an organization that a browser's cookie `<id>.<secret>` stands for, if there is one.
+/// The name of a cookie is the browser's word only: a session of another organization is none here.
+pub fn by_cookie(
+    snapshot: &mut Snapshot<'_>,
+    organization: &str,
+    cookie: &str,
+    now: Time,
+) -> Result<Option<Session>> {
     let Some((id, secret)) = secrets::split_token(cookie) else { return Ok(None) };
     let Ok(id) = SessionId::parse(id) else { return Ok(None) };
-    let found =
-        snapshot.one(&LIVE, args![&id, now], |row| Ok((read(row)?, row.get::<Option<Vec<u8>>>(9)?)))?;
+    let found = snapshot.one(&OF_COOKIE, args![&id, organization, now], |row| {
+        Ok((read(row)?, row.get::<Option<Vec<u8>>>(9)?))
+    })?;
     Ok(found.and_then(|(session, hash)| {
         hash.is_some_and(|hash| secrets::matches(secret.as_bytes(), &hash)).then_some(session)
     }))

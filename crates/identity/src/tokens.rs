@@ -138,7 +138,8 @@ fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::
 pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
     let claims: AccessClaims = verify(ring, token, ACCESS_TYP)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
-    let timely = claims.exp > now && claims.iat <= now + 60 && claims.exp - claims.iat <= longest;
+    let timely =
+        claims.exp > now && claims.iat <= now + 60 && claims.exp.saturating_sub(claims.iat) <= longest;
     (claims.iss == issuer && timely).then_some(claims)
 }
 

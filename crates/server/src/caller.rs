@@ -86,14 +86,21 @@ impl FromRequestParts<App> for ServiceUser {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<ServiceUser, Problem> {
         let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
+        let own = access.claims.org.as_deref().zip(access.claims.service.as_deref());
+        let good = own.is_some() && access.audiences.iter().any(|audience| named_service(audience) == own);
         match (&access.user, &access.service) {
-            (Some(user), Some(service)) => {
+            (Some(user), Some(service)) if good => {
                 app.seen.note(app, user);
                 Ok(ServiceUser { user: user.clone(), service: service.clone(), access })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),
         }
     }
+}
+
+/// The slugs in `service:<org>/<service>`.
+fn named_service(audience: &str) -> Option<(&str, &str)> {
+    audience.strip_prefix("service:")?.split_once('/')
 }
 
 /// A user with a token for the platform.

@@ -4,7 +4,7 @@ use crate::app::App;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, StatusCode};
 use tower::ServiceExt as _;
@@ -29,7 +29,8 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let shared = request.headers().contains_key(ORIGIN) && is_shared(request.uri().path());
+    let shareable = is_shared(request.uri().path());
+    let shared = shareable && request.headers().contains_key(ORIGIN);
     let mut response = if shared && request.method() == Method::OPTIONS {
         preflight()
     } else {
@@ -40,6 +41,10 @@ where
     };
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if shareable {
+        // A cache that keeps an answer without CORS headers must not give it to who needs them.
+        headers.insert(VARY, HeaderValue::from_static("origin"));
+    }
     if shared {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert(

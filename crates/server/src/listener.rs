@@ -8,6 +8,7 @@ use crate::caller::Peer;
 use crate::edge;
 use crate::janitor;
 use crate::router::router;
+use crate::wire::BodyTime;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -27,6 +28,8 @@ pub struct Limits {
     pub header_time: Duration,
     /// Bytes of a request's head.
     pub head_bytes: usize,
+    /// How long a client may take for a body.
+    pub body_time: Duration,
     /// How long requests may take to finish when the server stops.
     pub drain_time: Duration,
 }
@@ -37,6 +40,7 @@ impl Default for Limits {
             connections: 50_000,
             header_time: Duration::from_secs(60),
             head_bytes: 32 * 1024,
+            body_time: Duration::from_secs(10),
             drain_time: Duration::from_secs(15),
         }
     }
@@ -131,9 +135,9 @@ async fn accept(
         .max_buf_size(limits.head_bytes.max(8192))
         .pipeline_flush(true);
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async { (places.clone().acquire_owned().await, listener.accept().await) };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         let (stream, peer) = match accepted {
@@ -149,9 +153,11 @@ async fn accept(
             tracing::debug!(%error, "TCP_NODELAY");
         }
         let (peer, served, router) = (Peer(peer.ip()), app.clone(), router.clone());
+        let body_time = BodyTime(limits.body_time);
         let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
             let (app, router) = (served.clone(), router.clone());
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(body_time);
             async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -10,13 +10,16 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::time::Duration;
 use store::Time;
 
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
-/// How long a client may take to send it.
-const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send it; put into each request by the listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyTime(pub Duration);
 
 /// Reads a body within its limits of size and time.
 pub async fn read_body(request: Request) -> Result<Bytes> {
@@ -31,16 +34,23 @@ pub async fn read_body(request: Request) -> Result<Bytes> {
     if announced.and_then(|value| value.parse::<u64>().ok()).is_some_and(|size| size > BODY_MAX as u64) {
         return Err(too_large());
     }
+    let time = request.extensions().get::<BodyTime>().map_or(Duration::from_secs(10), |time| time.0);
     let body = http_body_util::Limited::new(request.into_body(), BODY_MAX).collect();
-    match tokio::time::timeout(BODY_TIME, body).await {
+    match tokio::time::timeout(time, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::bad_request("body_broken", "The body ended before it was complete.")),
         Err(_) => {
-            let detail = "The body did not arrive within ten seconds.";
+            let detail = "The body did not arrive in time.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
         }
     }
+}
+
+/// Whether each `%` in a form or an address is followed by two digits, as it must.
+pub(crate) fn has_good_percents(bytes: &[u8]) -> bool {
+    let digits = |after: &[u8]| after.len() >= 2 && after[..2].iter().all(u8::is_ascii_hexdigit);
+    bytes.split(|byte| *byte == b'%').skip(1).all(digits)
 }
 
 /// The media type of a request's body, without parameters, in lower case.
@@ -77,6 +87,14 @@ pub struct Params<T>(pub T);
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>> {
+        let sent = parts.uri.query().unwrap_or_default().as_bytes();
+        let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
+            !name.contains(char::REPLACEMENT_CHARACTER) && !value.contains(char::REPLACEMENT_CHARACTER)
+        };
+        if !has_good_percents(sent) || !form_urlencoded::parse(sent).all(readable) {
+            let detail = "The address holds something that is not UTF-8 in percent-encoding.";
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
         let query = Query::<T>::from_request_parts(parts, state).await;
         let Query(query) = query.map_err(|error| Problem::bad_request("invalid_query", error.body_text()))?;
         Ok(Params(query))

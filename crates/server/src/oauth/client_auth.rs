@@ -48,7 +48,11 @@ fn nobody() -> OAuthError {
 
 /// `Authorization: Basic`, its two halves form-decoded (RFC 6749 section 2.3.1).
 fn basic_credentials(posted: &Posted) -> Result<Option<(String, String)>> {
-    let Some(value) = posted.headers.get(AUTHORIZATION) else { return Ok(None) };
+    let mut values = posted.headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(OAuthError::invalid_request("There is more than one Authorization header."));
+    }
     let broken = || OAuthError { basic: true, ..OAuthError::invalid_client() };
     let value = value.to_str().map_err(|_| broken())?;
     let Some((scheme, encoded)) = value.split_once(' ') else { return Err(broken()) };

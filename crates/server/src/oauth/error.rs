@@ -85,9 +85,20 @@ impl From<Problem> for OAuthError {
     }
 }
 
+/// What a description may hold (RFC 6749 section 5.2); parts of it may have come from outside.
+fn plain(letter: char) -> char {
+    match letter {
+        '"' => '\'',
+        '\\' => '/',
+        ' '..='~' => letter,
+        _ => '?',
+    }
+}
+
 impl IntoResponse for OAuthError {
     fn into_response(self) -> Response {
-        let body = json!({ "error": self.error, "error_description": self.description }).to_string();
+        let description: String = self.description.chars().map(plain).collect();
+        let body = json!({ "error": self.error, "error_description": description }).to_string();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

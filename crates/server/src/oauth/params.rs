@@ -17,6 +17,9 @@ const VALUE_MAX: usize = 8192;
 impl Params {
     /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
+        if !wire::has_good_percents(bytes) {
+            return Err(OAuthError::invalid_request("A % is not followed by two hexadecimal digits."));
+        }
         let mut params = Params::default();
         for (name, value) in form_urlencoded::parse(bytes) {
             if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
@@ -146,7 +149,9 @@ mod tests {
     #[test]
     fn repeated_wrong_and_foreign_bytes_are_refused() {
         assert!(Params::from_form(b"a=1&a=2").is_err());
-        assert!(Params::from_form(b"a=%ff").is_err());
+        for wrong in [&b"a=%ff"[..], b"a=\xff", b"a=%", b"a=%f", b"%zz=1", b"a=%%20"] {
+            assert!(Params::from_form(wrong).is_err(), "{wrong:?}");
+        }
         for wrong in [&b"{\"a\":1}"[..], b"[]", b"{\"a\":\"1\",\"a\":\"2\"}", b"{", b"null", b"\xff"] {
             assert!(Params::from_json(wrong).is_err(), "{wrong:?}");
         }

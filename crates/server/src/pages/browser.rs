@@ -24,6 +24,9 @@ use std::net::IpAddr;
 /// Where a sign-in may lead: our own pages only.
 const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account"];
 
+/// What the browser's own cookie is for; no slug begins like this.
+const BROWSER: &str = "_browser";
+
 /// The browser of a request.
 pub(crate) struct Browser {
     /// 256 bits that only it knows.
@@ -49,7 +52,7 @@ impl FromRequestParts<App> for Browser {
             .filter_map(|pair| pair.trim().split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let name = cookie_name(app, "browser");
+        let name = cookie_name(app, BROWSER);
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -81,8 +84,8 @@ impl Browser {
         let Some((_, cookie)) = self.cookies.iter().find(|(known, _)| *known == name) else {
             return Ok(None);
         };
-        let (cookie, now) = (cookie.clone(), app.now());
-        app.store.point(move |snapshot| sessions::by_cookie(snapshot, &cookie, now)).await
+        let (slug, cookie, now) = (organization.to_owned(), cookie.clone(), app.now());
+        app.store.point(move |snapshot| sessions::by_cookie(snapshot, &slug, &cookie, now)).await
     }
 
     /// A page, with the browser's cookie when it has none yet.
@@ -92,7 +95,7 @@ impl Browser {
 
     /// The same with another status.
     pub(crate) fn page_with(&self, app: &App, status: StatusCode, markup: Markup) -> Response {
-        let cookies = self.fresh.then(|| set_cookie(app, "browser", &self.id, 400 * 24 * 3600));
+        let cookies = self.fresh.then(|| set_cookie(app, BROWSER, &self.id, 400 * 24 * 3600));
         page(status, markup, cookies.into_iter().flatten().collect())
     }
 

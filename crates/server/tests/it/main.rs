@@ -1,3 +1,9 @@
 //! What the server does, over plain HTTP: stories and attacks.
 
+mod authorize;
 mod device;
+mod http;
+mod jose;
+mod support;
+mod tenancy;
+mod token;

@@ -12,6 +12,7 @@ use identity::clients::Client;
 use identity::devices::{self, Device, Redemption, State};
 use identity::grants::NewRefresh;
 use identity::ids::{GrantId, SessionId};
+use identity::organizations::Status;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -22,18 +23,20 @@ pub(super) async fn poll(app: &App, client: &Client, posted: &Posted, address: I
     let code = posted.params.need("device_code")?;
     let preferred = preferred_wait(posted);
     let answered = answer(app, client, code, preferred, address).await;
-    let response = match answered {
-        Ok(response) => Ok(response),
-        // Every device client understands slow_down; few understand 503.
-        Err(error) if error.error == "temporarily_unavailable" => Err(OAuthError {
-            retry_after: error.retry_after,
-            ..OAuthError::new("slow_down", error.description)
-        }),
-        Err(error) => Err(error),
-    };
+    let response = answered.map_err(patient);
     match preferred {
         Some(wait) => Ok(with_preference(response, wait)),
         None => response,
+    }
+}
+
+/// Every device client understands slow_down; few understand 503.
+pub(super) fn patient(error: OAuthError) -> OAuthError {
+    match error.error {
+        "temporarily_unavailable" => {
+            OAuthError { retry_after: error.retry_after, ..OAuthError::new("slow_down", error.description) }
+        }
+        _ => error,
     }
 }
 
@@ -44,6 +47,9 @@ async fn answer(
     preferred: Option<Duration>,
     address: IpAddr,
 ) -> Result<Response> {
+    if app.directory.status(&client.organization, app.now()).await? != Status::Active {
+        return Err(OAuthError::new("access_denied", "The organization is not active."));
+    }
     let (id, _) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
     let device = look(app, client, code).await?;
     if device.state(app.now()) != State::Pending {

@@ -31,7 +31,10 @@ pub(crate) async fn post(
         let known = GRANTS.join(", ");
         return Err(OAuthError::new("unsupported_grant_type", format!("Known grant types are {known}.")));
     };
-    let client = authenticate(&app, &posted).await?;
+    let client = match authenticate(&app, &posted).await {
+        Err(error) if grant == DEVICE_GRANT => return Err(device_code::patient(error)),
+        other => other?,
+    };
     if !client.may(grant) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use this grant type."));
     }

@@ -8,7 +8,6 @@ use super::{document, parts::terminal};
 #[derive(Clone, Copy)]
 pub enum Accent {
     Sea,
-    Heather,
     Clay,
 }
 
@@ -90,7 +89,6 @@ impl Product<'_> {
     fn body_class(&self) -> &'static str {
         match self.accent {
             Accent::Sea => "wide sea",
-            Accent::Heather => "wide heather",
             Accent::Clay => "wide clay",
         }
     }

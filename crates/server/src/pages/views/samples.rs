@@ -106,7 +106,7 @@ fn products(name: &str, email: &str) -> Pages {
         other_href: "/demo/b",
         plan_command: "sarsen subscription set --org acme --user ada@acme.test --plan free" }.markup();
     vec![
-        ("product_out", product(Accent::Heather, None)),
+        ("product_out", product(Accent::Clay, None)),
         ("product_sea", product(Accent::Sea, Some(ProductUser { email, name, plan: "pro", features }))),
         ("product_clay",
             product(Accent::Clay, Some(ProductUser { email, name, plan: "free", features: &[] }))),

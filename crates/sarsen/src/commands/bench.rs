@@ -1,0 +1,18 @@
+//! `sarsen bench`: the load generator. Servers that it measures are this same program.
+
+use crate::error::{Error, Result};
+use bench::Launcher;
+
+/// Measure a server; the workloads are explained in the book.
+#[derive(clap::Args)]
+#[command(after_help = "Example:  sarsen bench sso --duration 30s --users 200 --json result.json")]
+pub struct Args {
+    #[command(subcommand)]
+    workload: bench::Command,
+}
+
+/// Runs it.
+pub fn run(args: Args) -> Result<()> {
+    let program = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
+    Ok(bench::run(args.workload, Launcher::new(program))?)
+}

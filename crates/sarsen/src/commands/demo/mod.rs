@@ -1,0 +1,107 @@
+//! `sarsen demo`: a server with a demo tenant, ready in seconds, on this machine only.
+//!
+//! - `data.rs`: the folder in which a demo lives on. `ports.rs`: where it listens. `page.rs`: what it says.
+
+mod data;
+mod page;
+mod ports;
+
+use crate::config::{self, Database, LogFormat};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::serving::{self, Signals};
+use crate::{logs, output};
+use data::Folder;
+use server::demo::{self, Credentials, Demo};
+use server::{Limits, Running, Settings, Store};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Run a server with a demo tenant, for this machine only; Ctrl-C ends it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n\
+                  \x20   sarsen demo\n\
+                  \x20   sarsen demo --data mine      the same data and passwords each time\n\
+                  \x20   sarsen demo --json --listen 127.0.0.1:0 | jq .issuer\n\
+                  \n\
+                  Without --data the folder is target/sarsen-demo where there is a folder target, else sarsen-demo among\n\
+                  the system's temporary files.")]
+pub struct Args {
+    /// Loopback address; its IPv4 or IPv6 twin is served too [default: 127.0.0.1:7070 or the next free port]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Folder for the data; with the same one the demo comes up again as it was [default: see below]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Another database than the one in the folder; it must be empty, or this demo's own
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Print one line of JSON once it answers
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+    let ports = ports::Ports::new(args.listen)?;
+    let database = args.database.as_deref().map(parse_database).transpose()?;
+    let limits = config::writer_limits(environment)?;
+    let colours = environment.get("NO_COLOR").is_none();
+    let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, colours)?;
+
+    serving::keep_files_private();
+    let folder = Folder::open(args.data.clone().unwrap_or_else(data::default_folder), database)?;
+    let store = serving::open_store(&folder.database().url(), limits)?;
+    let served = serving::runtime()?.block_on(serve(args, &folder, &store, &ports));
+    if served.is_err() {
+        store.close();
+    }
+    served
+}
+
+fn parse_database(url: &str) -> Result<Database> {
+    let rule = "--database is no database; use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    Database::parse(url).ok_or_else(|| Error::usage(rule))
+}
+
+async fn serve(args: &Args, folder: &Folder, store: &Store, ports: &ports::Ports) -> Result<()> {
+    let signals = Signals::listen()?;
+    let (running, issuer, credentials) = start(folder, store, ports).await?;
+    let says = page::Page { issuer: &issuer, credentials: &credentials, folder: folder.path() };
+    if args.json {
+        output::print(&format!("{}\n", says.json()?))?;
+    } else {
+        output::print(&says.text())?;
+    }
+    serving::until_stopped(running, signals).await;
+    Ok(())
+}
+
+/// Looks for a free port and serves there. Somebody may take the port in between: then the next one is tried.
+async fn start(
+    folder: &Folder,
+    store: &Store,
+    ports: &ports::Ports,
+) -> Result<(Running, String, Credentials)> {
+    let mut candidates = ports.candidates();
+    loop {
+        let listen = candidates.next_free()?;
+        let issuer = format!("http://localhost:{}", listen.first().map_or(0, SocketAddr::port));
+        let app = serving::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()));
+        let failed = |error: &dyn std::fmt::Display| {
+            let database = folder.database();
+            Error::failed(format!(
+                "{database} is not a database that a demo in this folder has made: {error}"
+            ))
+        };
+        server::setup::prepare(&app).await.map_err(|error| failed(&error))?;
+        let known = folder.credentials();
+        let credentials = demo::seed(&app, known).await.map_err(|error| failed(&error))?;
+        folder.remember(&credentials)?;
+        match serving::start(app, &listen, Limits::default()).await {
+            Ok(running) => return Ok((running, issuer, credentials)),
+            Err(error) if error.taken && candidates.may_go_on() => continue,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

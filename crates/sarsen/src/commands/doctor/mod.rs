@@ -1,0 +1,123 @@
+//! `sarsen doctor`: looks at what the server needs and changes nothing. One line a check, with advice.
+//!
+//! `machine.rs`: disk, files, clock. `database.rs`: what can be seen from outside. `issuer.rs`: whether the
+//! public address answers.
+
+mod database;
+mod issuer;
+mod machine;
+
+use super::serve;
+use crate::config::{Config, Flags};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::output;
+use std::io::IsTerminal as _;
+
+/// Check the configuration, the files and the machine; change nothing.
+#[derive(clap::Args)]
+#[command(after_help = "Exit code 1 when a check fails; warnings do not count.")]
+pub struct Args {
+    #[command(flatten)]
+    flags: Flags,
+    /// Print JSON
+    #[arg(long, help_heading = None::<&str>)]
+    json: bool,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Warn => "warn",
+            State::Fail => "fail",
+        }
+    }
+
+    fn colour(self) -> &'static str {
+        match self {
+            State::Ok => "32",
+            State::Warn => "33",
+            State::Fail => "31",
+        }
+    }
+}
+
+/// What a check found.
+struct Finding {
+    check: &'static str,
+    state: State,
+    /// What was seen, and what helps.
+    says: String,
+}
+
+fn ok(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, state: State::Ok, says: says.into() }
+}
+
+fn warn(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, state: State::Warn, says: says.into() }
+}
+
+fn fail(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, state: State::Fail, says: says.into() }
+}
+
+/// Runs it.
+pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+    let findings = match Config::load(&args.flags, environment) {
+        Ok(config) => look(&config, environment)?,
+        Err(error) => vec![fail("configuration", error.to_string())],
+    };
+    if args.json {
+        let says = findings.iter().map(|finding| {
+            serde_json::json!({ "check": finding.check, "state": finding.state.word(), "says": finding.says })
+        });
+        output::print_json(&says.collect::<Vec<_>>().into())?;
+    } else {
+        let colours = std::io::stdout().is_terminal() && environment.get("NO_COLOR").is_none();
+        output::print(&findings.iter().map(|finding| line(finding, colours)).collect::<String>())?;
+    }
+    if findings.iter().any(|finding| finding.state == State::Fail) { Err(Error::Said) } else { Ok(()) }
+}
+
+fn look(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
+    let file = config.file.display();
+    let configuration = if config.file.exists() {
+        ok("configuration", format!("{file} is fine; see sarsen serve --print-config"))
+    } else {
+        ok("configuration", format!("there is no {file}; the defaults count"))
+    };
+    let mut findings = vec![configuration, secret_key(config)];
+    findings.extend(database::look(&config.database.value));
+    findings.push(machine::disk(&serve::beside_data(config)));
+    findings.push(machine::open_files(config.connections_max.value));
+    findings.push(machine::clock());
+    findings.push(issuer::look(config, environment)?);
+    Ok(findings)
+}
+
+fn secret_key(config: &Config) -> Finding {
+    const CHECK: &str = "secret key";
+    if let Err(error) = serve::secret_key(config) {
+        return fail(CHECK, error.to_string());
+    }
+    match &config.secret_key {
+        Some(_) => ok(CHECK, "it is in the environment"),
+        None => machine::secret_file(CHECK, &config.secret_key_file.value),
+    }
+}
+
+fn line(finding: &Finding, colours: bool) -> String {
+    let word = format!("{:<4}", finding.state.word());
+    let word = if colours { format!("\u{1b}[{}m{word}\u{1b}[0m", finding.state.colour()) } else { word };
+    format!("{word}  {:<13}  {}\n", finding.check, output::plain(&finding.says))
+}

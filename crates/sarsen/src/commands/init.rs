@@ -1,0 +1,161 @@
+//! `sarsen init`: writes a configuration and a secret key, after three questions. Overwrites nothing.
+
+use crate::config::{self, Config, Database, Flags, Origin};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::{files, output, terminal};
+use server::{SecretKey, SystemRandom};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Write a configuration and a secret key, after three questions.
+#[derive(clap::Args)]
+#[command(after_help = "Without a terminal:\n\
+                  \x20   sarsen init --yes --issuer https://id.example.com --listen 0.0.0.0:7070")]
+pub struct Args {
+    /// The configuration file to write; the key comes beside it
+    #[arg(long, value_name = "FILE", default_value = "sarsen.toml")]
+    config: PathBuf,
+    /// Ask nothing; take what the flags say, and the defaults
+    #[arg(long)]
+    yes: bool,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Public origin of the server
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// Where the data is
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+}
+
+/// The three answers.
+struct Answers {
+    listen: String,
+    issuer: String,
+    database: String,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result<()> {
+    let key_file = args.config.parent().unwrap_or(Path::new("")).join("sarsen.key");
+    for path in [&args.config, &key_file] {
+        if path.exists() {
+            return Err(Error::failed(format!(
+                "{} is there already; nothing was changed. Edit it, or move it away",
+                path.display()
+            )));
+        }
+    }
+    if !args.yes && !terminal::is_present() {
+        let text =
+            "init asks questions, and here is no terminal; use --yes with --listen, --issuer and --database";
+        return Err(Error::usage(text));
+    }
+    let answers = answer(args)?;
+    if let Some(folder) = args.config.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+    }
+    files::create_private(&key_file, &format!("{}\n", SecretKey::generate(&SystemRandom)))?;
+    files::create_private(&args.config, &answers.file())?;
+    // What was written is what `serve` will accept.
+    let config = Config::load(&Flags::with_config(args.config.clone()), &Environment::default())?;
+    output::print(&next_steps(args, &config, &key_file))
+}
+
+fn answer(args: &Args) -> Result<Answers> {
+    let given =
+        |flag: &Option<String>, question: &str, default: String, check: &dyn Fn(&str) -> Result<()>| {
+            match flag {
+                Some(text) => check(text).map(|()| text.clone()),
+                None if args.yes => check(&default).map(|()| default),
+                None => terminal::ask(question, Some(&default), check),
+            }
+        };
+    let listen = given(&args.listen, "Address to listen on", config::LISTEN.to_string(), &check_listen)?;
+    let address: SocketAddr = listen.parse().unwrap_or(config::LISTEN);
+    let default_issuer = format!("http://localhost:{}", address.port());
+    let check_issuer = |text: &str| check_issuer(text, address);
+    let issuer = given(&args.issuer, "Public address, as browsers see it", default_issuer, &check_issuer)?;
+    let database = given(&args.database, "Database", Database::default().to_string(), &check_database)?;
+    Ok(Answers { listen, issuer, database })
+}
+
+fn check_listen(text: &str) -> Result<()> {
+    let rule =
+        || Error::usage(format!("{text:?} is no address with a port; use something like 127.0.0.1:7070"));
+    text.parse::<SocketAddr>().map(|_| ()).map_err(|_| rule())
+}
+
+fn check_issuer(text: &str, listen: SocketAddr) -> Result<()> {
+    let rule = "use https:// and a host, like https://id.example.com, without a slash at the end";
+    let Some(origin) = Origin::parse(text) else {
+        return Err(Error::usage(format!("{text:?} is not an address that this can be; {rule}")));
+    };
+    if origin.is_https() || origin.is_loopback() && listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let why = if origin.is_loopback() {
+        format!("others can reach {listen}")
+    } else {
+        "http is not safe".to_owned()
+    };
+    Err(Error::usage(format!("{text} will not do, because {why}; {rule}")))
+}
+
+fn check_database(text: &str) -> Result<()> {
+    let rule = "that is no database; use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    Database::parse(text).map(|_| ()).ok_or_else(|| Error::usage(rule))
+}
+
+impl Answers {
+    fn file(&self) -> String {
+        // A TOML basic string and a JSON string quote the same way.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        format!(
+            "# Configuration of Sarsen. `sarsen serve --print-config` shows all settings and where they come from.\n\
+             \n\
+             # Where the server listens.\n\
+             listen = {}\n\
+             # Its public address, as browsers and clients see it. It cannot be changed later without signing all out.\n\
+             issuer = {}\n\
+             # Where the data is. A path is meant from this file's folder.\n\
+             database = {}\n\
+             \n\
+             # More settings, with their defaults:\n\
+             # secret_key_file = \"sarsen.key\"\n\
+             # trusted_proxies = []       # peers whose X-Forwarded-For is believed\n\
+             # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read them\n\
+             # sign_up = true             # whether people may make accounts by themselves\n\
+             # session_days = 30\n\
+             # connections_max = 50000\n\
+             # log = \"info\"\n\
+             # log_format = \"text\"        # or json\n",
+            quoted(&self.listen),
+            quoted(&self.issuer),
+            quoted(&self.database),
+        )
+    }
+}
+
+fn next_steps(args: &Args, config: &Config, key_file: &Path) -> String {
+    let serve = match args.config.to_str() {
+        Some("sarsen.toml") => "sarsen serve".to_owned(),
+        _ => format!("sarsen serve --config {}", args.config.display()),
+    };
+    let link = super::serve::beside_data(config).join("setup-link.txt");
+    let issuer = config.issuer_at(&config.listen.value);
+    format!(
+        "Wrote {} and {}.\n\
+         Keep a copy of the key where your backups are not: without it the data cannot be used.\n\
+         \n\
+         Next:\n\
+         \x20 1. {serve}\n\
+         \x20 2. Open the one-time link that it writes into {}, and become the owner.\n\
+         \x20 3. sarsen login --server {issuer}\n",
+        args.config.display(),
+        key_file.display(),
+        link.display()
+    )
+}

@@ -1,0 +1,23 @@
+//! One file a command.
+//!
+//! `demo`, `init`, `serve`, `doctor`, `bench` and `floor` work on this machine. `login`, `logout` and `whoami`
+//! sign this terminal in. The others are the API from a terminal, thin: `admin.rs` is what they share.
+
+mod admin;
+pub mod audit;
+pub mod bench;
+pub mod client;
+pub mod demo;
+pub mod doctor;
+pub mod floor;
+pub mod init;
+pub mod login;
+pub mod logout;
+pub mod member;
+pub mod org;
+pub mod plan;
+pub mod serve;
+pub mod service;
+pub mod subscription;
+pub mod user;
+pub mod whoami;

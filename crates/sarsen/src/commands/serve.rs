@@ -1,0 +1,127 @@
+//! `sarsen serve`: the server, as its configuration says.
+
+use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::serving::{self, Signals};
+use crate::{files, logs, output};
+use server::{App, Limits, SecretKey};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Run the server until SIGTERM or Ctrl-C; a second one stops at once.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Each setting may stand in the file, in the environment and among the flags; the later wins:\n\
+                  \x20   session_days = 7          in sarsen.toml\n\
+                  \x20   SARSEN_SESSION_DAYS=7     in the environment\n\
+                  \x20   --session-days 7          as a flag\n\
+                  \n\
+                  The first start writes a one-time link for the first owner into setup-link.txt beside the database."
+)]
+pub struct Args {
+    #[command(flatten)]
+    flags: Flags,
+    /// Print the effective settings, and where each comes from, and stop
+    #[arg(long, help_heading = None::<&str>)]
+    print_config: bool,
+}
+
+/// Where the set-up link is written, beside the database.
+const LINK_FILE: &str = "setup-link.txt";
+
+/// Runs it.
+pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+    let config = Config::load(&args.flags, environment)?;
+    if args.print_config {
+        return output::print(&config::print(&config));
+    }
+    let colours = environment.get("NO_COLOR").is_none();
+    let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
+    serving::keep_files_private();
+    let key = secret_key(&config)?;
+    let listen = serving::settle(&config.listen.value)?;
+    let store = serving::open_store(&config.database.value.url(), config::writer_limits(environment)?)?;
+    let app = serving::app(store.clone(), config.settings(&listen), key, None);
+    let served = serving::runtime()?.block_on(serve(&config, app, &listen));
+    if served.is_err() {
+        // Nothing was served: let go of the file in order.
+        store.close();
+    }
+    served
+}
+
+async fn serve(config: &Config, app: App, listen: &[SocketAddr]) -> Result<()> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::failed(format!("the database cannot be used: {error}"));
+    server::setup::prepare(&app).await.map_err(|error| failed(&error))?;
+    write_link(config, &app).await?;
+    let limits = Limits { connections: config.connections_max.value, ..Limits::default() };
+    let signals = Signals::listen()?;
+    let running = serving::start(app.clone(), listen, limits).await?;
+    for address in &running.addresses {
+        tracing::info!(%address, issuer = app.settings.issuer, "listening");
+    }
+    serving::until_stopped(running, signals).await;
+    Ok(())
+}
+
+/// While nobody owns the server, a link for the first owner lies in a file; never in a log.
+async fn write_link(config: &Config, app: &App) -> Result<()> {
+    let path = beside_data(config).join(LINK_FILE);
+    let link = server::setup::link(app).await;
+    match link.map_err(|error| Error::failed(format!("the set-up link cannot be made: {error}")))? {
+        None => files::remove(&path),
+        Some(link) => {
+            files::replace_private(&path, &format!("{link}\n"))?;
+            eprintln!(
+                "This server has no owner yet. The link to become it is in {} (good once, for one hour).",
+                path.display()
+            );
+            Ok(())
+        }
+    }
+}
+
+/// The folder of the database's file; of the configuration when the database is a server.
+pub fn beside_data(config: &Config) -> PathBuf {
+    let file = config.database.value.path().unwrap_or(&config.file);
+    match file.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The installation's secret: from the environment, or from its file.
+pub fn secret_key(config: &Config) -> Result<SecretKey> {
+    if let Some(text) = &config.secret_key {
+        return SecretKey::parse(text)
+            .map_err(|error| Error::usage(format!("{SECRET_KEY_VARIABLE}: {error}")));
+    }
+    let path = &config.secret_key_file.value;
+    match files::read(path)? {
+        Some(text) => {
+            SecretKey::parse(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+        }
+        None => Err(Error::usage(missing_key(config))),
+    }
+}
+
+fn missing_key(config: &Config) -> String {
+    let (key, database) = (config.secret_key_file.value.display(), &config.database.value);
+    match database.path() {
+        Some(path) if path.exists() => format!(
+            "the secret key {key} is missing; the database {} was made with it and cannot be used without: put it \
+             back, or set {SECRET_KEY_VARIABLE}",
+            path.display()
+        ),
+        Some(path) => format!(
+            "there is neither a secret key ({key}) nor a database ({}); for a new server run `sarsen init` first",
+            path.display()
+        ),
+        None => format!(
+            "the secret key {key} is missing; for a new server run `sarsen init` first, for another instance of one \
+             copy its key, or set {SECRET_KEY_VARIABLE}"
+        ),
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the data is: a file of SQLite, or a server.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A database's place. Its text form has no password in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// The file of an SQLite database.
+    Sqlite(PathBuf),
+    /// The URL of a server, as it was given.
+    Server(Url),
+}
+
+/// A URL with a password, perhaps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url(String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&masked(&self.0))
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Database::Sqlite(PathBuf::from("sarsen.db"))
+    }
+}
+
+impl Database {
+    /// Reads `sqlite:PATH` or `postgres://…`.
+    pub fn parse(url: &str) -> Option<Database> {
+        let (scheme, rest) = url.split_once(':')?;
+        match scheme {
+            "sqlite" if !rest.is_empty() => Some(Database::Sqlite(PathBuf::from(rest))),
+            "postgres" | "postgresql" if rest.starts_with("//") => {
+                Some(Database::Server(Url(url.to_owned())))
+            }
+            _ => None,
+        }
+    }
+
+    /// A path that is not absolute is meant from `folder`.
+    pub(super) fn under(self, folder: &Path) -> Database {
+        match self {
+            Database::Sqlite(path) => Database::Sqlite(folder.join(path)),
+            server => server,
+        }
+    }
+
+    /// For the store.
+    pub fn url(&self) -> String {
+        match self {
+            Database::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Database::Server(Url(url)) => url.clone(),
+        }
+    }
+
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Database::Sqlite(path) => Some(path),
+            Database::Server(_) => None,
+        }
+    }
+}
+
+/// With the password masked.
+impl fmt::Display for Database {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite(path) => write!(out, "sqlite:{}", path.display()),
+            Database::Server(Url(url)) => out.write_str(&masked(url)),
+        }
+    }
+}
+
+/// Scheme, user, host and name only: a password may stand between `:` and `@`, and in the query.
+fn masked(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    // The last @ ends the password: one that was not escaped must not show a part of it.
+    let shown = match rest.rsplit_once('@') {
+        None => rest.to_owned(),
+        Some((login, place)) => match login.split_once(':') {
+            Some((user, _)) => format!("{user}:…@{place}"),
+            None => format!("{login}@{place}"),
+        },
+    };
+    format!("{scheme}://{shown}{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, shown) in [
+            ("postgres://ada:hunter2@db.test:5432/sarsen", "postgres://ada:…@db.test:5432/sarsen"),
+            ("postgres://ada:hun@ter2@db.test/sarsen", "postgres://ada:…@db.test/sarsen"),
+            ("postgresql:///sarsen?host=/run&password=hunter2", "postgresql:///sarsen?…"),
+            ("postgres://ada@db.test/sarsen", "postgres://ada@db.test/sarsen"),
+        ] {
+            let database = Database::parse(url).expect("a database");
+            assert_eq!(database.to_string(), shown);
+            assert!(!format!("{database:?}").contains("hunter2"));
+            assert_eq!(database.url(), url);
+        }
+    }
+
+    #[test]
+    fn what_is_no_database_is_not_taken() {
+        for wrong in ["", "sarsen.db", "sqlite:", "mysql://db/x", "postgres:x"] {
+            assert_eq!(Database::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `sarsen.toml`: its settings with the lines where they stand.
+
+use super::raw::Raw;
+use crate::error::{Error, Result};
+use crate::files;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// A setting of the file.
+pub(super) struct Line {
+    pub name: String,
+    pub raw: Raw,
+    /// From 1.
+    pub line: usize,
+}
+
+/// Reads the file; none when it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<Line>>> {
+    let Some(text) = files::read(path)? else { return Ok(None) };
+    let table = DeTable::parse(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(&text, span.start));
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        Error::usage(format!("{} line {line} is not TOML: {what}", path.display()))
+    })?;
+    let settings = table.get_ref().iter().map(|(name, value)| Line {
+        name: name.get_ref().to_string(),
+        raw: raw(value.get_ref()),
+        line: line_of(&text, name.span().start),
+    });
+    Ok(Some(settings.collect()))
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    let other = Raw::Other(value.type_str());
+    match value {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(other, Raw::Number)
+        }
+        DeValue::Array(items) => {
+            let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+            texts.collect::<Option<Vec<_>>>().map_or(other, Raw::List)
+        }
+        _ => other,
+    }
+}
+
+fn line_of(text: &str, position: usize) -> usize {
+    text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
+}

@@ -1,0 +1,86 @@
+//! The settings as flags of `sarsen serve` and `sarsen doctor`.
+
+use super::raw::Raw;
+use std::path::PathBuf;
+
+/// Flags that override the file and the environment.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Settings (also in the file as listen = …, and as SARSEN_LISTEN)")]
+pub struct Flags {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", env = "SARSEN_CONFIG", hide_env_values = true, help_heading = None::<&str>)]
+    pub config: Option<PathBuf>,
+    /// Address to listen on; may be repeated [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<String>,
+    /// Public origin of the server, like https://id.example.com [default on loopback: http://localhost:PORT]
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// Where the data is: sqlite:PATH or postgres://… [default: sqlite:sarsen.db]
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// File with the secret key (or the key itself in SARSEN_SECRET_KEY) [default: sarsen.key]
+    #[arg(long, value_name = "FILE")]
+    secret_key_file: Option<String>,
+    /// Proxy whose X-Forwarded-For is believed; may be repeated [default: none]
+    #[arg(long, value_name = "IP")]
+    trusted_proxies: Vec<String>,
+    /// Bearer token for /metrics; without one only this machine may read them
+    #[arg(long, value_name = "TOKEN")]
+    metrics_token: Option<String>,
+    /// Whether people may make accounts by themselves [default: true]
+    #[arg(long, value_name = "BOOL")]
+    sign_up: Option<String>,
+    /// Threads that hash passwords [default: one a processor]
+    #[arg(long, value_name = "N")]
+    hash_threads: Option<String>,
+    /// Days that a browser stays signed in [default: 30]
+    #[arg(long, value_name = "N")]
+    session_days: Option<String>,
+    /// Connections at once [default: 50000]
+    #[arg(long, value_name = "N")]
+    connections_max: Option<String>,
+    /// What is logged, like info or warn,server=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How it is logged: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl Flags {
+    /// With nothing but a configuration file.
+    pub fn with_config(path: PathBuf) -> Flags {
+        Flags { config: Some(path), ..Flags::default() }
+    }
+
+    /// The settings that were given, by name.
+    pub(super) fn given(&self) -> Vec<(&'static str, Raw)> {
+        let one = |name, value: &Option<String>| value.clone().map(|text| (name, Raw::Text(text)));
+        let many = |name, values: &[String]| (!values.is_empty()).then(|| (name, listed(values)));
+        let given = [
+            many("listen", &self.listen),
+            one("issuer", &self.issuer),
+            one("database", &self.database),
+            one("secret_key_file", &self.secret_key_file),
+            many("trusted_proxies", &self.trusted_proxies),
+            one("metrics_token", &self.metrics_token),
+            one("sign_up", &self.sign_up),
+            one("hash_threads", &self.hash_threads),
+            one("session_days", &self.session_days),
+            one("connections_max", &self.connections_max),
+            one("log", &self.log),
+            one("log_format", &self.log_format),
+        ];
+        given.into_iter().flatten().collect()
+    }
+}
+
+/// `--listen a --listen b` and `--listen a,b` are the same.
+fn listed(values: &[String]) -> Raw {
+    let parts = values.iter().flat_map(|value| value.split(','));
+    match values {
+        [one] => Raw::Text(one.clone()),
+        _ => Raw::List(parts.map(str::to_owned).collect()),
+    }
+}

@@ -1,0 +1,101 @@
+//! The issuer: one origin, advertised byte for byte as it was given.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use ureq::http::Uri;
+
+/// `https://host` or `http://host:port`, without anything after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    text: String,
+    https: bool,
+    host: String,
+}
+
+impl Origin {
+    /// Reads an origin. A slash at its end, a path, a user or capital letters are not taken: everybody who
+    /// compares the issuer compares bytes.
+    pub fn parse(text: &str) -> Option<Origin> {
+        let uri: Uri = text.parse().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+        let whole = format!("{scheme}://{authority}");
+        let https = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let good = whole == text
+            && !authority.as_str().contains('@')
+            && !authority.host().is_empty()
+            && text.bytes().all(|letter| letter.is_ascii_graphic() && !letter.is_ascii_uppercase())
+            && (authority.port_u16().is_some() || !authority.as_str().ends_with(':'));
+        good.then(|| Origin { text: whole, https, host: authority.host().to_owned() })
+    }
+
+    /// Whether it is `https`.
+    pub fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// Whether its host is this machine.
+    pub fn is_loopback(&self) -> bool {
+        loopback_name(&self.host)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+/// Whether a host's name or address is this machine's own.
+pub fn loopback_name(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_is_an_origin_and_nothing_more() {
+        for good in
+            ["https://id.example.com", "http://localhost:7070", "https://[::1]:8443", "http://127.0.0.1"]
+        {
+            assert_eq!(Origin::parse(good).expect(good).to_string(), good);
+        }
+        for bad in [
+            "",
+            "id.example.com",
+            "https://id.example.com/",
+            "https://id.example.com/x",
+            "https://ID.example.com",
+            "https://ada@id.example.com",
+            "https://id.example.com:",
+            "https://id.example.com?x",
+            "https://id.example.com#x",
+            "ftp://id.example.com",
+            "https://",
+            "https://idé.example.com",
+        ] {
+            assert_eq!(Origin::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_known_by_name_and_address() {
+        let is_loopback = |text: &str| Origin::parse(text).expect("an origin").is_loopback();
+        for own in ["http://localhost:7070", "http://app.localhost", "http://127.1.2.3", "http://[::1]:7070"]
+        {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in ["http://localhost.example.com", "http://10.0.0.1", "http://[::2]", "http://128.0.0.1"] {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
+}

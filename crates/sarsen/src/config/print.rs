@@ -1,0 +1,75 @@
+//! `--print-config`: the effective settings as TOML, each with where it comes from; secrets are masked.
+
+use super::{Config, Place, SECRET_KEY_VARIABLE, Setting};
+use std::fmt::Write as _;
+
+const MASK: &str = "********";
+
+/// The text.
+pub fn print(config: &Config) -> String {
+    let mut lines = Lines::default();
+    let quoted = |text: &dyn ToString| format!("{:?}", text.to_string());
+    let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+    let listen = config.listen.value.iter().map(|address| quoted(address)).collect();
+    lines.add("listen", &config.listen, Some(list(listen)));
+    lines.add("issuer", &config.issuer, Some(quoted(&config.issuer_at(&config.listen.value))));
+    lines.add("database", &config.database, Some(quoted(&config.database.value)));
+    match &config.secret_key {
+        None => lines.add(
+            "secret_key_file",
+            &config.secret_key_file,
+            Some(quoted(&config.secret_key_file.value.display())),
+        ),
+        Some(_) => lines.note(&format!("secret_key = {MASK}  (environment {SECRET_KEY_VARIABLE})")),
+    }
+    let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
+    lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
+    lines.add(
+        "metrics_token",
+        &config.metrics_token,
+        config.metrics_token.value.as_ref().map(|_| quoted(&MASK)),
+    );
+    lines.add("sign_up", &config.sign_up, Some(config.sign_up.value.to_string()));
+    lines.add(
+        "hash_threads",
+        &config.hash_threads,
+        config.hash_threads.value.map(|threads| threads.to_string()),
+    );
+    lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
+    lines.add("connections_max", &config.connections_max, Some(config.connections_max.value.to_string()));
+    lines.add("log", &config.log, Some(quoted(&config.log.value)));
+    lines.add("log_format", &config.log_format, Some(quoted(&config.log_format.value)));
+    lines.finish()
+}
+
+/// Settings with what stands behind them.
+#[derive(Default)]
+struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    /// A setting; without a value it is shown as a comment.
+    fn add<T>(&mut self, name: &str, setting: &Setting<T>, value: Option<String>) {
+        let place = match &setting.place {
+            Place::Default => "default".to_owned(),
+            place => place.to_string(),
+        };
+        let text = value.map_or_else(|| format!("# {name} is not set"), |value| format!("{name} = {value}"));
+        self.0.push((text, place));
+    }
+
+    /// What is no setting of the file.
+    fn note(&mut self, text: &str) {
+        self.0.push((format!("# {text}"), String::new()));
+    }
+
+    fn finish(self) -> String {
+        let width = self.0.iter().map(|(text, _)| text.chars().count()).max().unwrap_or_default();
+        let mut all = String::new();
+        for (text, place) in &self.0 {
+            let line = if place.is_empty() { text.clone() } else { format!("{text:width$}  # {place}") };
+            // Writing to a String cannot fail.
+            let _ = writeln!(all, "{line}");
+        }
+        all
+    }
+}

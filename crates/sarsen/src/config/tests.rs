@@ -1,0 +1,111 @@
+//! What a configuration is made of, and how it is refused.
+
+use super::*;
+use std::path::Path;
+
+struct Case {
+    folder: tempfile::TempDir,
+}
+
+impl Case {
+    fn with(text: &str) -> Case {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("sarsen.toml"), text).expect("written");
+        Case { folder }
+    }
+
+    fn load(&self, variables: &[(&str, &str)]) -> Result<Config> {
+        let flags = Flags::with_config(self.folder.path().join("sarsen.toml"));
+        Config::load(&flags, &Environment::of(variables))
+    }
+
+    /// The message, without the folder's own name.
+    fn refusal(&self, variables: &[(&str, &str)]) -> String {
+        let error = self.load(variables).expect_err("refused");
+        assert!(matches!(error, Error::Usage(_)));
+        error.to_string().replace(&format!("{}/", self.folder.path().display()), "")
+    }
+}
+
+#[test]
+fn nothing_set_means_this_machine_only() {
+    let config = Case::with("").load(&[]).expect("good");
+    assert_eq!(config.listen.value, [LISTEN]);
+    assert_eq!(config.issuer_at(&config.listen.value), "http://localhost:7070");
+    assert_eq!(config.settings(&config.listen.value).session_life.as_secs(), 30 * 86_400);
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_paths_of_the_file_are_beside_it() {
+    let case = Case::with(
+        "listen = [\"127.0.0.1:1\", \"[::1]:1\"]\ndatabase = \"sqlite:data/x.db\"\nsign_up = false\n",
+    );
+    let config = case.load(&[("SARSEN_LISTEN", "127.0.0.1:2,127.0.0.1:3")]).expect("good");
+    assert_eq!(config.listen.value.len(), 2);
+    assert_eq!(config.listen.value[0].port(), 2);
+    assert_eq!(config.listen.place, Place::Environment("SARSEN_LISTEN".to_owned()));
+    assert!(!config.sign_up.value);
+    let folder = case.folder.path();
+    assert_eq!(config.database.value.path(), Some(folder.join("data/x.db").as_path()));
+    assert_eq!(config.secret_key_file.value, folder.join("sarsen.key"));
+    let config = case.load(&[("SARSEN_DATABASE", "sqlite:y.db")]).expect("good");
+    assert_eq!(config.database.value.path(), Some(Path::new("y.db")), "from where it was started");
+}
+
+#[test]
+fn what_is_wrong_is_told_on_one_line_with_its_place_and_what_is_allowed() {
+    let refusals: Vec<String> = [
+        ("listn = \"x\"", &[][..]),
+        ("\n\nhash_threads = \"many\"", &[]),
+        ("hash_threads = 0", &[]),
+        ("listen = 7070", &[]),
+        ("listen = []", &[]),
+        ("sign_up = 1", &[]),
+        ("database = \"mysql://ada:hunter2@db/x\"", &[]),
+        ("issuer = \"https://id.example.com/\"", &[]),
+        ("issuer = \"http://id.example.com\"", &[]),
+        ("listen = \"0.0.0.0:7070\"", &[]),
+        ("[listen]\nport = 1", &[]),
+        ("log = \"=\"", &[]),
+        ("a = ", &[]),
+        ("", &[("SARSEN_SESSION_DAYS", "never")]),
+        ("", &[("SARSEN_SESION_DAYS", "3")]),
+        ("", &[("SARSEN_METRICS_TOKEN", "hunter2")]),
+    ]
+    .iter()
+    .map(|(text, variables)| Case::with(text).refusal(variables))
+    .collect();
+    assert!(refusals.iter().all(|text| text.lines().count() == 1 && !text.contains("hunter2")));
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn variables_that_are_no_settings_are_left_alone() {
+    let variables = [
+        ("SARSEN_TEST_BATCH_MAX", "3"),
+        ("SARSEN_SERVICE_HOST", "10.0.0.1"),
+        ("SARSEN_PORT", "tcp://x"),
+        ("SARSEN_LOG", ""),
+    ];
+    Case::with("").load(&variables).expect("good");
+    let limits = writer_limits(&Environment::of(&variables)).expect("good");
+    assert_eq!(limits.batch_max, 3);
+    assert!(writer_limits(&Environment::of(&[("SARSEN_TEST_COMMIT_DELAY_MS", "soon")])).is_err());
+}
+
+#[test]
+fn a_file_that_was_named_must_be_there() {
+    let error = Config::load(&Flags::with_config("no/such.toml".into()), &Environment::default())
+        .expect_err("missing");
+    assert_eq!(error.to_string(), "there is no file no/such.toml; `sarsen init` makes one");
+}
+
+#[test]
+fn what_is_printed_has_no_secret_in_it_and_can_be_read_again() {
+    let text = "listen = \"127.0.0.1:9\"\ndatabase = \"postgres://ada:hunter2@db/x\"\nmetrics_token = \"hunter2hunter2hunter2\"\n";
+    let config = Case::with(text).load(&[(SECRET_KEY_VARIABLE, "hunter2")]).expect("good");
+    let printed = print(&config);
+    assert!(!printed.contains("hunter2"), "{printed}");
+    assert!(printed.parse::<toml::Table>().is_ok(), "{printed}");
+    assert!(printed.contains("issuer = \"http://localhost:9\""), "{printed}");
+}

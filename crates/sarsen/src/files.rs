@@ -1,0 +1,168 @@
+//! Files that hold secrets: only their owner may read them, and no moment exists in which others could.
+
+use crate::error::{Error, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Reading and writing, for the owner alone.
+const PRIVATE: u32 = 0o600;
+
+/// Writes a new file. Fails when there is one already.
+pub fn create_private(path: &Path, text: &str) -> Result<()> {
+    let mut file = new_private(path).map_err(Error::file("create", path))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::file("write", path))
+}
+
+/// Puts a file in the place of the one that may be there; readers see the old or the new one.
+pub fn replace_private(path: &Path, text: &str) -> Result<()> {
+    let beside = with_suffix(path, &format!(".{}.new", std::process::id()));
+    // Left over from a process that died with our number.
+    let _ = fs::remove_file(&beside);
+    create_private(&beside, text)?;
+    fs::rename(&beside, path).map_err(Error::file("write", path))
+}
+
+fn new_private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path)
+}
+
+/// The text of a file; none when there is no such file.
+pub fn read(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file("read", path)(error)),
+    }
+}
+
+/// Removes a file that may be there.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder that only its owner may enter, with its parents; one that is there must be ours.
+pub fn private_folder(path: &Path) -> Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file("create", path))?;
+    let owner = fs::metadata(path).map_err(Error::file("read", path))?.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(Error::failed(format!(
+            "{} belongs to somebody else; choose another folder",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// `path` with `suffix` at its end.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A lock that is held until it is dropped, or its process ends.
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock.
+    pub fn wait(path: &Path) -> Result<Lock> {
+        let file = open_lock(path)?;
+        file.lock().map_err(Error::file("lock", path))?;
+        Ok(Lock { _file: file })
+    }
+
+    /// Takes the lock, or says who has it.
+    pub fn take(path: &Path) -> Result<std::result::Result<Lock, Holder>> {
+        let mut file = open_lock(path)?;
+        match file.try_lock() {
+            Ok(()) => {
+                let failed = Error::file("write", path);
+                let number = std::process::id().to_string();
+                let noted = file
+                    .set_len(0)
+                    .and_then(|()| file.rewind())
+                    .and_then(|()| file.write_all(number.as_bytes()));
+                noted.map_err(failed)?;
+                Ok(Ok(Lock { _file: file }))
+            }
+            Err(TryLockError::WouldBlock) => Ok(Err(Holder::read(&mut file))),
+            Err(TryLockError::Error(error)) => Err(Error::file("lock", path)(error)),
+        }
+    }
+}
+
+fn open_lock(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(PRIVATE);
+    options.open(path).map_err(Error::file("open", path))
+}
+
+/// The process that holds a lock.
+pub struct Holder(String);
+
+impl Holder {
+    fn read(file: &mut File) -> Holder {
+        let mut number = String::new();
+        // Without the number the sentence is still true.
+        let _ = file.read_to_string(&mut number);
+        Holder(number)
+    }
+
+    /// Who holds the lock at `path` right now, if there is such a file and anybody does.
+    pub fn of(path: &Path) -> Option<Holder> {
+        let mut file = File::open(path).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(Holder::read(&mut file)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.trim() {
+            "" => out.write_str("another process"),
+            number => write!(out, "process {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_private_stays_so_and_is_not_overwritten_by_mistake() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        create_private(&path, "one").expect("made");
+        assert!(create_private(&path, "two").is_err());
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("opened up");
+        replace_private(&path, "three").expect("replaced");
+        assert_eq!(read(&path).expect("read").as_deref(), Some("three"));
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, PRIVATE);
+        remove(&path).expect("removed");
+        remove(&path).expect("nothing to remove is fine");
+        assert_eq!(read(&path).expect("read"), None);
+    }
+
+    #[test]
+    fn a_lock_names_its_holder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        assert!(Holder::of(&path).is_none());
+        let held = Lock::take(&path).expect("works").ok().expect("free");
+        let Err(holder) = Lock::take(&path).expect("works") else { panic!("taken twice") };
+        assert_eq!(holder.to_string(), format!("process {}", std::process::id()));
+        assert!(Holder::of(&path).is_some());
+        drop(held);
+        assert!(Holder::of(&path).is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! Where this terminal is signed in: `credentials.json` in the configuration folder, for its owner's eyes only.
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::files::{self, Lock};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A sign-in at one server. No `Debug`: it holds tokens.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Login {
+    /// Who.
+    pub email: String,
+    /// What was granted, with the organizations that the token covers.
+    pub scope: String,
+    /// Good until `expires_at`.
+    pub access_token: String,
+    /// Good for the next access token.
+    pub refresh_token: String,
+    /// Seconds since 1970, by this machine's clock.
+    pub expires_at: i64,
+    /// Where tokens are exchanged.
+    pub token_endpoint: String,
+    /// Where they are given back.
+    pub revocation_endpoint: Option<String>,
+}
+
+impl Login {
+    /// The organizations that the token covers, without the reserved one.
+    pub fn organizations(&self) -> Vec<&str> {
+        let covered = self.scope.split(' ').filter_map(|scope| scope.strip_prefix("org:"));
+        covered.filter(|slug| !["*", "platform"].contains(slug)).collect()
+    }
+}
+
+/// All sign-ins, by issuer.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Book {
+    /// The server that is meant when none is named.
+    pub current: Option<String>,
+    /// Sign-ins by issuer.
+    pub servers: BTreeMap<String, Login>,
+}
+
+/// Where the book lies.
+#[derive(Clone)]
+pub struct Shelf {
+    path: PathBuf,
+}
+
+impl Shelf {
+    /// In `$XDG_CONFIG_HOME/sarsen`, else `~/.config/sarsen`.
+    pub fn new(environment: &Environment) -> Result<Shelf> {
+        let configured = environment.get("XDG_CONFIG_HOME").map(PathBuf::from);
+        let home = || environment.get("HOME").map(|home| PathBuf::from(home).join(".config"));
+        let folder = configured.or_else(home);
+        let folder = folder.ok_or_else(|| {
+            Error::usage("there is no place to keep the sign-in: set HOME or XDG_CONFIG_HOME")
+        })?;
+        Ok(Shelf { path: folder.join("sarsen").join("credentials.json") })
+    }
+
+    /// The book as it is now.
+    pub fn read(&self) -> Result<Book> {
+        let Some(text) = files::read(&self.path)? else { return Ok(Book::default()) };
+        serde_json::from_str(&text).map_err(|_| {
+            Error::failed(format!("{} cannot be read; remove it and sign in again", self.path.display()))
+        })
+    }
+
+    /// Changes the book while no other process does. What `change` returns an error for is not kept.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
+        if let Some(folder) = self.path.parent() {
+            files::private_folder(folder)?;
+        }
+        let _lock = Lock::wait(&files::with_suffix(&self.path, ".lock"))?;
+        let mut book = self.read()?;
+        let result = change(&mut book)?;
+        let text = serde_json::to_string_pretty(&book);
+        let text = text.map_err(|error| Error::failed(format!("the sign-in cannot be written: {error}")))?;
+        files::replace_private(&self.path, &format!("{text}\n"))?;
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn a_sign_in_is_for_its_owner_s_eyes_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_str().expect("text");
+        let shelf = Shelf::new(&Environment::of(&[("XDG_CONFIG_HOME", path)])).expect("a shelf");
+        assert!(shelf.read().expect("empty").servers.is_empty());
+        shelf
+            .change(|book| {
+                book.current = Some("https://id.example.com".to_owned());
+                Ok(())
+            })
+            .expect("kept");
+        assert!(
+            shelf
+                .change(|book| {
+                    book.current = None;
+                    Err::<(), _>(Error::Said)
+                })
+                .is_err()
+        );
+        assert_eq!(shelf.read().expect("read").current.as_deref(), Some("https://id.example.com"));
+        let mode = |path: &std::path::Path| std::fs::metadata(path).expect("there").mode() & 0o777;
+        assert_eq!(mode(&shelf.path), 0o600);
+        assert_eq!(mode(shelf.path.parent().expect("a folder")), 0o700);
+    }
+}

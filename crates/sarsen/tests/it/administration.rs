@@ -1,0 +1,164 @@
+//! The API from a terminal: a tenant from nothing, by its owner.
+
+use crate::signing_in::sign_in;
+use crate::support::{Demo, Place};
+use serde_json::json;
+
+#[test]
+fn an_administrator_runs_the_organization_from_a_terminal() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+
+    insta::assert_snapshot!(without_times(&place.run(&["org", "list"]).stdout), @r"
+    SLUG  NAME  STATUS  CREATED
+    acme  Acme  active  TIME
+    ");
+    let organizations = place.json(&["org", "list"]);
+    assert_eq!((&organizations[0]["slug"], &organizations[0]["status"]), (&json!("acme"), &json!("active")));
+
+    // Of the only organization, so it need not be named.
+    let made = place.json(&["service", "create", "tables", "--name", "Acme Tables"]);
+    assert_eq!(made["slug"], "tables");
+    let plan = [
+        "plan",
+        "create",
+        "team",
+        "--name",
+        "Team",
+        "--service",
+        "tables",
+        "--service",
+        "sketch",
+        "--price-cents",
+    ];
+    let plan =
+        [&plan[..], &["4900", "--feature", "export", "--limit", "projects=20", "--seats", "5"]].concat();
+    let made = place.json(&plan);
+    assert_eq!((&made["limits"], &made["seats"]), (&json!({"projects": 20}), &json!(5)));
+    let changed = place.json(&["plan", "change", "team", "--seats", "none"]);
+    assert_eq!(changed["seats"], json!(null));
+    let made = place.json(&["user", "create", "hedy@acme.test", "--name", "Hedy"]);
+    assert_eq!(made["email"], "hedy@acme.test");
+    let shown = place.json(&["user", "show", "hedy@acme.test", "--org", "acme"]);
+    assert_eq!(shown["id"], made["id"]);
+
+    let again = place.run(&["service", "create", "tables", "--name", "Acme Tables"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.starts_with("sarsen: ") && again.stderr.contains("tables"), "{}", again.stderr);
+    let missing = place.run(&["user", "show", "nobody@acme.test"]);
+    assert_eq!((missing.code, missing.stdout.as_str()), (1, ""));
+    assert_eq!(place.run(&["service", "change", "tables"]).code, 2, "nothing to change");
+}
+
+#[test]
+fn a_plan_is_changed_or_given() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let plan_of = |user: &str| {
+        let found = place.json(&["subscription", "list", "--user", user]);
+        let plans = found.as_array().expect("a list").iter();
+        plans.map(|one| one["plan"].as_str().expect("a plan").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(plan_of("ada@acme.test"), ["pro"]);
+    let changed = place.json(&["subscription", "change", "--user", "ada@acme.test", "--plan", "starter"]);
+    assert_eq!(changed["plan"], "starter");
+    assert_eq!(plan_of("ada@acme.test"), ["starter"]);
+
+    assert!(plan_of("grace@acme.test").is_empty());
+    place.json(&["subscription", "change", "--user", "grace@acme.test", "--plan", "pro"]);
+    assert_eq!(plan_of("grace@acme.test"), ["pro"]);
+    let ends = place.json(&[
+        "subscription",
+        "change",
+        "--user",
+        "grace@acme.test",
+        "--period-end",
+        "2020-01-01T00:00:00Z",
+    ]);
+    assert_eq!(ends["current_period_end"], "2020-01-01T00:00:00Z");
+    let made = place.json(&["subscription", "change", "--user", "grace@acme.test", "--plan", "starter"]);
+    assert_ne!(made["id"], ends["id"], "what is over stays over");
+}
+
+#[test]
+fn clients_and_their_secrets_are_made_and_taken_away() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let create = ["client", "create", "--service", "sketch", "--kind", "web", "--name", "Web"];
+    let made =
+        place.json(&[&create[..], &["--redirect-uri", "https://sketch.example.com/callback"]].concat());
+    let (id, secret) =
+        (made["client_id"].as_str().expect("an id"), made["client_secret"].as_str().expect("a secret"));
+    assert!(secret.len() >= 43);
+    let shown = place.run(&["client", "show", id]);
+    assert!(shown.stdout.contains("https://sketch.example.com/callback") && !shown.stdout.contains(secret));
+    let second = place.run(&["client", "secret", "add", id]);
+    assert!(second.stderr.contains("shown only once"), "{}", second.seen());
+    let secrets = place.json(&["client", "secret", "list", id]);
+    assert_eq!(secrets.as_array().map(Vec::len), Some(2));
+    let first = secrets[0]["id"].as_str().expect("an id");
+    assert_eq!(place.run(&["client", "secret", "delete", id, first]).code, 0);
+    assert_eq!(place.json(&["client", "secret", "list", id]).as_array().map(Vec::len), Some(1));
+    assert_eq!(place.run(&["client", "change", id, "--consent-required", "true"]).code, 0);
+    assert_eq!(place.json(&["client", "show", id])["consent_required"], true);
+    assert_eq!(place.run(&["client", "delete", id]).code, 0);
+    assert_eq!(place.run(&["client", "show", id]).code, 1);
+}
+
+#[test]
+fn accounts_are_stopped_and_let_in() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let link = place.json(&["user", "link", "ada@acme.test"]);
+    assert!(link["url"].as_str().expect("a link").starts_with(&format!("{}/o/acme/link?", demo.issuer())));
+    let stopped = place.json(&["user", "suspend", "ada@acme.test", "--reason", "asked"]);
+    assert!(stopped["suspended_at"].is_string());
+    assert_eq!(place.run(&["user", "activate", "ada@acme.test"]).code, 0);
+    assert_eq!(place.json(&["user", "show", "ada@acme.test"])["suspended_at"], json!(null));
+    assert_eq!(place.json(&["user", "sessions", "ada@acme.test"]), json!([]));
+    assert_eq!(place.run(&["user", "sessions", "ada@acme.test", "--end"]).code, 0);
+    let trail = place.json(&["audit", "list", "--limit", "3"]);
+    assert_eq!(trail.as_array().map(Vec::len), Some(3));
+    let members = place.json(&["member", "list"]);
+    assert_eq!((&members[0]["email"], &members[0]["role"]), (&json!("admin@acme.test"), &json!("owner")));
+}
+
+#[test]
+fn an_owner_of_the_server_approves_and_a_new_organization_is_covered_at_once() {
+    let (place, other) = (Place::new(), Place::new());
+    let demo = Demo::start(&place);
+    sign_in(&other, &demo, "/organization/admin");
+    let pending = other.json(&["org", "create", "initech", "--name", "Initech"]);
+    assert_eq!(pending["status"], "pending");
+    assert_eq!(other.json(&["org", "show", "initech"])["slug"], "initech");
+    assert_eq!(other.run(&["org", "approve", "initech"]).code, 1, "not by its own maker");
+    let which = other.run(&["service", "list"]);
+    assert_eq!(which.code, 2);
+    assert!(which.stderr.contains("acme, initech"), "{}", which.stderr);
+
+    sign_in(&place, &demo, "/owner");
+    assert_eq!(place.json(&["org", "show", "initech"])["status"], "pending");
+    assert_eq!(place.json(&["org", "list", "--all"]).as_array().map(Vec::len), Some(3));
+    assert_eq!(place.json(&["org", "approve", "initech"])["status"], "active");
+    assert_eq!(place.json(&["org", "suspend", "initech", "--reason", "unpaid"])["status"], "suspended");
+    assert_eq!(place.run(&["org", "activate", "initech"]).code, 0);
+    assert_eq!(other.json(&["org", "change", "initech", "--name", "Initech Inc."])["name"], "Initech Inc.");
+    assert_eq!(other.json(&["service", "create", "fax", "--name", "Fax", "--org", "initech"])["slug"], "fax");
+}
+
+/// Times differ from run to run.
+fn without_times(text: &str) -> String {
+    let is_time =
+        |word: &str| word.len() > 19 && word.as_bytes().get(10) == Some(&b'T') && word.ends_with('Z');
+    let lines = text.lines().map(|line| {
+        line.split("  ")
+            .map(|cell| if is_time(cell.trim()) { "TIME" } else { cell })
+            .collect::<Vec<_>>()
+            .join("  ")
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}

@@ -1,0 +1,51 @@
+//! `sarsen doctor`: what it sees, and that it changes nothing.
+
+use crate::support::{Place, Running};
+use std::os::unix::fs::PermissionsExt;
+
+fn states(place: &Place, args: &[&str]) -> Vec<(String, String)> {
+    let output = place.sarsen(&[&["doctor", "--json"], args].concat()).output().expect("it runs");
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |finding: &serde_json::Value, name: &str| finding[name].as_str().expect("text").to_owned();
+    findings.iter().map(|finding| (text(finding, "check"), text(finding, "state"))).collect()
+}
+
+fn state(place: &Place, check: &str) -> String {
+    let found = states(place, &[]).into_iter().find(|(name, _)| name == check);
+    found.unwrap_or_else(|| panic!("{check} was not looked at")).1
+}
+
+#[test]
+fn doctor_says_what_is_wrong_and_what_helps() {
+    let place = Place::new();
+    assert_eq!(state(&place, "secret key"), "fail");
+    assert_eq!(place.run(&["doctor"]).code, 1);
+    assert_eq!(place.run(&["init", "--yes", "--listen", "127.0.0.1:1"]).code, 0);
+    let fine = place.run(&["doctor", "--connections-max", "10"]);
+    assert_eq!(fine.code, 0, "{}", fine.seen());
+    assert!(
+        fine.stdout.contains("warn  issuer         nobody answers at http://localhost:1"),
+        "{}",
+        fine.stdout
+    );
+    assert!(!place.path("sarsen.db").exists(), "it changes nothing");
+
+    std::fs::set_permissions(place.path("sarsen.key"), PermissionsExt::from_mode(0o644)).expect("set");
+    assert_eq!(state(&place, "secret key"), "fail");
+    let wrong = place.run(&["doctor", "--session-days", "0"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.stdout.starts_with("fail  configuration  session_days"), "{}", wrong.stdout);
+}
+
+#[test]
+fn doctor_finds_a_server_that_runs() {
+    let place = Place::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    assert_eq!(place.run(&["init", "--yes", "--listen", &free.to_string()]).code, 0);
+    let mut server = Running::start(place.sarsen(&["serve"]), place.path("log"));
+    server.wait_for("listening");
+    assert_eq!(state(&place, "issuer"), "ok");
+    let seen = place.run(&["doctor"]);
+    assert!(seen.stdout.contains(&format!("process {} runs on it", server.pid())), "{}", seen.seen());
+    assert_eq!(server.stop(), 0);
+}

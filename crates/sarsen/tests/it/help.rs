@@ -1,0 +1,38 @@
+//! What `--help` says, of every command: a contract.
+
+use crate::support::Place;
+
+#[test]
+fn every_command_explains_itself() {
+    let place = Place::new();
+    let mut waiting: Vec<Vec<String>> = vec![Vec::new()];
+    let mut all = Vec::new();
+    while let Some(words) = waiting.pop() {
+        let ended = place.run(&[words.as_slice(), &["--help".to_owned()]].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{words:?}");
+        let commands = ended.stdout.split("Commands:\n").nth(1).unwrap_or_default();
+        let names = commands
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| line.split_whitespace().next());
+        let known = names.filter(|name| *name != "help");
+        waiting.extend(known.map(|name| [words.as_slice(), &[name.to_owned()]].concat()));
+        all.push((format!("sarsen {}", words.join(" ")), ended.stdout));
+    }
+    all.sort();
+    assert!(all.len() > 50, "{}", all.len());
+    // The load generator explains itself in its own crate.
+    all.retain(|(name, _)| !name.starts_with("sarsen bench "));
+    let text: Vec<String> =
+        all.iter().map(|(name, help)| format!("=== {}\n{help}", name.trim_end())).collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn what_is_hidden_is_not_shown_and_wrong_usage_ends_with_2() {
+    let place = Place::new();
+    assert!(!place.run(&["--help"]).stdout.contains("bench-floor"));
+    assert_eq!(place.run(&["frolic"]).code, 2);
+    assert_eq!(place.run::<&str>(&[]).code, 2);
+    assert_eq!(place.run(&["serve", "--colour", "red"]).code, 2);
+}

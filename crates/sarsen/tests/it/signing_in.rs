@@ -1,0 +1,95 @@
+//! `sarsen login`, `whoami`, `logout`: a terminal and a browser.
+
+use crate::browser::Browser;
+use crate::support::{Demo, Place, Running, mode};
+
+/// Signs this place's terminal in, through a browser.
+pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
+    let command = place.sarsen(&["login", "--server", demo.issuer()]);
+    let mut login = Running::start(command, place.path("login.log"));
+    let log = login.wait_for("Waiting");
+    let after =
+        |label: &str| log.lines().find_map(|line| line.strip_prefix(label)).expect(label).trim().to_owned();
+    assert_eq!(after("Open"), format!("{}/activate", demo.issuer()));
+    let mut browser = Browser::new(demo.issuer());
+    let (email, password) = (demo.text(&format!("{person}/email")), demo.text(&format!("{person}/password")));
+    let page = browser.approve(email, password, &after("Type"));
+    assert!(page.text.contains("Your device is signed in"), "{}", page.text);
+    let (code, said) = login.finish();
+    assert_eq!(code, 0);
+    assert!(said.starts_with(&format!("Signed in to {} as {email}", demo.issuer())), "{said}");
+}
+
+#[test]
+fn a_terminal_is_signed_in_and_out() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let nobody = place.run(&["whoami"]);
+    assert_eq!((nobody.code, nobody.stderr.contains("run sarsen login")), (1, true), "{}", nobody.stderr);
+
+    sign_in(&place, &demo, "/organization/admin");
+    let file = place.path("config/sarsen/credentials.json");
+    assert_eq!(mode(&file), 0o600);
+    let me = place.json(&["whoami"]);
+    assert_eq!(
+        (me["email"].as_str(), &me["organizations"]),
+        (Some("admin@acme.test"), &serde_json::json!(["acme"]))
+    );
+    assert!(place.run(&["whoami"]).stdout.contains("admin@acme.test"));
+
+    let refresh_token = |text: &str| {
+        let book: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        book["servers"][demo.issuer()]["refresh_token"].as_str().expect("a token").to_owned()
+    };
+    let kept = refresh_token(&std::fs::read_to_string(&file).expect("kept"));
+    assert_eq!(place.run(&["logout"]).code, 0);
+    assert!(!std::fs::read_to_string(&file).expect("there").contains(&kept), "forgotten here");
+    let form = [("grant_type", "refresh_token"), ("refresh_token", kept.as_str()), ("client_id", "cli")];
+    let refused =
+        ureq::post(format!("{}/auth/token", demo.issuer())).send_form(form).expect_err("forgotten there");
+    assert!(matches!(refused, ureq::Error::StatusCode(400)), "{refused}");
+    assert_eq!(place.run(&["whoami"]).code, 1);
+}
+
+#[test]
+fn a_token_that_has_ended_is_exchanged_and_a_sign_in_that_has_ended_is_told() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let file = place.path("config/sarsen/credentials.json");
+    let change = |name: &str, value: serde_json::Value| {
+        let text = std::fs::read_to_string(&file).expect("kept");
+        let mut book: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        book["servers"][demo.issuer()][name] = value;
+        std::fs::write(&file, book.to_string()).expect("written");
+    };
+    change("expires_at", 0.into());
+    assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test");
+    change("access_token", "no.good.token".into());
+    assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test", "the server says when it is no good");
+    change("refresh_token", "rt_unknown.secret".into());
+    change("expires_at", 0.into());
+    let ended = place.run(&["whoami"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("has ended; run sarsen login"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_server_that_is_not_there_or_goes_by_another_name_is_told() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let by_number = demo.issuer().replace("localhost", "127.0.0.1");
+    let other = place.run(&["login", "--server", &by_number]);
+    assert_eq!(other.code, 1);
+    assert!(
+        other.stderr.contains(&format!("use sarsen login --server {}", demo.issuer())),
+        "{}",
+        other.stderr
+    );
+    let nobody = place.run(&["login", "--server", "http://localhost:1"]);
+    assert_eq!(nobody.code, 1);
+    assert!(nobody.stderr.contains("is it running there?"), "{}", nobody.stderr);
+    let open = place.run(&["login", "--server", "http://id.example.com"]);
+    assert_eq!(open.code, 2);
+    assert!(open.stderr.contains("use https"), "{}", open.stderr);
+}

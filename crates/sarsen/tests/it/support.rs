@@ -1,0 +1,185 @@
+//! Starts the real program, waits for what it says, and ends it.
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder for one test, with a program that sees nothing of the machine's own configuration.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// `sarsen …`, in this folder.
+    pub fn sarsen<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sarsen"));
+        command.args(args).current_dir(self.root()).stdin(Stdio::null());
+        let ours = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SARSEN_"));
+        ours.for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        command.env("HOME", self.root()).env("XDG_CONFIG_HOME", self.path("config")).env("NO_COLOR", "1");
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> Ended {
+        let output = self.sarsen(args).output().expect("it runs");
+        Ended::of(&output, self.root())
+    }
+
+    /// The JSON that it prints.
+    pub fn json<A: AsRef<OsStr>>(&self, args: &[A]) -> Value {
+        let mut args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+        args.push(OsStr::new("--json"));
+        let ended = self.run(&args);
+        assert_eq!(ended.code, 0, "{args:?}: {}", ended.stderr);
+        serde_json::from_str(&ended.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {}", ended.stdout))
+    }
+}
+
+/// How it ended, without the folder's own name.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    fn of(output: &Output, root: &Path) -> Ended {
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&root.display().to_string(), "PLACE");
+        let code = output.status.code().expect("not by a signal");
+        Ended { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// For snapshots: everything that was seen.
+    pub fn seen(&self) -> String {
+        format!("exit {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
+/// A program that runs. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts it; its stderr goes to a file.
+    pub fn start(mut command: Command, log: PathBuf) -> Running {
+        let stderr = std::fs::File::create(&log).expect("a file for the log");
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        Running { child, stdout, log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// The next line on stdout; what the log says when there is none.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        assert!(!line.is_empty(), "it ended without a word:\n{}", self.log());
+        line
+    }
+
+    /// Waits until the log holds `text`; the whole log then.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            let log = self.log();
+            if log.contains(text) {
+                return log;
+            }
+            let ended = self.child.try_wait().expect("a state");
+            assert!(ended.is_none(), "it ended ({ended:?}) before it said {text:?}:\n{log}");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a number"), signal).expect("a signal");
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn stop(mut self) -> i32 {
+        self.terminate();
+        self.child.wait().expect("it ends").code().expect("not by the signal itself")
+    }
+
+    /// The exit code of one that ends by itself, and the rest of its stdout.
+    pub fn finish(mut self) -> (i32, String) {
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("text");
+        (self.child.wait().expect("it ends").code().expect("not by a signal"), rest)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A demo on a free port, and what it said.
+pub struct Demo {
+    pub running: Running,
+    pub says: Value,
+}
+
+impl Demo {
+    pub fn start(place: &Place) -> Demo {
+        let command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+        let mut running = Running::start(command, place.path("demo.log"));
+        let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+        Demo { running, says }
+    }
+
+    pub fn text(&self, pointer: &str) -> &str {
+        self.says
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_else(|| panic!("no {pointer}: {}", self.says))
+    }
+
+    pub fn issuer(&self) -> &str {
+        self.text("/issuer")
+    }
+}
+
+/// The mode of a file.
+pub fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).mode() & 0o777
+}
