@@ -13,6 +13,7 @@ mod support;
 mod changes;
 mod cluster;
 mod commands;
+mod disk;
 mod faults;
 mod postgres;
 mod proxy;
