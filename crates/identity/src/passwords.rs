@@ -10,6 +10,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use store::{Snapshot, Sql, Tx, args, sql, upsert};
+use unicode_normalization::UnicodeNormalization as _;
 
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
@@ -30,6 +31,7 @@ fn argon2() -> Result<Argon2<'static>> {
 
 /// Checks a new password: 8 to 128 characters, at most 512 bytes, no NUL (NIST SP 800-63B asks for no more).
 pub fn check(password: &str) -> Result<()> {
+    let password = normal(password);
     let characters = password.chars().count();
     if characters < 8 {
         return Err(Error::invalid("password", "use at least 8 characters; 15 or more are better"));
@@ -45,14 +47,20 @@ pub fn check(password: &str) -> Result<()> {
 
 /// Whether a presented password is short enough to be worth hashing.
 pub fn is_plausible(password: &str) -> bool {
+    let password = normal(password);
     password.len() <= 512 && password.chars().count() <= 128
+}
+
+/// The bytes that are hashed: keyboards spell one letter differently (NIST SP 800-63B section 5.1.1.2).
+fn normal(password: &str) -> String {
+    password.nfc().collect()
 }
 
 /// Hashes a new password. Slow by design.
 pub fn hash(password: &str, random: &dyn Random) -> Result<String> {
     let mut salt = [0_u8; 16];
     random.fill(&mut salt);
-    let hashed = argon2()?.hash_password_with_salt(password.as_bytes(), &salt);
+    let hashed = argon2()?.hash_password_with_salt(normal(password).as_bytes(), &salt);
     hashed.map(|hash| hash.to_string()).map_err(|error| Error::Broken(format!("argon2: {error}")))
 }
 
@@ -71,7 +79,7 @@ pub enum Verdict {
 pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
     let stored =
         PasswordHash::new(stored).map_err(|error| Error::Broken(format!("stored password hash: {error}")))?;
-    if argon2()?.verify_password(password.as_bytes(), &stored).is_err() {
+    if argon2()?.verify_password(normal(password).as_bytes(), &stored).is_err() {
         return Ok(Verdict::Wrong);
     }
     let number = |name: &str| stored.params.get_decimal(name);
@@ -100,10 +108,12 @@ mod tests {
 
     #[test]
     fn hashes_verify_and_old_parameters_are_noticed() {
-        let hash = hash("correct horse", &Seeded::new(1)).expect("hashes");
-        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
-        assert_eq!(verify("correct horse", &hash).expect("verifies"), Verdict::Right);
-        assert_eq!(verify("wrong horse", &hash).expect("verifies"), Verdict::Wrong);
+        let stored = hash("correct horse", &Seeded::new(1)).expect("hashes");
+        assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
+        assert_eq!(verify("correct horse", &stored).expect("verifies"), Verdict::Right);
+        assert_eq!(verify("wrong horse", &stored).expect("verifies"), Verdict::Wrong);
+        let accented = hash("r\u{e9}sum\u{e9} 2027", &Seeded::new(1)).expect("hashes");
+        assert_eq!(verify("re\u{301}sume\u{301} 2027", &accented).expect("verifies"), Verdict::Right);
         assert_eq!(verify("anything", NOBODY).expect("a valid hash"), Verdict::Wrong);
         let weak =
             Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(64, 1, 1, None).expect("valid"));

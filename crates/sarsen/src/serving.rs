@@ -27,6 +27,11 @@ pub fn runtime() -> Result<Runtime> {
     builder.enable_all().build().map_err(Error::io("cannot start the runtime"))
 }
 
+/// What this process writes from now on is for its user alone: the database holds what only that user should see.
+pub fn keep_files_private() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
 /// Opens the database. Not on a thread of the runtime: it waits for the disk or the network.
 pub fn open_store(url: &str, limits: WriterLimits) -> Result<Store> {
     server::open_store(url, limits, false).map_err(|error| match error {

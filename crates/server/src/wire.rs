@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,8 @@ pub async fn read_body(request: Request) -> Result<Bytes> {
             format!("The body may have {BODY_MAX} bytes at most."),
         )
     };
-    let announced = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.and_then(|value| value.parse::<u64>().ok()).is_some_and(|size| size > BODY_MAX as u64) {
+    // What is announced to be too large is not waited for.
+    if request.body().size_hint().lower() > BODY_MAX as u64 {
         return Err(too_large());
     }
     let time = request.extensions().get::<BodyTime>().map_or(Duration::from_secs(10), |time| time.0);
@@ -70,15 +71,28 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
         }
         let bytes = read_body(request).await?;
-        serde_json::from_slice(&bytes).map(Body).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => Problem::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "invalid",
-                format!("The body does not fit: {error}."),
-            ),
-            _ => Problem::bad_request("invalid_json", format!("The body is not JSON: {error}.")),
-        })
+        parse(&bytes).map(Body)
     }
+}
+
+/// Reads a JSON object; what is wrong is told with its field.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    // A list would do for serde, its items taken as the fields in their order.
+    if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
+        return Err(Problem::bad_request("invalid_json", "The body is a JSON list; send an object."));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json);
+    let parsed = parsed.map_err(|error| (error.path().to_string(), error.into_inner()));
+    let parsed = parsed.and_then(|body| json.end().map(|()| body).map_err(|error| (String::new(), error)));
+    parsed.map_err(|(path, error)| match error.classify() {
+        serde_json::error::Category::Data => {
+            let place = if matches!(&*path, "" | ".") { String::new() } else { format!(" ({path})") };
+            let detail = format!("The body does not fit{place}: {error}.");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+        }
+        _ => Problem::bad_request("invalid_json", format!("The body is not JSON: {error}.")),
+    })
 }
 
 /// The query string of a request. Unknown names and wrong values are told.

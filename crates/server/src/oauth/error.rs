@@ -106,9 +106,11 @@ impl IntoResponse for OAuthError {
         if let Some(wait) = self.retry_after {
             headers.insert(RETRY_AFTER, retry_after_value(wait));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
-            let challenge = if self.basic { r#"Basic realm="sarsen", charset="UTF-8""# } else { "Bearer" };
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        // Who did not try Basic is not asked for it: stock clients take any challenge for one that they
+        // should have answered, and hide the error behind it.
+        if self.basic {
+            let challenge = HeaderValue::from_static(r#"Basic realm="sarsen", charset="UTF-8""#);
+            headers.insert(WWW_AUTHENTICATE, challenge);
         }
         response
     }

@@ -1,5 +1,6 @@
 //! What the server does, over plain HTTP: stories and attacks.
 
+mod accounts;
 mod authorize;
 mod device;
 mod http;

@@ -79,7 +79,7 @@ impl Connection {
              PRAGMA journal_size_limit = 67108864;",
         )?;
         self.batch(match role {
-            Role::Writer => "PRAGMA cache_size = -8192;",
+            Role::Writer => "PRAGMA cache_size = -4096;",
             Role::Reader => "PRAGMA cache_size = -1024; PRAGMA query_only = ON;",
             Role::Checkpointer => "PRAGMA cache_size = -64;",
         })?;

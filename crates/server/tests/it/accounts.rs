@@ -1,0 +1,491 @@
+//! Accounts: what signing in, signing up and one-time links tell, cost and refuse.
+
+use crate::support::*;
+use identity::ids::UserId;
+use identity::{passwords, users};
+use serde_json::{Value, json};
+use server::testing::{Answer, TestBrowser, TestServer};
+use std::time::{Duration, Instant};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// What the metrics say.
+async fn metric(server: &TestServer, name: &str) -> u64 {
+    let text = server.get("/metrics").send().await.body;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
+/// Passwords that were hashed so far. A job is counted right after its answer went out.
+async fn hashed(server: &TestServer) -> u64 {
+    let mut last = metric(server, "sarsen_hash_done_total").await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = metric(server, "sarsen_hash_done_total").await;
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
+}
+
+async fn sign_up(browser: &mut TestBrowser<'_>, organization: &str, email: &str, password: &str) -> Answer {
+    let path = format!("/o/{organization}/signup");
+    let csrf = browser.get(&path).await.input("csrf");
+    browser.post(&path, &[("csrf", &csrf), ("email", email), ("name", ""), ("password", password)]).await
+}
+
+async fn ada_of(server: &TestServer) -> UserId {
+    let found = server.app.store.read(|snapshot| {
+        let acme = identity::organizations::find(snapshot, "acme")?.id;
+        users::find(snapshot, &acme, "ada@acme.test")
+    });
+    found.await.expect("reads").expect("ada").id
+}
+
+async fn put_hash(server: &TestServer, user: &UserId, hash: &'static str) {
+    let (user, now) = (user.clone(), server.app.now());
+    let put = server.app.store.write("test.password", move |tx| passwords::put(tx, &user, hash, now));
+    put.await.expect("puts");
+}
+
+async fn hash_of(server: &TestServer, user: &UserId) -> String {
+    let user = user.clone();
+    let found = server.app.store.read(move |snapshot| passwords::get(snapshot, &user));
+    found.await.expect("reads").expect("a hash")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_sign_in_does_not_tell_why() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/acme/users";
+    admin.make(users, json!({ "email": "passwordless@acme.test" })).await;
+    let grace =
+        text(&admin.read(&format!("{users}?email=grace@acme.test")).await["items"][0], "id").to_owned();
+    admin.change("PUT", &format!("{users}/{grace}/suspension"), json!({})).await;
+    let (ada, grace) = (server.password("ada@acme.test"), server.password("grace@acme.test"));
+    let long = "x".repeat(5_000);
+
+    let mut browser = server.browser();
+    let csrf = browser.get("/o/acme/login").await.input("csrf");
+    let mut first: Option<Answer> = None;
+    for (what, email, password) in [
+        ("wrong password", "ada@acme.test", "wrong horse battery"),
+        ("unknown", "nobody@acme.test", "wrong horse battery"),
+        ("unknown, with a password that somebody has", "nobody@acme.test", ada),
+        ("suspended", "grace@acme.test", grace),
+        ("suspended and wrong", "grace@acme.test", "wrong horse battery"),
+        ("passwordless", "passwordless@acme.test", "wrong horse battery"),
+        ("passwordless, with nothing", "passwordless@acme.test", ""),
+        ("of another organization", "admin@acme.test", server.password("admin@acme.test")),
+        ("no address", "nobody", "wrong horse battery"),
+        ("empty", "", ""),
+        ("too long", "ada@acme.test", &long),
+        ("too long, and unknown", "nobody@acme.test", &long),
+        ("with a NUL", "ada@acme.test", "wrong\0horse"),
+        ("the right one and more", "ada@acme.test", &format!("{ada}\0")),
+        ("the right one and a space", "ada@acme.test", &format!("{ada} ")),
+        ("the right one in capitals", "ada@acme.test", &ada.to_uppercase()),
+    ] {
+        let before = hashed(&server).await;
+        let fields = [("csrf", &*csrf), ("email", email), ("password", password)];
+        let mut answer = browser.post("/o/acme/login", &fields).await;
+        assert_eq!(hashed(&server).await - before, 1, "{what}: each goes through the lane, once");
+        answer.body = answer.body.replace(&format!("value=\"{email}\""), "value=\"…\"");
+        answer.headers.retain(|(name, _)| name != "date" && name != "content-length");
+        assert!(
+            !answer.body.contains(&*password) || password.is_empty(),
+            "{what}: a password is not sent back"
+        );
+        let first = first.get_or_insert_with(|| answer.clone());
+        assert_eq!((answer.status, &answer.body), (422, &first.body), "{what}");
+        assert_eq!(answer.headers, first.headers, "{what}");
+    }
+    assert_eq!(browser.cookies.len(), 1, "nobody got a session");
+
+    // A form that did not come from our page costs nothing.
+    let before = hashed(&server).await;
+    let mut other = server.browser();
+    let foreign = other.get("/o/acme/login").await.input("csrf");
+    for csrf in ["", "x", &foreign] {
+        let fields = [("csrf", csrf), ("email", "ada@acme.test"), ("password", ada)];
+        assert_eq!(browser.post("/o/acme/login", &fields).await.status, 403);
+        assert_eq!(browser.post("/login", &fields).await.status, 403);
+        assert_eq!(browser.post("/o/acme/signup", &fields).await.status, 403);
+    }
+    let fields = [("csrf", &*csrf), ("email", "ada@acme.test"), ("password", ada)];
+    assert_eq!(server.post("/o/acme/login", &fields).send().await.status, 403, "without the cookie");
+    assert_eq!(browser.post("/o/nobody/login", &fields).await.status, 404);
+    assert_eq!(hashed(&server).await, before);
+    assert_eq!(browser.post("/o/acme/login", &fields).await.status, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_is_what_its_owner_typed() {
+    let server = TestServer::start().await;
+    let mut browser = server.browser();
+    let longest = "a".repeat(128);
+    let heaviest = "𝒳".repeat(128);
+    let good = [
+        ("eight", "12345678", "12345678"),
+        ("longest", &longest, &longest),
+        ("heaviest", &heaviest, &heaviest),
+        ("spaces", "  two  spaces  ", "  two  spaces  "),
+        ("marks", "\"'<>&=%00;--日本語", "\"'<>&=%00;--日本語"),
+        // One keyboard writes é as one letter, another as two.
+        ("composed", "r\u{e9}sum\u{e9} 2027", "re\u{301}sume\u{301} 2027"),
+        ("decomposed", "re\u{301}sume\u{301} 2028", "r\u{e9}sum\u{e9} 2028"),
+    ];
+    for (name, chosen, typed) in good {
+        let email = format!("{name}@acme.test");
+        let made = sign_up(&mut browser, "acme", &email, chosen).await;
+        assert_eq!(made.status, 303, "{name}: {made:?}");
+        assert_eq!(browser.sign_in_with("acme", &email, typed).await.status, 303, "{name}");
+        let cut: String = chosen.chars().take(chosen.chars().count() - 1).collect();
+        assert_eq!(browser.sign_in_with("acme", &email, &cut).await.status, 422, "{name}: all of it counts");
+        assert_eq!(browser.sign_in_with("acme", &email, &format!("{typed}x")).await.status, 422, "{name}");
+    }
+    let mut nobody = server.browser();
+    for (what, wrong) in [
+        ("short", "1234567"),
+        ("empty", ""),
+        ("129 letters", &"a".repeat(129)),
+        ("more than 512 bytes", &"𝒳".repeat(129)),
+        ("a NUL", "before\0after"),
+    ] {
+        let before = hashed(&server).await;
+        let refused = sign_up(&mut nobody, "acme", "new@acme.test", wrong).await;
+        assert_eq!(refused.status, 422, "{what}: {refused:?}");
+        assert!(wrong.is_empty() || !refused.body.contains(wrong), "{what}");
+        assert_eq!(hashed(&server).await, before, "{what}: not worth a hash");
+    }
+    assert_eq!(nobody.cookies.len(), 1);
+    let csrf = nobody.get("/o/acme/login").await.input("csrf");
+    let huge = "x".repeat(1 << 20);
+    let fields = [("csrf", &*csrf), ("email", "ada@acme.test"), ("password", &huge)];
+    assert_eq!(nobody.post("/o/acme/login", &fields).await.status, 413, "a megabyte is not read");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_no_case_and_one_owner_in_each_organization() {
+    let server = TestServer::start().await;
+    let mut browser = server.browser();
+    assert_eq!(sign_up(&mut browser, "acme", " New.User@ACME.Test ", PASSWORD).await.status, 303);
+    for spelled in ["new.user@acme.test", "NEW.USER@ACME.TEST", "  New.User@acme.TEST\t"] {
+        assert_eq!(browser.sign_in_with("acme", spelled, PASSWORD).await.status, 303, "{spelled:?}");
+    }
+    assert!(browser.get("/o/acme/account").await.body.contains("new.user@acme.test"));
+    // Other addresses are other people.
+    for other in [
+        "new.user+x@acme.test",
+        "newuser@acme.test",
+        "new.user@acme.test.evil.example",
+        "nеw.user@acme.test",
+        "new.user@аcme.test",
+    ] {
+        assert_eq!(browser.sign_in_with("acme", other, PASSWORD).await.status, 422, "{other:?}");
+    }
+    assert_eq!(sign_up(&mut browser, "acme", "new.user+x@acme.test", PASSWORD).await.status, 303);
+
+    let mut other = server.browser();
+    for taken in ["new.user@acme.test", "NEW.USER@acme.test", "ada@acme.test"] {
+        let before = hashed(&server).await;
+        let refused = sign_up(&mut other, "acme", taken, "another password").await;
+        assert_eq!(refused.status, 422, "{refused:?}");
+        assert!(refused.body.contains("There is an account with this e-mail address already"), "{refused:?}");
+        assert_eq!(hashed(&server).await - before, 1, "taken or not costs the same");
+    }
+    assert_eq!(other.cookies.len(), 1, "no session");
+    assert_eq!(other.sign_in_with("acme", "new.user@acme.test", "another password").await.status, 422);
+    assert_eq!(other.sign_in("acme", "ada@acme.test").await.status, 303, "ada's password is still hers");
+    // Letters that only look alike are refused, and so is what is no address.
+    for wrong in [
+        "аda@acme.test",
+        "ada@аcme.test",
+        "ada@acme",
+        "ada",
+        "ada@acme.test\r\nbcc: x@evil.example",
+        "<ada>@acme.test ",
+        "a@b@acme.test",
+    ] {
+        let refused = sign_up(&mut server.browser(), "acme", wrong, PASSWORD).await;
+        assert!(matches!(refused.status, 303 | 422), "{wrong:?}");
+        assert!(refused.status == 422 || wrong.starts_with('<'), "{wrong:?}: {refused:?}");
+    }
+    // The same address elsewhere is another account.
+    assert_eq!(sign_up(&mut other, "platform", "ada@acme.test", "another password").await.status, 303);
+    assert_eq!(other.sign_in("platform", "ada@acme.test").await.status, 422, "with its own password");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_sign_up_makes_no_accounts() {
+    let server = TestServer::start_with(|settings| settings.sign_up = false, |_| {}).await;
+    let mut browser = server.browser();
+    let page = browser.get("/o/acme/login").await;
+    assert!(!page.body.contains("signup"), "not offered: {page:?}");
+    let csrf = page.input("csrf");
+    for path in ["/o/acme/signup", "/o/platform/signup", "/o/nobody/signup"] {
+        assert_eq!(browser.get(path).await.status, 403, "{path}");
+        let fields = [("csrf", &*csrf), ("email", "new@acme.test"), ("password", PASSWORD)];
+        assert_eq!(browser.post(path, &fields).await.status, 403, "{path}");
+    }
+    assert_eq!(browser.sign_in_with("acme", "new@acme.test", PASSWORD).await.status, 422);
+    server.stop().await;
+}
+
+/// The hash of "old" with parameters that nobody would use today.
+const OLD: &str = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$GCU2WK14XHOhIK5Cj9laNQAmK0doXVdTpuIi4SzPK4o";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_hash_is_renewed_by_the_next_sign_in() {
+    let server = TestServer::start().await;
+    let ada = ada_of(&server).await;
+    put_hash(&server, &ada, OLD).await;
+    let mut browser = server.browser();
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "wrong").await.status, 422);
+    assert_eq!(hash_of(&server, &ada).await, OLD, "a wrong password renews nothing");
+    let before = hashed(&server).await;
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "old").await.status, 303);
+    assert_eq!(hashed(&server).await - before, 2, "compared, and hashed anew");
+    let renewed = hash_of(&server, &ada).await;
+    assert!(renewed.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{renewed}");
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "old").await.status, 303);
+    assert_eq!(hash_of(&server, &ada).await, renewed, "once");
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "older").await.status, 422);
+
+    // Who may not sign in is not told by the time it takes.
+    put_hash(&server, &ada, OLD).await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    admin.change("PUT", &format!("/api/organizations/acme/users/{ada}/suspension"), json!({})).await;
+    let before = hashed(&server).await;
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "old").await.status, 422);
+    assert_eq!(hashed(&server).await - before, 1);
+    assert_eq!(hash_of(&server, &ada).await, OLD);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_sign_ins_is_refused_quickly_and_others_are_served() {
+    let server = TestServer::start_with(|settings| settings.hash_threads = Some(1), |_| {}).await;
+    let mut browser = server.browser();
+    let csrf = browser.get("/o/acme/login").await.input("csrf");
+    let cookie = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<String>();
+    let refused_before = metric(&server, "sarsen_hash_refused_total").await;
+    // The storm comes from many networks, at one organization: half at an account that exists.
+    let attempt = async |number: usize| {
+        let email = if number % 2 == 0 { "ada@acme.test" } else { "nobody@acme.test" };
+        let fields = [("csrf", &*csrf), ("email", email), ("password", "wrong horse battery")];
+        let request = server.post("/o/acme/login", &fields).header("cookie", &cookie);
+        let began = Instant::now();
+        let answer = request
+            .header("x-forwarded-for", &format!("10.1.{}.{}", number / 250, number % 250))
+            .send()
+            .await;
+        (email, answer, began.elapsed())
+    };
+    let mut storm: Vec<_> = (0..400).map(|number| Box::pin(attempt(number))).collect();
+    let mut answers = Vec::new();
+    let mut others = Vec::new();
+    let everybody = std::future::poll_fn(|context| {
+        storm.retain_mut(|attempt| match attempt.as_mut().poll(context) {
+            std::task::Poll::Ready(answer) => {
+                answers.push(answer);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if storm.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    });
+    let in_between = async {
+        // Not before the storm has filled the lane.
+        while metric(&server, "sarsen_hash_refused_total").await == refused_before {
+            tokio::task::yield_now().await;
+        }
+        for path in ["/healthz", "/o/acme/login", "/.well-known/jwks.json", "/activate"] {
+            let began = Instant::now();
+            others.push((path, server.get(path).send().await.status, began.elapsed()));
+        }
+        // Another organization's first sign-in has a place.
+        let mut owner = server.browser();
+        assert_eq!(owner.sign_in("platform", "owner@sarsen.test").await.status, 303);
+    };
+    tokio::join!(everybody, in_between);
+
+    let (full, wrong): (Vec<_>, Vec<_>) = answers.iter().partition(|(_, answer, _)| answer.status == 429);
+    assert!(full.len() >= 100 && wrong.len() >= 5, "{} refused, {} served", full.len(), wrong.len());
+    assert!(wrong.iter().all(|(_, answer, _)| answer.status == 422));
+    let known = full.iter().filter(|(email, ..)| *email == "ada@acme.test").count();
+    assert!(
+        known * 4 > full.len() && known * 4 < full.len() * 3,
+        "it tells nothing about accounts: {known} of {}",
+        full.len()
+    );
+    let mut quick: Vec<Duration> = full.iter().map(|(.., took)| *took).collect();
+    quick.sort_unstable();
+    let mut slow: Vec<Duration> = wrong.iter().map(|(.., took)| *took).collect();
+    slow.sort_unstable();
+    assert!(quick[quick.len() / 2] < slow[slow.len() / 2], "refusals do not wait: {quick:?} {slow:?}");
+    for (_, answer, _) in &full {
+        let wait: u64 = answer.header("retry-after").parse().expect("seconds");
+        assert!((1..=10).contains(&wait), "{answer:?}");
+        assert!(answer.header("content-type").starts_with("text/html"));
+        assert!(answer.body.contains("Many people are signing in"), "{answer:?}");
+    }
+    let refused = metric(&server, "sarsen_hash_refused_total").await - refused_before;
+    assert_eq!(refused, full.len() as u64);
+    for (path, status, took) in others {
+        assert_eq!(status, 200, "{path}");
+        assert!(took < Duration::from_secs(1), "{path} took {took:?}");
+    }
+    // Afterwards everything is as before.
+    assert_eq!(browser.sign_in("acme", "ada@acme.test").await.status, 303);
+    server.stop().await;
+}
+
+/// What comes after the issuer in a link.
+fn path_of(url: &str) -> String {
+    url.strip_prefix(ISSUER).expect("an address of ours").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_link_lets_in_once() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/acme/users";
+    let made = admin.make(users, json!({ "email": "passwordless@acme.test" })).await;
+    let user = format!("{users}/{}", text(&made, "id"));
+    let link = async || path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let token_of = |path: &str| path.split_once("token=").expect("a token").1.to_owned();
+    let not_there = async |browser: &mut TestBrowser<'_>, path: &str, csrf: &str, what: &str| {
+        let opened = browser.get(path).await;
+        let token = token_of(path);
+        let address = path.split('?').next().unwrap_or_default();
+        let used = browser.post(address, &[("csrf", csrf), ("token", &token)]).await;
+        assert_eq!((opened.status, used.status), (404, 404), "{what}: {opened:?} {used:?}");
+    };
+
+    let first = link().await;
+    let mut scanner = server.browser();
+    for _ in 0..3 {
+        let page = scanner.get(&first).await;
+        assert_eq!((page.status, page.header("referrer-policy")), (200, "no-referrer"), "{page:?}");
+        assert!(!page.header("set-cookie").contains("acme"), "opening it does nothing");
+    }
+    let mut user_browser = server.browser();
+    let page = user_browser.get(&first).await;
+    let (csrf, token) = (page.input("csrf"), page.input("token"));
+    for wrong in ["", "x"] {
+        let answer = user_browser.post("/o/acme/link", &[("csrf", wrong), ("token", &token)]).await;
+        assert_eq!(answer.status, 403);
+    }
+    // Of all who try at once, one gets in.
+    let cookie =
+        user_browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<String>();
+    let fields = [("csrf", &*csrf), ("token", &token)];
+    let use_it = || server.post("/o/acme/link", &fields).header("cookie", &cookie).send();
+    let (one, two, three, four) = tokio::join!(use_it(), use_it(), use_it(), use_it());
+    let mut statuses = [one.status, two.status, three.status, four.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [303, 404, 404, 404]);
+    not_there(&mut user_browser, &first, &csrf, "used").await;
+    let second = link().await;
+    let csrf = user_browser.get(&second).await.input("csrf");
+    let done = user_browser.post("/o/acme/link", &[("csrf", &csrf), ("token", &token_of(&second))]).await;
+    assert_eq!((done.status, done.header("location")), (303, "/o/acme/account"), "{done:?}");
+    assert!(user_browser.get("/o/acme/account").await.body.contains("passwordless@acme.test"));
+
+    let elsewhere = link().await.replace("/o/acme/", "/o/platform/");
+    not_there(&mut user_browser, &elsewhere, &csrf, "of another organization").await;
+    let garbled = link().await;
+    not_there(&mut user_browser, &garbled[..garbled.len() - 1], &csrf, "cut").await;
+    not_there(&mut user_browser, "/o/acme/link?token=link_01h00000000000000000000000.x", &csrf, "unknown")
+        .await;
+    let setup = link().await.replace("/o/acme/link", "/setup");
+    assert_eq!(user_browser.get(&setup).await.status, 404, "no set-up link");
+    let stale = link().await;
+    admin.change("PUT", &format!("{user}/suspension"), json!({})).await;
+    not_there(&mut user_browser, &stale, &csrf, "suspended").await;
+    let refused = admin.call("POST", &format!("{user}/sign_in_link"), &Value::Null).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    admin.change("DELETE", &format!("{user}/suspension"), Value::Null).await;
+
+    let old = link().await;
+    server.clock.advance(Duration::from_secs(3599));
+    assert_eq!(user_browser.get(&old).await.status, 200, "an hour");
+    server.clock.advance(Duration::from_secs(1));
+    not_there(&mut user_browser, &old, &csrf, "expired").await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_up_link_makes_the_first_owner_and_no_other() {
+    let server = TestServer::start_empty().await;
+    let link = async || server::setup::link(&server.app).await.expect("asks").map(|url| path_of(&url));
+    let token_of = |path: &str| path.split_once("token=").expect("a token").1.to_owned();
+    let expired = link().await.expect("no owner yet");
+    server.clock.advance(Duration::from_secs(3600));
+    let mut browser = server.browser();
+    assert_eq!(browser.get(&expired).await.status, 404, "an hour is over");
+
+    let first = link().await.expect("no owner yet");
+    let second = link().await.expect("no owner yet");
+    for _ in 0..3 {
+        assert_eq!(browser.get(&first).await.status, 200, "opening it does nothing");
+    }
+    let csrf = browser.get(&first).await.input("csrf");
+    let post = async |browser: &mut TestBrowser<'_>, csrf: &str, token: &str, email: &str, password: &str| {
+        let fields =
+            [("csrf", csrf), ("token", token), ("email", email), ("name", "Olga"), ("password", password)];
+        browser.post("/setup", &fields).await
+    };
+    let token = token_of(&first);
+    assert_eq!(post(&mut browser, "", &token, "olga@sarsen.test", PASSWORD).await.status, 403);
+    assert_eq!(post(&mut browser, &csrf, &token, "olga@sarsen.test", "short").await.status, 422);
+    assert_eq!(post(&mut browser, &csrf, &token, "olga", PASSWORD).await.status, 422);
+    for wrong in ["", "x", "link_01h00000000000000000000000.x", &token[..token.len() - 1]] {
+        assert_eq!(
+            post(&mut browser, &csrf, wrong, "olga@sarsen.test", PASSWORD).await.status,
+            404,
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(browser.get("/console").await.status, 303, "nobody is signed in by trying");
+    // Two links at once make one owner.
+    let cookie = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<String>();
+    let race = async |token: String, email: &'static str| {
+        let fields = [("csrf", &*csrf), ("token", &token), ("email", email), ("password", PASSWORD)];
+        server.post("/setup", &fields).header("cookie", &cookie).send().await
+    };
+    let (one, two) = tokio::join!(
+        race(token.clone(), "olga@sarsen.test"),
+        race(token_of(&second), "mallory@evil.example")
+    );
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [303, 404], "{one:?} {two:?}");
+    let (winner, email) =
+        if one.status == 303 { (one, "olga@sarsen.test") } else { (two, "mallory@evil.example") };
+    assert_eq!(winner.header("location"), "/console");
+    for used in [&first, &second] {
+        assert_eq!(browser.get(used).await.status, 404);
+        assert_eq!(
+            post(&mut browser, &csrf, &token_of(used), "third@sarsen.test", PASSWORD).await.status,
+            404
+        );
+    }
+    assert_eq!(link().await, None, "there is an owner");
+    assert_eq!(browser.sign_in_with("platform", email, PASSWORD).await.status, 303);
+    let ask = Ask::by("console", CONSOLE).with("scope", "platform");
+    let token = tokens_of(&server, &mut browser, &ask).await.text("access_token");
+    let owner = Admin { server: &server, token };
+    owner.read("/api/platform/organizations").await;
+    for loser in ["olga@sarsen.test", "mallory@evil.example", "third@sarsen.test"] {
+        let tried = server.browser().sign_in_with("platform", loser, PASSWORD).await;
+        assert_eq!(tried.status == 303, loser == email, "{loser}");
+    }
+    server.stop().await;
+}
