@@ -62,7 +62,7 @@ fn complaints(tree: &Tree) -> Vec<String> {
             found.push(format!("{path}: the package is not named like its folder"));
         }
         for dependency in manifest::dependencies(text) {
-            if ours.contains(&dependency) && !allowed.contains(&dependency) {
+            if ours.contains(&dependency) && dependency != name && !allowed.contains(&dependency) {
                 found.push(format!("{path}: `{name}` must not know `{dependency}`"));
             }
             let rule = RESERVED.iter().find(|(reserved, ..)| reserved.contains(&dependency));

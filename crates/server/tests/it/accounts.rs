@@ -287,19 +287,8 @@ async fn a_storm_of_sign_ins_is_refused_quickly_and_others_are_served() {
             .await;
         (email, answer, began.elapsed())
     };
-    let mut storm: Vec<_> = (0..400).map(|number| Box::pin(attempt(number))).collect();
-    let mut answers = Vec::new();
+    let storm = at_once((0..400).map(attempt));
     let mut others = Vec::new();
-    let everybody = std::future::poll_fn(|context| {
-        storm.retain_mut(|attempt| match attempt.as_mut().poll(context) {
-            std::task::Poll::Ready(answer) => {
-                answers.push(answer);
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if storm.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    });
     let in_between = async {
         // Not before the storm has filled the lane.
         while metric(&server, "sarsen_hash_refused_total").await == refused_before {
@@ -313,7 +302,7 @@ async fn a_storm_of_sign_ins_is_refused_quickly_and_others_are_served() {
         let mut owner = server.browser();
         assert_eq!(owner.sign_in("platform", "owner@sarsen.test").await.status, 303);
     };
-    tokio::join!(everybody, in_between);
+    let (answers, ()) = tokio::join!(storm, in_between);
 
     let (full, wrong): (Vec<_>, Vec<_>) = answers.iter().partition(|(_, answer, _)| answer.status == 429);
     assert!(full.len() >= 100 && wrong.len() >= 5, "{} refused, {} served", full.len(), wrong.len());

@@ -6,47 +6,25 @@ use crate::device::{
     signed_in, suspend_acme, suspend_ada,
 };
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use identity::clients::{self, ClientPatch};
 use identity::ids::ClientId;
+use identity::secrets;
+use crate::support::{Ask, CALLBACK, VERIFIER, code, until_both_keys_sign};
 use serde_json::json;
 use server::WriterLimits;
 use server::testing::{Answer, Request, TestBrowser, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// RFC 7636, appendix B.
-const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-const CALLBACK: &str = "http://127.0.0.1:9999/callback";
+use store::{Key, Sql};
 
 fn token<'s>(server: &'s TestServer, fields: &[(&str, &str)]) -> Request<'s> {
     server.post("/auth/token", fields)
 }
 
-/// A client sends the user here for a code; he is signed in.
-async fn code_for(
-    browser: &mut TestBrowser<'_>,
-    client: &str,
-    scope: &str,
-    challenge: Option<&str>,
-) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs([
-        ("response_type", "code"),
-        ("client_id", client),
-        ("redirect_uri", CALLBACK),
-        ("scope", scope),
-    ]);
-    if let Some(challenge) = challenge {
-        query.extend_pairs([("code_challenge", challenge), ("code_challenge_method", "S256")]);
-    }
-    let answer = browser.get(&format!("/auth/authorize?{}", query.finish())).await;
-    answer.redirect_param("code").unwrap_or_else(|| panic!("a code: {answer:?}"))
-}
-
-async fn spa_code(browser: &mut TestBrowser<'_>, server: &TestServer) -> String {
-    code_for(browser, server.client("spa"), "offline_access profile", Some(CHALLENGE)).await
+/// The single-page app sends Ada here for a code.
+async fn spa_code(ada: &mut TestBrowser<'_>, server: &TestServer) -> String {
+    code(ada, &Ask::of(server, "spa").with("scope", "offline_access profile")).await
 }
 
 /// What the single-page app presents.
@@ -279,14 +257,21 @@ async fn codes_that_do_not_fit_look_all_the_same() {
     let expired = spa_code(&mut ada, &server).await;
     server.clock.advance(Duration::from_secs(60));
     let good = spa_code(&mut ada, &server).await;
-    let foreign = code_for(&mut ada, server.client("web"), "profile", Some(CHALLENGE)).await;
+    let foreign = code(&mut ada, &Ask::of(&server, "web").with("scope", "profile")).await;
     let presented = presenting(&server, &good);
     let (id, secret) = good.split_once('.').expect("two halves");
     let (cut, swapped) = (format!("{id}.{}", &secret[1..]), format!("{secret}.{id}"));
     let others_half = format!("{}.{secret}", expired.split_once('.').expect("two halves").0);
-    let short = &VERIFIER[..42];
-    let spaced = VERIFIER.replace('-', " ");
-    let long = "x".repeat(129);
+    // These would prove it, if they had the form of a verifier.
+    let (short, long, spaced) = ("x".repeat(42), "x".repeat(129), "x ".repeat(30));
+    let proven_by = async |ada: &mut TestBrowser<'_>, verifier: &str| {
+        let challenge = URL_SAFE_NO_PAD.encode(secrets::hash(verifier.as_bytes()));
+        code(ada, &Ask::of(&server, "spa").with("scope", "profile").with("code_challenge", &challenge)).await
+    };
+    let of_short = proven_by(&mut ada, &short).await;
+    let of_long = proven_by(&mut ada, &long).await;
+    let of_spaced = proven_by(&mut ada, &spaced).await;
+    let lower = VERIFIER.to_lowercase();
     let cases = [
         ("garbage", but(presented, "code", "garbage")),
         ("without its secret", but(presented, "code", id)),
@@ -296,11 +281,11 @@ async fn codes_that_do_not_fit_look_all_the_same() {
         ("expired", but(presented, "code", &expired)),
         ("of another client", but(presented, "code", &foreign)),
         ("other redirect_uri", but(presented, "redirect_uri", "http://127.0.0.1:9999/callback/")),
-        ("wrong verifier", but(presented, "code_verifier", CHALLENGE)),
+        ("wrong verifier", but(presented, "code_verifier", &lower)),
         ("no verifier", but(presented, "code_verifier", "")),
-        ("short verifier", but(presented, "code_verifier", short)),
-        ("long verifier", but(presented, "code_verifier", &long)),
-        ("verifier of other letters", but(presented, "code_verifier", &spaced)),
+        ("short verifier", but(but(presented, "code", &of_short), "code_verifier", &short)),
+        ("long verifier", but(but(presented, "code", &of_long), "code_verifier", &long)),
+        ("verifier of other letters", but(but(presented, "code", &of_spaced), "code_verifier", &spaced)),
     ];
     let mut answers = BTreeSet::new();
     for (what, fields) in cases {
@@ -331,7 +316,8 @@ async fn a_verifier_without_a_challenge_is_a_downgrade() {
     .await;
     let mut ada = signed_in(&server, "ada@acme.test").await;
     let credentials = basic(server.client("web"), server.secret("web"));
-    let code = code_for(&mut ada, server.client("web"), "profile", None).await;
+    let ask = Ask::of(&server, "web").with("scope", "profile");
+    let code = code(&mut ada, &ask.without("code_challenge").without("code_challenge_method")).await;
     let fields = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];
     let with_verifier = token(&server, &[fields[0], fields[1], fields[2], ("code_verifier", VERIFIER)]);
     let downgrade = with_verifier.header("authorization", &credentials).send().await;
@@ -507,6 +493,23 @@ async fn a_program_acts_for_itself_and_for_nobody_else() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_is_not_lost_while_the_key_for_id_tokens_is_made() {
+    let server = TestServer::start().await;
+    until_both_keys_sign(&server).await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let code = code(&mut ada, &Ask::of(&server, "spa")).await;
+    in_acme(&server, |tx, _, _| {
+        tx.exec(&Sql::dynamic("DELETE FROM signing_keys WHERE algorithm = 'RS256'".to_owned()), &[])?;
+        tx.changed(Key::table("signing_keys"));
+        Ok(())
+    })
+    .await;
+    let tokens = token(&server, &presenting(&server, &code)).send().await;
+    assert_eq!((tokens.status, tokens.text("id_token").is_empty()), (200, false), "{tokens:?}");
+    server.stop().await;
+}
+
 fn introspecting<'s>(server: &'s TestServer, client: &str, token: &str) -> Request<'s> {
     let credentials = basic(server.client(client), server.secret(client));
     server.post("/auth/introspect", &[("token", token)]).header("authorization", &credentials)
@@ -571,7 +574,7 @@ async fn introspection_tells_the_own_service_only() {
 async fn a_refresh_token_is_known_to_its_own_client_until_it_is_used() {
     let server = TestServer::start().await;
     let mut ada = signed_in(&server, "ada@acme.test").await;
-    let code = code_for(&mut ada, server.client("web"), "offline_access profile", Some(CHALLENGE)).await;
+    let code = code(&mut ada, &Ask::of(&server, "web").with("scope", "offline_access profile")).await;
     let credentials = basic(server.client("web"), server.secret("web"));
     let fields = presenting(&server, &code);
     let tokens = token(&server, &fields[..4]).header("authorization", &credentials).send().await;

@@ -1,6 +1,7 @@
 //! Tokens are signed here, after the commit of what they stand for.
 
 use crate::app::App;
+use crate::janitor;
 use crate::oauth::error::Result;
 use crate::wire::Json;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +10,7 @@ use identity::Time;
 use identity::administrators::{self, Role};
 use identity::clients::Client;
 use identity::ids::{AuditId, GrantId, SessionId, UserId};
+use identity::keys::{Algorithm, Ring};
 use identity::scopes::{self, Scope};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
 use serde::Serialize;
@@ -64,9 +66,10 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue) -> Result<R
         service: client.service.as_ref().map(|_| client.service_slug.clone()),
         customer,
     };
-    let ring = app.directory.ring(now).await?;
+    let wants_id_token = issue.with_id_token && issue.scope.contains("openid");
+    let ring = ring(app, wants_id_token, now).await?;
     let access_token = tokens::sign_access(&ring, &claims, now)?;
-    let id_token = if issue.with_id_token && issue.scope.contains("openid") {
+    let id_token = if wants_id_token {
         let claims = id_claims(app, client, &issue, now).await?;
         Some(sign_id(ring, claims, client.id_token_alg.clone(), now).await?)
     } else {
@@ -153,9 +156,20 @@ async fn audiences(
     Ok((audiences, granted.join(" ")))
 }
 
+/// The keys. The RSA key of a new installation may still be in the making; by now a code has been spent for
+/// this answer, so it is not put off but made here.
+async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
+    let ring = app.directory.ring(now).await?;
+    if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
+        return Ok(ring);
+    }
+    janitor::renew(app, Algorithm::Rs256).await?;
+    Ok(app.directory.ring(now).await?)
+}
+
 /// RS256 takes most of a millisecond: that is not for a thread that serves others.
 async fn sign_id(
-    ring: identity::keys::Ring,
+    ring: Ring,
     claims: IdClaims,
     algorithm: String,
     now: Time,
