@@ -5,6 +5,7 @@
 use crate::secrets::Random;
 use crate::{Error, Time};
 use std::fmt;
+use std::sync::Arc;
 use store::{FromValue, Value, ValueRef};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -62,7 +63,7 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal / $what:literal;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Box<str>);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// What stands before the `_`.

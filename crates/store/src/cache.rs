@@ -5,7 +5,7 @@ use crate::changes::Feed;
 use crate::{Change, Error, Key, Time, Version};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
 
 /// What a query found out, for a cache: the value, what it depends on, and until when it is true.
@@ -31,17 +31,36 @@ struct Inner<K, V> {
     entries: Mutex<Entries<K, V>>,
 }
 
+/// Entries live in numbered places, so that what depends on a key is a number and not a copy of a key.
+/// Keys are kept as digests: two that collide cost an entry too much, never one too few.
 struct Entries<K, V> {
-    by_key: HashMap<K, Entry<V>>,
-    dependents: HashMap<Key, HashSet<K>>,
+    by_key: HashMap<K, u32>,
+    places: Vec<Option<Entry<K, V>>>,
+    free: Vec<u32>,
+    dependents: HashMap<u64, Dependents>,
+    hasher: RandomState,
 }
 
-struct Entry<V> {
+struct Entry<K, V> {
+    key: K,
     value: V,
-    keys: Box<[Key]>,
+    depends_on: Box<[Digest]>,
     until: Time,
     /// Looked at since the last sweep: stays when room is made.
     used: bool,
+}
+
+/// A key, and its table.
+#[derive(Clone, Copy)]
+struct Digest {
+    key: u64,
+    table: u64,
+}
+
+/// The places that depend on a key: mostly one.
+enum Dependents {
+    One(u32),
+    Many(Box<HashSet<u32>>),
 }
 
 impl<K, V> Clone for Cache<K, V> {
@@ -56,7 +75,13 @@ where
     V: Clone + Send + Sync + 'static,
 {
     pub(crate) fn new(name: &'static str, capacity: usize, feed: &Arc<Feed>) -> Cache<K, V> {
-        let entries = Entries { by_key: HashMap::new(), dependents: HashMap::new() };
+        let entries = Entries {
+            by_key: HashMap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
+            dependents: HashMap::new(),
+            hasher: RandomState::new(),
+        };
         let inner = Arc::new(Inner {
             name,
             capacity: capacity.max(1),
@@ -79,7 +104,8 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let mut entries = self.inner.entries.lock();
-        let entry = entries.by_key.get_mut(key).filter(|entry| entry.until > now)?;
+        let place = *entries.by_key.get(key)?;
+        let entry = entries.places.get_mut(place as usize)?.as_mut().filter(|entry| entry.until > now)?;
         entry.used = true;
         Some(entry.value.clone())
     }
@@ -109,11 +135,7 @@ where
         if entries.by_key.len() >= self.inner.capacity {
             entries.make_room(self.inner.capacity);
         }
-        for dependency in &filled.keys {
-            entries.dependents.entry(dependency.clone()).or_default().insert(key.clone());
-        }
-        let entry = Entry { value: filled.value, keys: filled.keys.into(), until: filled.until, used: true };
-        entries.by_key.insert(key, entry);
+        entries.insert(key, filled);
     }
 
     /// Fails when `tables`, which a query read, are not all covered by the keys that it declared.
@@ -126,44 +148,111 @@ where
 }
 
 impl<K: Hash + Eq + Clone, V> Entries<K, V> {
-    fn remove(&mut self, key: &K) {
-        let Some(entry) = self.by_key.remove(key) else { return };
-        for dependency in &entry.keys {
-            if let Some(dependents) = self.dependents.get_mut(dependency) {
-                dependents.remove(key);
-                if dependents.is_empty() {
-                    self.dependents.remove(dependency);
+    fn digest(&self, key: &Key) -> Digest {
+        Digest { key: self.hasher.hash_one(key.as_str()), table: self.hasher.hash_one(key.table_name()) }
+    }
+
+    fn insert(&mut self, key: K, filled: Filled<V>) {
+        let depends_on: Box<[Digest]> = filled.keys.iter().map(|key| self.digest(key)).collect();
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            (self.places.len() - 1) as u32
+        });
+        for dependency in &depends_on {
+            match self.dependents.entry(dependency.key) {
+                std::collections::hash_map::Entry::Vacant(vacant) => {
+                    vacant.insert(Dependents::One(place));
                 }
+                std::collections::hash_map::Entry::Occupied(mut occupied) => occupied.get_mut().add(place),
+            }
+        }
+        self.by_key.insert(key.clone(), place);
+        if let Some(free) = self.places.get_mut(place as usize) {
+            *free = Some(Entry { key, value: filled.value, depends_on, until: filled.until, used: true });
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        if let Some(place) = self.by_key.get(key) {
+            self.clear(*place);
+        }
+    }
+
+    fn clear(&mut self, place: u32) {
+        let Some(entry) = self.places.get_mut(place as usize).and_then(Option::take) else { return };
+        self.by_key.remove(&entry.key);
+        self.free.push(place);
+        for dependency in &entry.depends_on {
+            if self.dependents.get_mut(&dependency.key).is_some_and(|dependents| dependents.drop_last(place))
+            {
+                self.dependents.remove(&dependency.key);
             }
         }
     }
 
     fn forget(&mut self, change: &Change) {
         for changed in change.keys.iter() {
-            let mut gone: Vec<K> = Vec::new();
-            if changed.is_table() {
-                let concerned = self.dependents.iter().filter(|(dependency, _)| changed.concerns(dependency));
-                gone.extend(concerned.flat_map(|(_, dependents)| dependents.iter().cloned()));
+            let digest = self.digest(changed);
+            let gone: Vec<u32> = if changed.is_table() {
+                let concerned =
+                    |entry: &Entry<K, V>| entry.depends_on.iter().any(|one| one.table == digest.table);
+                let places = self.places.iter().enumerate();
+                places
+                    .filter(|(_, entry)| entry.as_ref().is_some_and(concerned))
+                    .map(|(place, _)| place as u32)
+                    .collect()
             } else {
-                gone.extend(self.dependents.get(changed).into_iter().flatten().cloned());
-                let table = Key::table(changed.table_name());
-                gone.extend(self.dependents.get(&table).into_iter().flatten().cloned());
-            }
-            gone.iter().for_each(|key| self.remove(key));
+                // What depends on the whole table has the table's own name for a key.
+                let dependents = [digest.key, digest.table].map(|key| self.dependents.get(&key));
+                dependents.into_iter().flatten().flat_map(Dependents::places).collect()
+            };
+            gone.into_iter().for_each(|place| self.clear(place));
         }
     }
 
     /// Drops what was not looked at since the last sweep, and half of the rest if that is not enough.
     fn make_room(&mut self, capacity: usize) {
-        let mut idle: Vec<K> = Vec::new();
-        for (key, entry) in &mut self.by_key {
-            if !std::mem::take(&mut entry.used) {
-                idle.push(key.clone());
+        let mut idle: Vec<u32> = Vec::new();
+        for (place, entry) in self.places.iter_mut().enumerate() {
+            if let Some(entry) = entry
+                && !std::mem::take(&mut entry.used)
+            {
+                idle.push(place as u32);
             }
         }
         if idle.len() < (capacity / 8).max(1) {
-            idle.extend(self.by_key.keys().take((capacity / 2).max(1)).cloned());
+            idle.extend(self.by_key.values().take((capacity / 2).max(1)));
         }
-        idle.iter().for_each(|key| self.remove(key));
+        idle.into_iter().for_each(|place| self.clear(place));
+    }
+}
+
+impl Dependents {
+    fn add(&mut self, place: u32) {
+        match self {
+            Dependents::One(only) if *only == place => {}
+            Dependents::One(only) => *self = Dependents::Many(Box::new(HashSet::from([*only, place]))),
+            Dependents::Many(all) => {
+                all.insert(place);
+            }
+        }
+    }
+
+    /// Takes a place out; true when none is left.
+    fn drop_last(&mut self, place: u32) -> bool {
+        match self {
+            Dependents::One(only) => *only == place,
+            Dependents::Many(all) => {
+                all.remove(&place);
+                all.is_empty()
+            }
+        }
+    }
+
+    fn places(&self) -> Vec<u32> {
+        match self {
+            Dependents::One(only) => vec![*only],
+            Dependents::Many(all) => all.iter().copied().collect(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::browser::Browser;
 use crate::support::{Demo, Place, Running, mode};
+use std::process::Stdio;
 
 /// Signs this place's terminal in, through a browser.
 pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
@@ -65,6 +66,15 @@ fn a_token_that_has_ended_is_exchanged_and_a_sign_in_that_has_ended_is_told() {
     };
     change("expires_at", 0.into());
     assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test");
+    change("expires_at", 0.into());
+    let many: Vec<_> =
+        (0..5).map(|_| place.sarsen(&["whoami"]).stdout(Stdio::null()).spawn().expect("it starts")).collect();
+    for mut one in many {
+        assert!(
+            one.wait().expect("it ends").success(),
+            "a refresh token is good for one, and all wait for it"
+        );
+    }
     change("access_token", "no.good.token".into());
     assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test", "the server says when it is no good");
     change("refresh_token", "rt_unknown.secret".into());

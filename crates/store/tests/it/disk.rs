@@ -24,7 +24,6 @@ impl SmallDisk {
         let url = format!("sqlite:{}", self.folder.path().join("test.db").display());
         Store::open(Options::new(url, MIGRATIONS)).expect("opens")
     }
-
 }
 
 impl Drop for SmallDisk {
@@ -39,7 +38,8 @@ fn mount(args: &[&str], at: &Path) -> bool {
 }
 
 async fn body(store: &Store, id: &'static str) -> Option<String> {
-    let read = store.point(move |snapshot| snapshot.one(&crate::support::BODY, store::args![id], |row| row.get(0)));
+    let read =
+        store.point(move |snapshot| snapshot.one(&crate::support::BODY, store::args![id], |row| row.get(0)));
     read.await.map_err(|error: Error| error).expect("reads go on")
 }
 
@@ -74,9 +74,13 @@ async fn a_read_only_disk_is_said_at_the_start_and_nothing_is_lost() {
     add(&store, "before", "ada", "before").await.expect("writes");
     store.close();
     assert!(mount(&["-o", "remount,bind,ro"], &folder), "becomes read-only");
-    let refused = Store::open(Options::new(url.clone(), MIGRATIONS)).map(|_| ()).expect_err("cannot be opened");
+    let refused =
+        Store::open(Options::new(url.clone(), MIGRATIONS)).map(|_| ()).expect_err("cannot be opened");
     assert!(matches!(&refused, Error::Open(_) | Error::Unavailable { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("test.db") || refused.to_string().contains("read-only"), "{refused}");
+    assert!(
+        refused.to_string().contains("test.db") || refused.to_string().contains("read-only"),
+        "{refused}"
+    );
     assert!(mount(&["-o", "remount,bind,rw"], &folder), "becomes writable");
     let store = Store::open(Options::new(url, MIGRATIONS)).expect("opens again");
     assert_eq!(body(&store, "before").await.as_deref(), Some("before"));
