@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::holds::Holds;
 use crate::lanes::HashLane;
 use crate::metrics::Metrics;
+use crate::pending::Pending;
 use crate::seen::Seen;
 use crate::throttle::Throttle;
 use identity::audit::Actor;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub session_life: Duration,
     /// How long a poll at the token endpoint is held at most.
     pub hold_max: Duration,
+    /// Device codes that one client may have pending.
+    pub pending_codes_max: usize,
 }
 
 impl Settings {
@@ -46,6 +49,7 @@ impl Settings {
             hash_threads: None,
             session_life: Duration::from_secs(30 * 24 * 3600),
             hold_max: Duration::from_secs(5),
+            pending_codes_max: 1_000_000,
         }
     }
 }
@@ -70,6 +74,8 @@ pub struct Parts {
     pub(crate) holds: Arc<Holds>,
     /// Who was seen when.
     pub(crate) seen: Seen,
+    /// Device codes that wait, by client.
+    pub(crate) pending: Pending,
     /// Attempts at user codes.
     pub(crate) throttle: Throttle,
     /// Counters.
@@ -109,6 +115,7 @@ impl App {
             hash_lane: HashLane::start(settings.hash_threads),
             holds,
             seen: Seen::default(),
+            pending: Pending::default(),
             throttle: Throttle::default(),
             metrics: Metrics::default(),
             demo,

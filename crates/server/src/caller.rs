@@ -51,6 +51,17 @@ fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
     address
 }
 
+/// What limits by address count by: an IPv6 customer has a whole /64.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => {
+            let bits = u128::from(v6) & !u128::from(u64::MAX);
+            IpAddr::V6(bits.into())
+        }
+    }
+}
+
 /// The bearer token of a request. In a header only: tokens never travel in URLs.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
@@ -220,5 +231,12 @@ mod tests {
         assert_eq!(forwarded(&headers, proxy, &[]), proxy);
         headers.insert("x-forwarded-for", "rubbish".parse().expect("a value"));
         assert_eq!(forwarded(&headers, proxy, &[proxy]), proxy);
+    }
+
+    #[test]
+    fn an_ipv6_customer_is_one_network() {
+        let network = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
     }
 }

@@ -15,7 +15,7 @@ pub async fn serve(address: SocketAddr, listening: impl FnOnce(SocketAddr)) -> s
         stream.set_nodelay(true)?;
         let router = hyper_util::service::TowerToHyperService::new(router.clone());
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).pipeline_flush(true);
+        builder.timer(TokioTimer::new()).writev(false);
         let connection = builder.serve_connection(TokioIo::new(stream), router);
         // A client that breaks off is its own affair.
         tokio::spawn(async move { connection.await.is_ok() });

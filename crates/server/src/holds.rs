@@ -3,6 +3,7 @@
 //! Poll times live in memory, in two generations that replace each other, so that a flood of codes costs
 //! a bounded amount; a poll whose predecessor was forgotten counts as a first one.
 
+use crate::caller::network;
 use identity::Time;
 use identity::devices;
 use identity::ids::DeviceId;
@@ -24,7 +25,7 @@ const HELD_MAX: usize = 20_000;
 const HELD_PER_ADDRESS_MAX: usize = 200;
 /// Poll times kept in one generation, and for how long at least.
 const REMEMBERED: usize = 40_000;
-const GENERATION: Duration = Duration::from_secs(60);
+const GENERATION: Duration = Duration::from_secs(30);
 
 /// How a poll is to be answered if nobody has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +107,7 @@ impl Holds {
 
     /// Takes a place for a poll; an older poll of the same code is released. None when all are taken.
     pub(crate) fn hold(self: &Arc<Holds>, device: &DeviceId, address: IpAddr) -> Option<Hold> {
+        let address = network(address);
         let mut state = self.state.lock();
         if let Some(older) = state.held.remove(device) {
             older.wake.notify_one();

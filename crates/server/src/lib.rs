@@ -26,6 +26,7 @@ mod listener;
 mod metrics;
 mod oauth;
 mod pages;
+mod pending;
 mod router;
 mod seen;
 pub mod setup;

@@ -1,5 +1,6 @@
 //! Attempts at user codes: limited per browser session, per address and in all (RFC 8628 section 5.1).
 
+use crate::caller::network;
 use identity::Time;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ impl Throttle {
         let mut counts = self.0.lock();
         counts.turn(now);
         let full = counts.sessions.get(session).is_some_and(|count| *count >= PER_SESSION)
-            || counts.addresses.get(&address).is_some_and(|count| *count >= PER_ADDRESS)
+            || counts.addresses.get(&network(address)).is_some_and(|count| *count >= PER_ADDRESS)
             || counts.all >= IN_ALL;
         if full { Err(WINDOW.saturating_sub(now.since(counts.since))) } else { Ok(()) }
     }
@@ -39,7 +40,7 @@ impl Throttle {
         let mut counts = self.0.lock();
         counts.turn(now);
         *counts.sessions.entry(session.to_owned()).or_default() += 1;
-        *counts.addresses.entry(address).or_default() += 1;
+        *counts.addresses.entry(network(address)).or_default() += 1;
         counts.all += 1;
     }
 }

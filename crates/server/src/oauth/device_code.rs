@@ -9,6 +9,7 @@ use crate::holds::INTERVAL;
 use crate::wire::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, USER_AGENT};
 use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
@@ -17,6 +18,7 @@ use identity::scopes::Scope;
 use identity::{Error, names};
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a new user code is drawn when it met its twin: twins are one in billions.
 const DRAWS_MAX: usize = 4;
@@ -45,6 +47,7 @@ pub(crate) async fn post(
     if app.directory.status(&client.organization, app.now()).await? != Status::Active {
         return Err(OAuthError::new("unauthorized_client", "The organization is not active."));
     }
+    app.pending.admit(&client.id, app.settings.pending_codes_max, app.now()).map_err(too_many)?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
@@ -66,6 +69,15 @@ pub(crate) async fn post(
         interval: INTERVAL.as_secs(),
     };
     Ok(([(CACHE_CONTROL, "no-store")], Json(codes)).into_response())
+}
+
+fn too_many(wait: Duration) -> OAuthError {
+    let text = "This client has too many codes that wait for a decision.";
+    OAuthError {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        retry_after: Some(wait),
+        ..OAuthError::new("temporarily_unavailable", text)
+    }
 }
 
 /// Stores the authorization, with another user code when the first is taken.

@@ -471,7 +471,7 @@ async fn who_takes_his_time_to_sign_in_again_is_asked_once_more_and_then_goes_on
     server.clock.advance(Duration::from_secs(60));
     let asked = ada.get(&Ask::of(&server, "spa").with("prompt", "login").path()).await;
     let mut next = sign_in_first(&asked).expect("asked");
-    server.clock.advance(Duration::from_secs(3600));
+    server.clock.advance(Duration::from_secs(1801));
     let mut sign_ins = 0;
     let code = loop {
         assert!(sign_ins < 3, "asked again and again");
@@ -485,6 +485,7 @@ async fn who_takes_his_time_to_sign_in_again_is_asked_once_more_and_then_goes_on
         }
     };
     assert!(code.is_some());
+    assert_eq!(sign_ins, 2, "what was asked for half an hour ago was forgotten");
     server.stop().await;
 }
 
@@ -905,7 +906,7 @@ async fn a_code_is_used_once_soon_and_by_its_own_client() {
     let spa = server.client("spa");
     let refused = (400, "invalid_grant".to_owned());
 
-    let mut code = code(&mut ada, &ask).await;
+    let granted = code(&mut ada, &ask).await;
     let wrong_verifiers = [&VERIFIER[1..], "", "a-verifier-that-is-long-enough-for-RFC-7637", "short"];
     let mut bodies = Vec::new();
     for verifier in wrong_verifiers {
@@ -913,49 +914,49 @@ async fn a_code_is_used_once_soon_and_by_its_own_client() {
             ("grant_type", "authorization_code"),
             ("client_id", spa),
             ("redirect_uri", CALLBACK),
-            ("code", &code),
+            ("code", &granted),
             ("code_verifier", verifier),
         ];
         bodies.push(server.post("/auth/token", &fields).send().await);
     }
-    bodies.push(redeem(&server, &other, CALLBACK, &code).await);
+    bodies.push(redeem(&server, &other, CALLBACK, &granted).await);
     for uri in
         ["http://127.0.0.1:9999/other", "http://127.0.0.1:9999/callback/", "http://127.0.0.1:9998/callback"]
     {
-        bodies.push(redeem(&server, spa, uri, &code).await);
+        bodies.push(redeem(&server, spa, uri, &granted).await);
     }
-    for garbage in ["x", "code_01h00000000000000000000000.x", &code[..code.len() - 1], &format!("{code}x")] {
+    for garbage in
+        ["x", "code_01h00000000000000000000000.x", &granted[..granted.len() - 1], &format!("{granted}x")]
+    {
         bodies.push(redeem(&server, spa, CALLBACK, garbage).await);
     }
     for answer in &bodies {
         assert_eq!(answer.error(), refused, "{answer:?}");
         assert_eq!((&answer.body, answer.header("cache-control")), (&bodies[0].body, "no-store"));
     }
-    let first = redeem(&server, spa, CALLBACK, &code).await;
+    let first = redeem(&server, spa, CALLBACK, &granted).await;
     assert_eq!(first.status, 200, "wrong tries cost nothing: {first:?}");
     assert_eq!(claims(&first.text("id_token"))["nonce"], "the-nonce");
     assert_eq!(server.get("/api/user").bearer(&first.text("access_token")).send().await.status, 200);
-    assert_eq!(redeem(&server, spa, CALLBACK, &code).await.error(), refused);
+    assert_eq!(redeem(&server, spa, CALLBACK, &granted).await.error(), refused);
     let robbed = server.get("/api/user").bearer(&first.text("access_token")).send().await;
     assert_eq!(robbed.status, 401, "a code that comes back takes its tokens with it");
 
-    code = support_code(&mut ada, &ask.clone().with("nonce", "another")).await;
+    let granted = code(&mut ada, &ask.clone().with("nonce", "another")).await;
     server.clock.advance(Duration::from_secs(59));
-    let fresh = redeem(&server, spa, CALLBACK, &code).await;
+    let fresh = redeem(&server, spa, CALLBACK, &granted).await;
     assert_eq!(claims(&fresh.text("id_token"))["nonce"], "another");
-    code = support_code(&mut ada, &ask).await;
+    let granted = code(&mut ada, &ask).await;
     server.clock.advance(Duration::from_secs(60));
-    assert_eq!(redeem(&server, spa, CALLBACK, &code).await.error(), refused, "a minute is over");
+    assert_eq!(redeem(&server, spa, CALLBACK, &granted).await.error(), refused, "a minute is over");
 
     // It ends with the session that it came from.
-    code = support_code(&mut ada, &ask).await;
+    let granted = code(&mut ada, &ask).await;
     let csrf = ada.get("/o/acme/logout").await.input("csrf");
     ada.post("/o/acme/logout", &[("csrf", &csrf)]).await;
-    assert_eq!(redeem(&server, spa, CALLBACK, &code).await.error(), refused, "signed out");
+    assert_eq!(redeem(&server, spa, CALLBACK, &granted).await.error(), refused, "signed out");
     server.stop().await;
 }
-
-use crate::support::code as support_code;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_posted_request_goes_on_with_a_get() {

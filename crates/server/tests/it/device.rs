@@ -217,9 +217,10 @@ async fn codes_are_given_for_a_form_and_for_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_ask_for_codes_is_told_why() {
+    type Fields<'a> = &'a [(&'a str, &'a str)];
     let server = TestServer::start().await;
     let (cli, spa, web) = (server.client("cli"), server.client("spa"), server.client("web"));
-    let cases: [(&[(&str, &str)], u16, &str); 11] = [
+    let cases: [(Fields<'_>, u16, &str); 11] = [
         (&[], 401, "invalid_client"),
         (&[("client_id", "nobody")], 401, "invalid_client"),
         (&[("client_id", "client_01h455vb4pex5vsknk084sn02q")], 401, "invalid_client"),

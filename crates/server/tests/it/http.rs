@@ -285,7 +285,22 @@ async fn the_api_says_which_field_is_wrong() {
         let (status, code) = problem(&answer);
         told.push_str(&format!("{status} {code}: {}\n", answer.text("detail")));
     }
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    400 invalid_json: The body is not JSON: EOF while parsing a value at line 1 column 0.
+    400 invalid_json: The body is not JSON: EOF while parsing an object at line 1 column 1.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not JSON: trailing characters at line 1 column 83.
+    422 invalid: The body does not fit: missing field `name` at line 1 column 15.
+    422 invalid: The body does not fit (name): invalid type: integer `1`, expected a string at line 1 column 23.
+    422 invalid: The body does not fit (services[1]): invalid type: integer `2`, expected a string at line 1 column 48.
+    422 invalid: The body does not fit (price_cents): invalid type: string "1", expected i64 at line 1 column 65.
+    422 invalid: The body does not fit (colour): unknown field `colour`, expected one of `slug`, `name`, `services`, `price_cents`, `currency`, `features`, `limits`, `seats` at line 1 column 89.
+    422 invalid: The body does not fit: duplicate field `slug` at line 1 column 21.
+    422 invalid: slug: "Gold" is not a slug; use 2 to 50 of a-z, 0-9 and -, beginning with a letter, like "acme".
+    "#);
     for media_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/json5"] {
         assert_eq!(problem(&send(media_type, "{}").await), (415, "not_json".to_owned()), "{media_type}");
     }

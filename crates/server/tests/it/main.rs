@@ -5,6 +5,7 @@ mod authorize;
 mod device;
 mod http;
 mod jose;
+mod pages;
 mod support;
 mod tenancy;
 mod token;

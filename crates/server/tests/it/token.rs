@@ -5,12 +5,12 @@ use crate::device::{
     ada_allows, ada_on_a_device, codes, end_sessions_of_ada, error, in_acme, poll, refusal, sign_out,
     signed_in, suspend_acme, suspend_ada,
 };
+use crate::support::{Ask, CALLBACK, VERIFIER, code, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use identity::clients::{self, ClientPatch};
 use identity::ids::ClientId;
 use identity::secrets;
-use crate::support::{Ask, CALLBACK, VERIFIER, code, until_both_keys_sign};
 use serde_json::json;
 use server::WriterLimits;
 use server::testing::{Answer, Request, TestBrowser, TestServer, at_once};
@@ -76,8 +76,12 @@ async fn only_the_body_of_a_post_is_read() {
     let get = server.get("/auth/token?grant_type=client_credentials").send().await;
     assert_eq!((refusal(&get), get.header("allow")), (error(405, "invalid_request"), "POST"));
     let machine = [("client_id", server.client("machine")), ("client_secret", server.secret("machine"))];
-    let in_query = server.post("/auth/token?grant_type=client_credentials", &machine).send().await;
-    assert_eq!(refusal(&in_query), error(400, "invalid_request"));
+    let whole = [machine[0], machine[1], ("grant_type", "client_credentials")];
+    assert_eq!(token(&server, &whole).send().await.status, 200);
+    for (query, fields) in [("grant_type=client_credentials", &machine[..]), ("scope=email", &whole)] {
+        let in_query = server.post(&format!("/auth/token?{query}"), fields).send().await;
+        assert_eq!(refusal(&in_query), error(400, "invalid_request"), "{query}");
+    }
 
     let bodies: [(&str, &[u8]); 19] = [
         ("application/x-www-form-urlencoded", b""),

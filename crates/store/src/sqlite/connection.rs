@@ -79,8 +79,8 @@ impl Connection {
              PRAGMA journal_size_limit = 67108864;",
         )?;
         self.batch(match role {
-            Role::Writer => "PRAGMA cache_size = -4096;",
-            Role::Reader => "PRAGMA cache_size = -512; PRAGMA query_only = ON;",
+            Role::Writer => "PRAGMA cache_size = -2048;",
+            Role::Reader => "PRAGMA cache_size = -256; PRAGMA query_only = ON;",
             Role::Checkpointer => "PRAGMA cache_size = -64;",
         })?;
         let (deadline, opened) = (self.deadline.clone(), self.opened);

@@ -1,0 +1,151 @@
+//! What people see, as it comes over the wire: one snapshot a page. A change of a page shows as a diff of these.
+
+use crate::support::*;
+use serde_json::{Value, json};
+use server::testing::{Answer, TestServer};
+
+/// Status and page, one tag a line, without what differs from run to run.
+fn shown(answer: &Answer) -> String {
+    let csrf = answer.input("csrf");
+    let mut body = answer.body.replace("><", ">\n<");
+    for (secret, name) in [(csrf, "[csrf]"), (answer.input("token"), "[token]")] {
+        if !secret.is_empty() {
+            body = body.replace(&secret, name);
+        }
+    }
+    format!("{}\n\n{}\n", answer.status, masked_notes(&masked_ids(&body)))
+}
+
+/// The same without a user code, written or spelled.
+fn without_code(answer: &Answer, code: &str) -> String {
+    let letters: Vec<String> = code.chars().filter(|letter| *letter != '-').map(String::from).collect();
+    shown(answer).replace(code, "[code]").replace(&letters.join(" "), "[c o d e]")
+}
+
+/// TypeIDs, like `client_01h…`, without their random half.
+fn masked_ids(text: &str) -> String {
+    let is_id = |letter: char| letter.is_ascii_digit() || letter.is_ascii_lowercase();
+    let mut masked = String::new();
+    for word in text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
+        let id = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        let of_a_prefix = masked.ends_with('_') && id.len() == 26 && id.chars().all(is_id);
+        masked.push_str(if of_a_prefix { "[id]" } else { id });
+        masked.push_str(&word[id.len()..]);
+    }
+    masked
+}
+
+/// Our own notes in addresses, without moment and tag.
+fn masked_notes(text: &str) -> String {
+    let mut pieces = text.split("sarsen_asked");
+    let mut masked = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(['=', '%', '3', 'D', '2', '5']);
+        let rest =
+            rest.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter));
+        masked.push_str("sarsen_asked=[note]");
+        masked.push_str(rest);
+    }
+    masked
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_in_and_up() {
+    let server = TestServer::start().await;
+    let mut browser = server.browser();
+    insta::assert_snapshot!("sign_in", shown(&browser.get("/o/acme/login").await));
+    insta::assert_snapshot!("sign_in_platform", shown(&browser.get("/login").await));
+    let asked = browser.get(&Ask::of(&server, "spa").path()).await;
+    insta::assert_snapshot!("sign_in_for_a_client", shown(&browser.get(asked.header("location")).await));
+    let wrong = browser.sign_in_with("acme", "\"><script>alert(1)</script>", "wrong").await;
+    insta::assert_snapshot!("sign_in_wrong", shown(&wrong));
+    insta::assert_snapshot!("sign_up", shown(&browser.get("/o/acme/signup").await));
+    let csrf = browser.get("/o/acme/signup").await.input("csrf");
+    let fields =
+        [("csrf", &*csrf), ("email", "ada@acme.test"), ("name", "Ada II"), ("password", "correct horse")];
+    insta::assert_snapshot!("sign_up_taken", shown(&browser.post("/o/acme/signup", &fields).await));
+    browser.sign_in("acme", "ada@acme.test").await;
+    insta::assert_snapshot!("account", shown(&browser.get("/o/acme/account").await));
+    insta::assert_snapshot!("sign_out", shown(&browser.get("/o/acme/logout").await));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn allowing_a_device() {
+    let server = TestServer::start().await;
+    let mut ada = server.browser();
+    insta::assert_snapshot!("activate", shown(&ada.get("/activate").await));
+    insta::assert_snapshot!("activate_wrong", shown(&ada.get("/activate?user_code=BCDF-GHJK").await));
+    ada.sign_in("acme", "ada@acme.test").await;
+    for decision in ["allow", "deny"] {
+        let fields = [("client_id", server.client("cli"))];
+        let request = server.post("/auth/device/code", &fields).header("user-agent", "acme/1.0 <on a mac>");
+        let code = request.send().await.text("user_code");
+        let page = ada.get(&format!("/activate?user_code={code}")).await;
+        let without = |answer: &Answer| without_code(answer, &code);
+        if decision == "allow" {
+            insta::assert_snapshot!("activate_confirm", without(&page));
+        }
+        insta::assert_snapshot!(format!("activate_{decision}"), without(&ada.decide(&code, decision).await));
+    }
+    let mut owner = server.browser();
+    owner.sign_in("platform", "owner@sarsen.test").await;
+    let codes = [("client_id", "cli"), ("scope", "platform org:*")];
+    let code = server.post("/auth/device/code", &codes).send().await.text("user_code");
+    let page = owner.get(&format!("/activate?user_code={code}")).await;
+    insta::assert_snapshot!("activate_confirm_platform", without_code(&page, &code));
+    let unproved = owner.decide(&code, "allow").await;
+    insta::assert_snapshot!("activate_confirm_platform_wrong", without_code(&unproved, &code));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn allowing_a_client() {
+    let server = TestServer::start().await;
+    let mut ada = server.browser();
+    ada.sign_in("acme", "ada@acme.test").await;
+    let ask = Ask::of(&server, "spa").with("prompt", "consent").with("scope", "openid email offline_access");
+    insta::assert_snapshot!("consent", shown(&ada.get(&ask.path()).await));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn administering() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/acme/users";
+    let made = admin.make(users, json!({ "email": "new@acme.test" })).await;
+    let link = admin.make(&format!("{users}/{}/sign_in_link", text(&made, "id")), Value::Null).await;
+    let path = text(&link, "url").strip_prefix(ISSUER).expect("an address of ours");
+    insta::assert_snapshot!("one_time_link", shown(&server.get(path).send().await));
+    let mut owner = server.browser();
+    owner.sign_in("platform", "owner@sarsen.test").await;
+    insta::assert_snapshot!("console", shown(&owner.get("/console").await));
+    server.stop().await;
+
+    let empty = TestServer::start_empty().await;
+    let url = server::setup::link(&empty.app).await.expect("asks").expect("no owner yet");
+    let page = empty.get(url.strip_prefix(ISSUER).expect("an address of ours")).send().await;
+    insta::assert_snapshot!("set_up", shown(&page));
+    empty.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_went_wrong() {
+    let server = TestServer::start_with(|settings| settings.sign_up = false, |_| {}).await;
+    let wrong = Ask::of(&server, "spa").with("redirect_uri", "https://evil.example/");
+    insta::assert_snapshot!("wrong_redirect_uri", shown(&server.get(&wrong.path()).send().await));
+    let unknown = Ask::by("client_x", CALLBACK);
+    insta::assert_snapshot!("wrong_client", shown(&server.get(&unknown.path()).send().await));
+    insta::assert_snapshot!("wrong_sign_out", shown(&server.get("/auth/logout").send().await));
+    insta::assert_snapshot!("forged", shown(&server.post("/consent", &[]).send().await));
+    insta::assert_snapshot!("no_page", shown(&server.get("/no/such/page").send().await));
+    insta::assert_snapshot!("no_organization", shown(&server.get("/o/nobody/login").send().await));
+    insta::assert_snapshot!("no_sign_up", shown(&server.get("/o/acme/signup").send().await));
+    insta::assert_snapshot!("no_link", shown(&server.get("/o/acme/link?token=x").send().await));
+    insta::assert_snapshot!("no_set_up", shown(&server.get("/setup?token=x").send().await));
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    platform.change("PUT", "/api/platform/organizations/acme/suspension", json!({})).await;
+    insta::assert_snapshot!("suspended", shown(&server.get("/o/acme/login").send().await));
+    server.stop().await;
+}
