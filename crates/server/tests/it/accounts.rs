@@ -344,7 +344,7 @@ async fn a_storm_of_sign_ins_is_refused_quickly_and_others_are_served() {
     assert_eq!(refused, full.len() as u64);
     for (path, status, took) in others {
         assert_eq!(status, 200, "{path}");
-        assert!(took < Duration::from_secs(1), "{path} took {took:?}");
+        assert!(took < Duration::from_secs(2), "{path} took {took:?}");
     }
     // Afterwards everything is as before.
     assert_eq!(browser.sign_in("acme", "ada@acme.test").await.status, 303);

@@ -70,6 +70,9 @@ impl Writer {
         let most = shared.options.writer.batch_max;
         let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
+            // Whoever waits for the processor may be about to queue a command for this very batch. When
+            // nobody waits, this costs nothing: a lone command still commits at once.
+            std::thread::yield_now();
             if waiting.is_empty() {
                 if !shared.commands.take(&mut waiting, most) {
                     break;
