@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// A command may run this long.
 const COMMAND_LIMIT: Duration = Duration::from_millis(100);
+/// With this many commands waiting, a commit needs no more company.
+const WORTH_A_COMMIT: usize = 128;
 /// After this many lost transactions in one batch its commands run one by one.
 const LOST_MAX: usize = 2;
 
@@ -72,7 +74,9 @@ impl Writer {
         loop {
             // Whoever waits for the processor may be about to queue a command for this very batch. When
             // nobody waits, this costs nothing: a lone command still commits at once.
-            std::thread::yield_now();
+            if shared.commands.depth() < WORTH_A_COMMIT {
+                std::thread::yield_now();
+            }
             if waiting.is_empty() {
                 if !shared.commands.take(&mut waiting, most) {
                     break;
