@@ -87,7 +87,7 @@ pub(crate) struct Feed {
 }
 
 /// How many commits a cache fill may lag behind and still be checked key by key.
-const REMEMBERED: usize = 4096;
+const REMEMBERED: usize = 1024;
 
 impl Feed {
     pub(crate) fn new(version: Version) -> Feed {

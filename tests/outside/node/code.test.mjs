@@ -93,7 +93,7 @@ test('the secret may also travel in the form, and a wrong one is refused', limit
   const config = await discover(demo, client_id, oidc.ClientSecretPost(client_secret));
   const tokens = await oidc.clientCredentialsGrant(config);
   assert.ok(tokens.access_token);
-  const wrong = await discover(demo, client_id, oidc.ClientSecretBasic(`${client_secret}x`));
+  const wrong = await discover(demo, client_id, oidc.ClientSecretPost(`${client_secret}x`));
   assert.equal(await errorOf(oidc.clientCredentialsGrant(wrong)), 'invalid_client');
 });
 
