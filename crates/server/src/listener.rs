@@ -48,6 +48,9 @@ impl Default for Limits {
 
 /// Connections that the system keeps while we are busy.
 const BACKLOG: i32 = 4096;
+/// Connections that are accepted before others get a turn. The runtime's own bound of 128 would let the kernel's
+/// queue overflow when thousands arrive at a busy server, and who falls out of it tries again after seconds.
+const ACCEPTED_A_TURN: u32 = 512;
 
 /// A server that runs.
 pub struct Running {
@@ -96,7 +99,8 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
             .into_iter()
             .map(|listener| {
                 let (app, limits) = (app.clone(), limits.clone());
-                tokio::spawn(accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone()))
+                let accepting = accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone());
+                tokio::spawn(tokio::task::unconstrained(accepting))
             })
             .collect();
         for task in accepting {
@@ -136,7 +140,13 @@ async fn accept(
         // Answers are small: one copy is cheaper than a list of buffers. (`pipeline_flush` would do the same,
         // but keeps answers back while the client has sent more than was read: 431 and 413 never arrive.)
         .writev(false);
+    let mut accepted_in_turn = 0;
     loop {
+        accepted_in_turn += 1;
+        if accepted_in_turn == ACCEPTED_A_TURN {
+            accepted_in_turn = 0;
+            tokio::task::yield_now().await;
+        }
         let next = async { (places.clone().acquire_owned().await, listener.accept().await) };
         let (place, accepted) = tokio::select! {
             next = next => next,

@@ -9,6 +9,7 @@ use crate::queue::Queue;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx};
+use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -36,7 +37,12 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// The runtime of those who wait: their answers are handed out inside it.
     runtime: OnceLock<Handle>,
+    /// Committed commands whose callers are still to be told.
+    answers: Arc<Mutex<Vec<Answer>>>,
 }
+
+/// A command that was run, and the error that replaces what it returned.
+type Answer = (Box<dyn Command>, Option<Error>);
 
 /// A database's own part: its threads, and reads that it can answer where they are asked.
 pub(crate) trait Backend: Send + Sync {
@@ -241,18 +247,33 @@ impl Shared {
             stats: Stats::default(),
             options,
             runtime: OnceLock::new(),
+            answers: Arc::default(),
         }
     }
 
     /// Answers the callers of a commit. Waking a task from a foreign thread is a system call each; so
-    /// one task of their own runtime is woken, and that one wakes the others.
-    pub(crate) fn answer(&self, ran: Vec<(Box<dyn Command>, Option<Error>)>) {
-        let hand_out = move || ran.into_iter().for_each(|(job, error)| job.answer(error));
-        match self.runtime.get() {
-            Some(runtime) => drop(runtime.spawn(async move { hand_out() })),
-            None => hand_out(),
+    /// one task of their own runtime is woken, and that one wakes the others. There is at most one
+    /// such task: a busy runtime looks at what comes from outside once in many turns, and a line of
+    /// them would make every caller wait for all commits before its own.
+    pub(crate) fn answer(&self, ran: Vec<Answer>) {
+        let Some(runtime) = self.runtime.get() else {
+            return hand_out(ran);
+        };
+        let mut answers = self.answers.lock();
+        let nobody_comes = answers.is_empty();
+        answers.extend(ran);
+        if nobody_comes && !answers.is_empty() {
+            let answers = self.answers.clone();
+            runtime.spawn(async move {
+                let due = std::mem::take(&mut *answers.lock());
+                hand_out(due);
+            });
         }
     }
+}
+
+fn hand_out(answers: Vec<Answer>) {
+    answers.into_iter().for_each(|(job, error)| job.answer(error));
 }
 
 /// Waits for the answer, but gives up at the deadline if the job has not even started.
