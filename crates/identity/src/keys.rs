@@ -110,11 +110,17 @@ static RETIRE: Sql =
 static ALL: Sql = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
      WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
 
-/// Stores a key; the first of its algorithm signs at once, a later one when verifiers know it.
+/// Stores a key unless somebody else has renewed its algorithm meanwhile.
+pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
+    if is_due(tx.snapshot(), new.algorithm, now)? { add(tx, new, now) } else { Ok(()) }
+}
+
+/// Stores a key. The first of its algorithm signs at once, also for a request that began before it was there; a
+/// later one when verifiers know it.
 pub fn add(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     let algorithm = new.algorithm.as_str();
     let first = tx.one(&NEWEST, args![algorithm], |row| row.get::<KeyId>(0))?.is_none();
-    let signs_from = if first { now } else { now + PUBLISH_AHEAD };
+    let signs_from = if first { Time::from_millis(0) } else { now + PUBLISH_AHEAD };
     tx.exec(&INSERT, args![&new.id, algorithm, &new.sealed, &new.public, now, signs_from])?;
     tx.exec(&RETIRE, args![algorithm, &new.id, signs_from + KEEP_RETIRED])?;
     tx.changed(Key::table("signing_keys"));

@@ -64,5 +64,5 @@ pub(crate) async fn renew(app: &App, algorithm: Algorithm) -> identity::Result<(
         keys::generate(algorithm, now, maker.random(), &maker.secret_key)
     });
     let new = made.await.map_err(|error| identity::Error::Broken(format!("making a key: {error}")))??;
-    app.store.write("key.add", move |tx| keys::add(tx, &new, now)).await
+    app.store.write("key.add", move |tx| keys::add_if_due(tx, &new, now)).await
 }

@@ -99,7 +99,8 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
             .into_iter()
             .map(|listener| {
                 let (app, limits) = (app.clone(), limits.clone());
-                let accepting = accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone());
+                let accepting =
+                    accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone());
                 tokio::spawn(tokio::task::unconstrained(accepting))
             })
             .collect();

@@ -2,6 +2,7 @@
 
 mod administrators;
 mod catalog;
+mod keys;
 mod links;
 mod organizations;
 mod statements;

@@ -63,6 +63,9 @@ impl Admin {
         }
         match self.remote.login().organizations().as_slice() {
             [only] => Ok((*only).to_owned()),
+            [] if self.remote.login().covers_all() => {
+                Err(Error::usage("which organization? Say --org; sarsen org list shows yours"))
+            }
             [] => Err(Error::usage("you administer no organization yet; make one with sarsen org create")),
             several => {
                 Err(Error::usage(format!("which organization? Say --org, one of {}", several.join(", "))))

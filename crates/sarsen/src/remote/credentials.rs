@@ -32,6 +32,11 @@ impl Login {
         let covered = self.scope.split(' ').filter_map(|scope| scope.strip_prefix("org:"));
         covered.filter(|slug| !["*", "platform"].contains(slug)).collect()
     }
+
+    /// Whether the token is for all organizations because they are too many to be named in it.
+    pub fn covers_all(&self) -> bool {
+        self.scope.split(' ').any(|scope| scope == "org:*")
+    }
 }
 
 /// All sign-ins, by issuer.

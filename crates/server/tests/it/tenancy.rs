@@ -288,6 +288,21 @@ async fn hired<'s>(server: &'s TestServer, email: &str, scope: &str) -> Admin<'s
     Admin { server, token: answer.text("access_token") }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_administers_a_hundred_organizations_has_a_short_token_for_all_of_them() {
+    let server = TestServer::start().await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    for number in 0..100 {
+        let slug = format!("customer-with-a-long-name-{number}");
+        platform.make("/api/organizations", json!({ "slug": slug, "name": slug })).await;
+    }
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform org:*").await;
+    assert!(owner.token.len() < 2000, "{} bytes", owner.token.len());
+    owner.read("/api/organizations/customer-with-a-long-name-73/users").await;
+    let elsewhere = owner.call("GET", "/api/organizations/acme/users", &Value::Null).await;
+    assert_eq!(problem(&elsewhere), is(404, "not_found"), "no role there: {elsewhere:?}");
+}
+
 const ADMINISTRATORS: &str = "/api/organizations/acme/administrators";
 
 #[tokio::test(flavor = "multi_thread")]

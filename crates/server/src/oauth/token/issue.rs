@@ -15,6 +15,9 @@ use identity::scopes::{self, Scope};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
 use serde::Serialize;
 
+/// A token names this many organizations at most: it must fit into a header of every proxy.
+const NAMED_MAX: usize = 32;
+
 /// What a token answer is made of.
 pub(crate) struct Issue {
     pub user: UserId,
@@ -117,7 +120,8 @@ fn respond(
 }
 
 /// Who the token is for, and the scope that it says. A service's client: the service. A client of
-/// `platform`: what the user administers now, of what was granted; a grant outlives a role.
+/// `platform`: what the user administers now, of what was granted; a grant outlives a role. Who administers more
+/// than [`NAMED_MAX`] organizations and asked for all gets [`scopes::ANY_ORGANIZATION`] as it is.
 async fn audiences(
     app: &App,
     client: &Client,
@@ -139,6 +143,10 @@ async fn audiences(
                 if word == scopes::PLATFORM {
                     audiences.push(word.to_owned());
                 }
+                granted.push(word.to_owned());
+            }
+            Some("*") if roles.len() > NAMED_MAX => {
+                audiences.push(word.to_owned());
                 granted.push(word.to_owned());
             }
             Some(slug) => {
