@@ -26,6 +26,7 @@
 //!
 //! What it does not know: users, HTTP, the wall clock, randomness, configuration files.
 
+mod answers;
 mod cache;
 mod changes;
 mod error;

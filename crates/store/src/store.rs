@@ -1,5 +1,6 @@
 //! The handle to the database that everybody holds.
 
+use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
 use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
@@ -9,12 +10,10 @@ use crate::queue::Queue;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx};
-use parking_lot::Mutex;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// A database. Clones share it; the last one closes nothing: call [`Store::close`].
@@ -35,14 +34,8 @@ pub(crate) struct Shared {
     pub(crate) feed: Arc<Feed>,
     pub(crate) stats: Stats,
     pub(crate) options: Options,
-    /// The runtime of those who wait: their answers are handed out inside it.
-    runtime: OnceLock<Handle>,
-    /// Committed commands whose callers are still to be told.
-    answers: Arc<Mutex<Vec<Answer>>>,
+    pub(crate) answers: Answers,
 }
-
-/// A command that was run, and the error that replaces what it returned.
-type Answer = (Box<dyn Command>, Option<Error>);
 
 /// A database's own part: its threads, and reads that it can answer where they are asked.
 pub(crate) trait Backend: Send + Sync {
@@ -86,10 +79,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        if shared.runtime.get().is_none() {
-            // Whoever came first meanwhile lives in the same runtime.
-            let _ = shared.runtime.set(Handle::current());
-        }
+        shared.answers.caller_is_here();
         let job =
             CommandOf { name, function: command, result: None, reply: Some(reply), start: start.clone() };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
@@ -246,34 +236,9 @@ impl Shared {
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),
             options,
-            runtime: OnceLock::new(),
-            answers: Arc::default(),
+            answers: Answers::default(),
         }
     }
-
-    /// Answers the callers of a commit. Waking a task from a foreign thread is a system call each; so
-    /// one task of their own runtime is woken, and that one wakes the others. There is at most one
-    /// such task: a busy runtime looks at what comes from outside once in many turns, and a line of
-    /// them would make every caller wait for all commits before its own.
-    pub(crate) fn answer(&self, ran: Vec<Answer>) {
-        let Some(runtime) = self.runtime.get() else {
-            return hand_out(ran);
-        };
-        let mut answers = self.answers.lock();
-        let nobody_comes = answers.is_empty();
-        answers.extend(ran);
-        if nobody_comes && !answers.is_empty() {
-            let answers = self.answers.clone();
-            runtime.spawn(async move {
-                let due = std::mem::take(&mut *answers.lock());
-                hand_out(due);
-            });
-        }
-    }
-}
-
-fn hand_out(answers: Vec<Answer>) {
-    answers.into_iter().for_each(|(job, error)| job.answer(error));
 }
 
 /// Waits for the answer, but gives up at the deadline if the job has not even started.

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const COMMAND_LIMIT: Duration = Duration::from_millis(100);
 /// With this many commands waiting, a commit needs no more company.
 const WORTH_A_COMMIT: usize = 128;
+/// A commit waits no longer than this for company.
+const COMPANY_WAIT: Duration = Duration::from_millis(2);
 /// After this many lost transactions in one batch its commands run one by one.
 const LOST_MAX: usize = 2;
 
@@ -72,9 +74,11 @@ impl Writer {
         let most = shared.options.writer.batch_max;
         let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
-            // Whoever waits for the processor may be about to queue a command for this very batch. When
+            // Whoever waits for the processor may be about to queue a command for this very batch, and while
+            // the last batch's callers do not even know of their commit, the next one is in no hurry. When
             // nobody waits, this costs nothing: a lone command still commits at once.
             if shared.commands.depth() < WORTH_A_COMMIT {
+                shared.answers.wait_until_taken(COMPANY_WAIT);
                 std::thread::yield_now();
             }
             if waiting.is_empty() {
@@ -224,7 +228,7 @@ impl Writer {
                 }
                 stats.commands.fetch_add(batch.kept, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64 - batch.kept, Relaxed);
-                shared.answer(batch.ran);
+                shared.answers.hand_out(batch.ran);
             }
             Err(error) => {
                 tracing::error!(%error, commands = batch.ran.len(), "a commit failed; nothing of it was kept");
