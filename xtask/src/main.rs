@@ -31,7 +31,9 @@ use std::process::ExitCode;
 pub const VERBS: [&str; 3] = ["test", "soak", "deny"];
 
 const HELP: &str = "\
-cargo xtask test [--only STEP]...   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside
+cargo xtask test [--only STEP]... [--database NAME]...
+                                  everything that CI runs; STEP: fmt, clippy, tidy, unit, outside;
+                                  NAME: sqlite, postgres
 cargo xtask soak [FILTER]           the long tests (their names begin with soak_), for hours if need be
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
 ";

@@ -15,8 +15,11 @@ const STEPS: [&str; 5] = ["fmt", "clippy", "tidy", "unit", "outside"];
 /// No step may hang for ever; the slowest (a cold build) takes a third of this.
 const STEP_LIMIT: Duration = Duration::from_secs(30 * 60);
 
+/// Names for `--database`: what the domain's and the server's tests run on.
+const DATABASES: [&str; 2] = ["sqlite", "postgres"];
+
 pub fn run(args: &[&str]) -> Result<Report, String> {
-    let only = chosen(args)?;
+    let Chosen { only, databases } = chosen(args)?;
     let wanted = |step: &str| only.is_empty() || only.contains(&step);
     let mut report = Report::default();
 
@@ -36,7 +39,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
         }
     }
     if wanted("unit") {
-        unit(&mut report);
+        unit(&mut report, &databases);
     }
     if wanted("outside") {
         outside(&mut report);
@@ -44,30 +47,52 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     Ok(report)
 }
 
-/// The steps that `--only` names.
-fn chosen<'a>(args: &[&'a str]) -> Result<Vec<&'a str>, String> {
-    let mut only = Vec::new();
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let step = match word.strip_prefix("--only") {
-            Some("") => words.next().copied().unwrap_or_default(),
-            Some(rest) => rest.trim_start_matches('='),
-            None => return Err(format!("unknown option: {word}")),
-        };
-        if !STEPS.contains(&step) {
-            return Err(format!("--only takes one of {}, not `{step}`", STEPS.join(", ")));
-        }
-        only.push(step);
-    }
-    Ok(only)
+/// What the arguments choose; nothing chosen is everything.
+struct Chosen<'a> {
+    only: Vec<&'a str>,
+    databases: Vec<&'a str>,
 }
 
-/// All tests of the workspace but the tidy rules, with a PostgreSQL cluster of their own.
-fn unit(report: &mut Report) {
+fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
+    let mut chosen = Chosen { only: Vec::new(), databases: Vec::new() };
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, value),
+            None => (*word, words.next().copied().unwrap_or_default()),
+        };
+        let (list, allowed) = match option {
+            "--only" => (&mut chosen.only, STEPS.as_slice()),
+            "--database" => (&mut chosen.databases, DATABASES.as_slice()),
+            _ => return Err(format!("unknown option: {word}")),
+        };
+        if !allowed.contains(&value) {
+            return Err(format!("{option} takes one of {}, not `{value}`", allowed.join(", ")));
+        }
+        list.push(value);
+    }
+    Ok(chosen)
+}
+
+/// All tests of the workspace but the tidy rules, with a PostgreSQL cluster of their own. The store's tests choose
+/// their databases themselves; those of the domain and the server run on one after the other.
+fn unit(report: &mut Report, databases: &[&str]) {
+    let wanted = |database: &str| databases.is_empty() || databases.contains(&database);
     report.check("what the unit tests need", || needs::packages(&[needs::POSTGRES, needs::STRACE]));
     let cluster = start_postgres(report);
-    let variables: Vec<_> = cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url())).collect();
-    report.step("unit", || cargo_test(&["--workspace", "--exclude", "xtask"], &variables));
+    let mut variables: Vec<_> =
+        cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url())).collect();
+    if wanted("sqlite") {
+        report.step("unit", || cargo_test(&["--workspace", "--exclude", "xtask"], &variables));
+    }
+    if wanted("postgres") {
+        variables.push(("SARSEN_TEST_DATABASE", "postgres"));
+        let crates: &[&str] = match wanted("sqlite") {
+            true => &["-p", "identity", "-p", "server"],
+            false => &["-p", "store", "-p", "identity", "-p", "server"],
+        };
+        report.step("unit on PostgreSQL", || cargo_test(crates, &variables));
+    }
 }
 
 /// A cluster for the tests, unless the environment names one already.

@@ -328,7 +328,8 @@ pub fn redeem(
             hash: None,
             address: device.address.clone(),
             agent: client_name.to_owned(),
-            authenticated_at: now,
+            created_at: now,
+            authenticated_at: session.authenticated_at,
             expires_at: now + SESSION_LIFE,
         },
     )?;

@@ -46,6 +46,8 @@ pub struct NewSession {
     /// What it is made with.
     pub agent: String,
     /// Now.
+    pub created_at: Time,
+    /// When the user proved who he is: now, or earlier for a device that a browser's session allowed.
     pub authenticated_at: Time,
     /// When it ends by itself.
     pub expires_at: Time,
@@ -54,7 +56,7 @@ pub struct NewSession {
 static INSERT: Sql =
     sql("INSERT INTO sessions (id, organization_id, user_id, kind, hash, address, agent, created_at,
                            authenticated_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)");
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
 static LIVE: Sql =
     sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
      FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
@@ -104,6 +106,7 @@ pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
             hash,
             &new.address,
             &new.agent,
+            new.created_at,
             new.authenticated_at,
             new.expires_at
         ],

@@ -7,7 +7,7 @@ use store::{Snapshot, Sql, Tx, args, insert_if_absent, sql};
 static PUT: Sql = insert_if_absent("settings", &["name", "value"]);
 static GET: Sql = sql("SELECT value FROM settings WHERE name = ?1");
 
-const CHECK: &str = "secret_key_check";
+pub(crate) const CHECK: &str = "secret_key_check";
 const CHECK_TEXT: &[u8] = b"sarsen";
 
 /// Stores what only this `secret_key` opens, unless something is stored already.

@@ -22,8 +22,8 @@ mod terminal;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, client, demo, doctor, floor, init, login, logout, member, org, plan, serve, service,
-    subscription, user, whoami,
+    audit, bench, client, demo, doctor, floor, init, login, logout, member, move_database, org, plan, serve,
+    service, subscription, user, whoami,
 };
 use environment::Environment;
 use error::Error;
@@ -57,6 +57,8 @@ enum Command {
     Serve(serve::Args),
     /// Check the configuration, the files and the machine
     Doctor(doctor::Args),
+    /// Move everything to another database
+    Move(move_database::Args),
     /// Sign this terminal in to a server
     Login(login::Args),
     /// Sign this terminal out
@@ -104,6 +106,7 @@ fn run(command: Command, environment: &Environment) -> Result<(), Error> {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args, environment),
         Command::Doctor(args) => doctor::run(&args, environment),
+        Command::Move(args) => move_database::run(&args),
         Command::Login(args) => login::run(&args, environment),
         Command::Logout(args) => logout::run(&args, environment),
         Command::Whoami(args) => whoami::run(&args, environment),

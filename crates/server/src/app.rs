@@ -36,6 +36,8 @@ pub struct Settings {
     pub hold_max: Duration,
     /// Device codes that one client may have pending.
     pub pending_codes_max: usize,
+    /// Authorization requests that were posted, in a quarter of an hour and for one client, at most.
+    pub posted_requests_max: usize,
 }
 
 impl Settings {
@@ -50,6 +52,7 @@ impl Settings {
             session_life: Duration::from_secs(30 * 24 * 3600),
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
+            posted_requests_max: 10_000,
         }
     }
 }
@@ -64,6 +67,8 @@ pub struct Parts {
     pub store: Store,
     /// The cached look-ups.
     pub directory: Directory,
+    /// Tells this instance from others on the same database.
+    pub(crate) instance: String,
     /// How to behave.
     pub settings: Settings,
     /// The installation's secret.
@@ -76,6 +81,8 @@ pub struct Parts {
     pub(crate) seen: Seen,
     /// Device codes that wait, by client.
     pub(crate) pending: Pending,
+    /// Authorization requests that were posted, by client.
+    pub(crate) posted: Pending,
     /// Attempts at user codes.
     pub(crate) throttle: Throttle,
     /// Counters.
@@ -116,9 +123,11 @@ impl App {
             holds,
             seen: Seen::default(),
             pending: Pending::default(),
+            posted: Pending::default(),
             throttle: Throttle::default(),
             metrics: Metrics::default(),
             demo,
+            instance: identity::secrets::secret(&*random),
             store,
             settings,
             secret_key,

@@ -1,13 +1,16 @@
-//! What is done by the clock: deleting what has expired, in small slices, and renewing signing keys.
+//! What is done by the clock: deleting what has expired, in small slices, and renewing signing keys. Of several
+//! instances on one database, one does it.
 
 use crate::app::App;
 use identity::keys::{self, Algorithm};
-use identity::{codes, devices, grants, links};
+use identity::{codes, devices, grants, leases, links};
 use std::time::Duration;
 use store::{Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(30);
+/// An instance that has not been heard of for this long does not tidy up any more.
+const LEASE: Duration = Duration::from_secs(90);
 /// Rows deleted by one command.
 const SLICE: i64 = 200;
 const BETWEEN_SLICES: Duration = Duration::from_millis(20);
@@ -30,6 +33,12 @@ pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
 }
 
 async fn tidy(app: &App) -> identity::Result<()> {
+    let (holder, now) = (app.instance.clone(), app.now());
+    let is_ours =
+        app.store.write("janitor.lease", move |tx| leases::take(tx, "janitor", &holder, now, now + LEASE));
+    if !is_ours.await? {
+        return Ok(());
+    }
     for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
         renew(app, algorithm).await?;
     }

@@ -24,6 +24,7 @@ mod janitor;
 mod lanes;
 mod listener;
 mod metrics;
+pub mod moving;
 mod oauth;
 mod pages;
 mod pending;

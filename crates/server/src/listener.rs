@@ -95,12 +95,13 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
     let ended = tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(limits.connections));
         let graceful = Arc::new(GracefulShutdown::new());
+        let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|listener| {
                 let (app, limits) = (app.clone(), limits.clone());
-                let accepting =
-                    accept(listener, app, limits, places.clone(), graceful.clone(), stopped.clone());
+                let ends = Ends { stopped: stopped.clone(), cut: uncut.clone(), graceful: graceful.clone() };
+                let accepting = accept(listener, app, limits, places.clone(), ends);
                 tokio::spawn(tokio::task::unconstrained(accepting))
             })
             .collect();
@@ -115,6 +116,10 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
         {
             tracing::warn!("some connections were still busy and were cut");
         }
+        drop(uncut);
+        // An error says that no connection is left to be cut.
+        let _ = cut.send(true);
+        cut.closed().await;
         janitor.abort();
         let store = app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
@@ -124,14 +129,17 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
     Ok(Running { addresses, stop, ended })
 }
 
-async fn accept(
-    listener: TcpListener,
-    app: App,
-    limits: Limits,
-    places: Arc<Semaphore>,
+/// How a connection comes to its end when the server stops.
+struct Ends {
+    /// No more connections.
+    stopped: watch::Receiver<bool>,
+    /// Those that are there finish what they are doing …
     graceful: Arc<GracefulShutdown>,
-    mut stopped: watch::Receiver<bool>,
-) {
+    /// … or have no more time for it.
+    cut: watch::Receiver<bool>,
+}
+
+async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Semaphore>, mut ends: Ends) {
     let router = router(app.clone());
     let mut builder = http1::Builder::new();
     builder
@@ -151,7 +159,7 @@ async fn accept(
         let next = async { (places.clone().acquire_owned().await, listener.accept().await) };
         let (place, accepted) = tokio::select! {
             next = next => next,
-            _ = stopped.wait_for(|stopped| *stopped) => return,
+            _ = ends.stopped.wait_for(|stopped| *stopped) => return,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -174,13 +182,17 @@ async fn accept(
             async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection);
+        let connection = ends.graceful.watch(connection);
+        let mut cut = ends.cut.clone();
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
         let app = app.clone();
         tokio::spawn(async move {
-            // A client that breaks off is its own affair.
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke");
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    // A client that breaks off is its own affair.
+                    tracing::debug!(%error, "a connection broke");
+                },
+                _ = cut.wait_for(|cut| *cut) => {}
             }
             app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
             drop(place);

@@ -1,4 +1,4 @@
-//! How many device codes a client has pending: bounded, so that a broken or hostile one cannot fill the
+//! How many device codes, or posted authorization requests, a client has pending: bounded, so that a broken or hostile one cannot fill the
 //! disk. Counted in memory by the minute in which codes were made; a code counts until its life is over,
 //! decided or not.
 

@@ -8,10 +8,12 @@ use identity::ids::{ClientId, LinkId, OrganizationId};
 use identity::keys::Algorithm;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
-use identity::{Error, Result, administrators, settings};
+use identity::{Error, Result, administrators, moving, settings};
 
-/// Makes what is missing. Fails when the database belongs to another `secret_key`.
+/// Makes what is missing. Fails when the database belongs to another `secret_key`, and while a move into it is not
+/// finished. Several instances may start on one database at once.
 pub async fn prepare(app: &App) -> Result<()> {
+    app.store.point(moving::check_finished).await?;
     let sealed = settings::make_check(&app.secret_key, app.random())?;
     app.store.write("settings.seal", move |tx| settings::seal_check(tx, &sealed)).await?;
     let key = app.secret_key.clone();
@@ -42,13 +44,16 @@ async fn make_platform(app: &App) -> Result<()> {
         redirect_uris: vec![app.url("/console")],
         consent_required: false,
     };
-    app.store
-        .write("platform.create", move |tx| {
-            organizations::create_platform(tx, &id, &actor)?;
-            clients::create(tx, &id, None, &cli, &actor)?;
-            clients::create(tx, &id, None, &console, &actor)
-        })
-        .await
+    let made = app.store.write("platform.create", move |tx| {
+        organizations::create_platform(tx, &id, &actor)?;
+        clients::create(tx, &id, None, &cli, &actor)?;
+        clients::create(tx, &id, None, &console, &actor)
+    });
+    match made.await {
+        // Another instance was first.
+        Err(Error::Taken { .. }) => Ok(()),
+        other => other,
+    }
 }
 
 /// A new set-up link, unless the installation has an owner.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+use store::testing::TestPlace;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -30,6 +31,14 @@ impl Clock for ManualClock {
     }
 }
 
+#[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+async fn listen(app: &App, limits: &Limits) -> (Running, SocketAddr) {
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    let running = serve(app.clone(), &[loopback], limits.clone()).await.expect("serves");
+    let address = running.addresses[0];
+    (running, address)
+}
+
 /// A server that runs for one test.
 pub struct TestServer {
     /// What handlers touch.
@@ -41,7 +50,8 @@ pub struct TestServer {
     /// Where it listens.
     pub address: SocketAddr,
     running: Running,
-    folder: tempfile::TempDir,
+    place: Arc<TestPlace>,
+    limits: Limits,
 }
 
 impl TestServer {
@@ -75,9 +85,8 @@ impl TestServer {
         limit: impl FnOnce(&mut Limits),
         with_demo: bool,
     ) -> TestServer {
-        let folder = tempfile::tempdir().expect("a folder");
-        let url = format!("sqlite:{}", folder.path().join("test.db").display());
-        let store = crate::open_store(&url, writer, true).expect("opens");
+        let place = Arc::new(TestPlace::create());
+        let store = crate::open_store(&place.url(), writer, true).expect("opens");
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");
         settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1])];
@@ -89,16 +98,39 @@ impl TestServer {
         let app = App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo);
         setup::prepare(&app).await.expect("prepares");
         let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
-        let running =
-            serve(app.clone(), &[SocketAddr::from(([127, 0, 0, 1], 0))], limits).await.expect("serves");
-        let address = running.addresses[0];
-        TestServer { app, clock, demo, address, running, folder }
+        let (running, address) = listen(&app, &limits).await;
+        TestServer { app, clock, demo, address, running, place, limits }
     }
 
-    /// Stops it; its folder goes.
+    /// Another instance on the same database, with the same clock; none where one process owns the database.
+    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+    pub async fn another(&self) -> Option<TestServer> {
+        if !self.place.is_shared() {
+            return None;
+        }
+        let store = crate::open_store(&self.place.url(), WriterLimits::default(), true).expect("opens");
+        let (settings, key) = (self.app.settings.clone(), SecretKey::new(&[7; 32]));
+        let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None);
+        setup::prepare(&app).await.expect("prepares");
+        let (running, address) = listen(&app, &self.limits).await;
+        let (clock, demo) = (self.clock.clone(), self.demo.clone());
+        Some(TestServer {
+            app,
+            clock,
+            demo,
+            address,
+            running,
+            place: self.place.clone(),
+            limits: self.limits.clone(),
+        })
+    }
+
+    /// Stops it; its database goes with the last instance.
     pub async fn stop(self) {
         self.running.stop().await;
-        drop(self.folder);
+        let place = self.place;
+        // Dropping a database on a server waits for that server.
+        let _ = tokio::task::spawn_blocking(move || drop(place)).await;
     }
 
     /// A request to it.
@@ -354,9 +386,16 @@ impl TestBrowser<'_> {
         self.post(&path, &[("csrf", &csrf), ("email", email), ("password", password)]).await
     }
 
-    /// Decides about a user code on its confirm page.
+    /// Types a user code; the page that this leads to.
+    pub async fn type_code(&mut self, user_code: &str) -> Answer {
+        let csrf = self.get("/activate").await.input("csrf");
+        let sent = self.post("/activate", &[("csrf", &*csrf), ("user_code", user_code)]).await;
+        self.get(sent.header("location")).await
+    }
+
+    /// Types a user code and decides about it on its confirm page.
     pub async fn decide(&mut self, user_code: &str, decision: &str) -> Answer {
-        let page = self.get(&format!("/activate?user_code={user_code}")).await;
+        let page = self.type_code(user_code).await;
         let (csrf, session, code) = (page.input("csrf"), page.input("session"), page.input("user_code"));
         let fields = [("csrf", &*csrf), ("session", &session), ("user_code", &code), ("decision", decision)];
         self.post("/activate", &fields).await

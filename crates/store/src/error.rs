@@ -37,8 +37,8 @@ pub enum Error {
         /// The limit that it passed.
         limit: Duration,
     },
-    /// The connection was lost while the commit was under way: it may or may not have happened.
-    #[error("the connection was lost during commit; whether the change was made is unknown")]
+    /// The connection was lost, or the disk failed, while the commit was under way: it may or may not have happened.
+    #[error("the connection or the disk was lost during commit; whether the change was made is unknown")]
     OutcomeUnknown,
     /// A command panicked; its transaction was rolled back.
     #[error("command {command} failed unexpectedly")]

@@ -17,6 +17,7 @@
 //! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
 //! - `migrate.rs`: numbered, forward-only schema files.
+//! - [`transfer`]: whole tables from one database to another.
 //! - `sqlite/`, `postgres/`: the back ends. Nothing of them shows in this crate's public face.
 //!
 //! # What it promises
@@ -39,8 +40,11 @@ mod sql;
 mod sqlite;
 mod stats;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod threads;
 mod time;
+pub mod transfer;
 mod tx;
 mod value;
 

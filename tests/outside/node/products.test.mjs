@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { look, newPerson, startBrowser, walk } from './lib/browser.mjs';
 import { startDemo } from './lib/demo.mjs';
+import { signInTerminal } from './lib/terminal.mjs';
 
 let demo, browser;
 before(async () => {
@@ -41,6 +42,22 @@ test('ada signs in at one product and is known at the other without a password',
   // No user is given here: a password field would fail the walk.
   const more = await enter(page, second, undefined, ada.email);
   assert.ok(!more.includes('password'), `the second product asks for nothing: ${more}`);
+});
+
+test('a plan that is changed in the terminal shows at both products on the next click', { timeout: 120_000 }, async () => {
+  const ada = demo.user('ada');
+  const page = await newPerson(browser);
+  for (const product of demo.products) await enter(page, product, ada, ada.email);
+
+  const terminal = await signInTerminal(demo, await newPerson(browser), demo.organization.admin);
+  await terminal.run('subscription', 'change', '--org', demo.organization.slug, '--user', ada.email, '--plan', 'starter');
+  for (const product of demo.products) {
+    await page.goto(product.url);
+    const shown = await page.locator('body').innerText();
+    assert.match(shown, /\bstarter\b/i, `${product.name} knows the new plan`);
+    assert.doesNotMatch(shown, /\bpro\b/i, `${product.name} has forgotten the old one`);
+  }
+  await terminal.leave();
 });
 
 test('another person at the same product is not ada', { timeout: 120_000 }, async () => {

@@ -3,6 +3,7 @@
 mod administrators;
 mod catalog;
 mod keys;
+mod leases;
 mod links;
 mod organizations;
 mod statements;

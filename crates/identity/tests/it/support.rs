@@ -16,6 +16,7 @@ use identity::users::{self, NewUser, User};
 use identity::{Error, Result, Time, schema};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use store::testing::TestPlace;
 use store::{Options, Snapshot, Store, Tx};
 
 /// The moment at which all stories begin.
@@ -38,14 +39,13 @@ pub struct TestIdentity {
     pub store: Store,
     pub platform: Organization,
     random: Counter,
-    _folder: tempfile::TempDir,
+    _place: TestPlace,
 }
 
 impl TestIdentity {
     pub async fn open() -> TestIdentity {
-        let folder = tempfile::tempdir().expect("a folder");
-        let url = format!("sqlite:{}", folder.path().join("test.db").display());
-        let mut options = Options::new(url, schema::MIGRATIONS);
+        let place = TestPlace::create();
+        let mut options = Options::new(place.url(), schema::MIGRATIONS);
         options.watched = schema::WATCHED;
         options.check = true;
         // A busy machine is no reason to fail.
@@ -58,7 +58,7 @@ impl TestIdentity {
             organizations::get(tx.snapshot(), &id)
         });
         let platform = made.await.map_err(|error: Error| error).expect("platform");
-        TestIdentity { store, platform, random, _folder: folder }
+        TestIdentity { store, platform, random, _place: place }
     }
 
     pub fn random(&self) -> &dyn Random {
@@ -194,6 +194,7 @@ impl TestIdentity {
             hash: None,
             address: "127.0.0.1".to_owned(),
             agent: "a test".to_owned(),
+            created_at: START,
             authenticated_at: START,
             expires_at: START + Duration::from_secs(3600),
         };

@@ -1,6 +1,6 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `bench` and `floor` work on this machine. `login`, `logout` and `whoami`
+//! `demo`, `init`, `serve`, `doctor`, `move`, `bench` and `floor` work on this machine. `login`, `logout` and `whoami`
 //! sign this terminal in. The others are the API from a terminal, thin: `admin.rs` is what they share.
 
 mod admin;
@@ -14,6 +14,7 @@ pub mod init;
 pub mod login;
 pub mod logout;
 pub mod member;
+pub mod move_database;
 pub mod org;
 pub mod plan;
 pub mod serve;

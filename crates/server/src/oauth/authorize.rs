@@ -7,11 +7,13 @@
 use super::error::OAuthError;
 use super::params::{Params, Posted};
 use crate::app::App;
+use crate::error::Problem;
 use crate::pages::browser::Browser;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::{consent, sign_in};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use http::StatusCode;
 use identity::clients::Client;
 use identity::codes::{self, NewCode, is_pkce_text};
 use identity::ids::RequestId;
@@ -25,6 +27,8 @@ use std::time::Duration;
 
 /// `request_uri` of a request that was posted here.
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
+/// A posted request may be this long: it is stored, for anybody who asks.
+const POSTED_MAX: usize = 8 * 1024;
 /// The parameter of our own that says when a new sign-in or consent was asked for.
 const ASKED: &str = "sarsen_asked=";
 /// How long a re-authentication that was asked for may take.
@@ -48,6 +52,18 @@ pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthErr
     let posted = posted.map_err(unreadable)?;
     let client = known_client(&app, &posted.params).await?;
     let (now, form) = (app.now(), posted.params.to_form());
+    if form.len() > POSTED_MAX {
+        return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
+    }
+    let room = app.posted.admit(&client.id, app.settings.posted_requests_max, now);
+    room.map_err(|wait| Problem {
+        retry_after: Some(wait),
+        ..Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_requests",
+            "Too many people are signing in with this client at the moment.",
+        )
+    })?;
     let id = RequestId::new(now, app.random());
     let (stored, owner) = (id.clone(), client.id.clone());
     app.store.write("request.store", move |tx| codes::store_request(tx, &stored, &owner, &form, now)).await?;

@@ -7,9 +7,11 @@ use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, Checked, active, check_password};
 use super::views::{ActivateConfirm, ActivateEnter, Done, SARSEN, ScopeLine};
 use crate::app::App;
+use crate::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use identity::clients::Client;
 use identity::devices::{self, Decision, Device};
 use identity::sessions::Session;
@@ -19,15 +21,21 @@ use std::sync::Arc;
 /// Wrong, expired and used codes look the same.
 const WRONG: &str = "This code is not good (any more). Look at your device: it may show a new one.";
 
+/// Who administers types the code: a link to it may come from somebody else's terminal.
+const TYPE_IT: &str = "Type the code that your own terminal shows. For this sign-in a link is not enough.";
+
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
     let Some(typed) = asked.get("user_code") else { return Ok(enter(&app, &browser, "", None)) };
     let waiting = match find(&app, &browser, typed).await? {
         Found::Waiting(waiting) => waiting,
         Found::Refused(response) => return Ok(response),
     };
+    let typed_here = is_typed(&app, &browser, &waiting.device.user_code, asked.get("typed"));
+    if waiting.client.is_first_party() && !typed_here {
+        return Ok(enter(&app, &browser, "", Some(TYPE_IT)));
+    }
     let slug = &waiting.client.organization_slug;
-    let own_address =
-        format!("/activate?user_code={}", encoded(&devices::show_user_code(&waiting.device.user_code)));
+    let own_address = address_of(&app, &browser, &waiting.device.user_code, typed_here);
     let Some(session) = browser.session(&app, slug).await? else {
         return Ok(see_other(&sign_in::address(slug, &own_address), Vec::new()));
     };
@@ -39,7 +47,13 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     let typed = form.text("user_code");
     let decision = match form.get("decision") {
         // The form with the code only: look at what it asks for.
-        None => return Ok(see_other(&format!("/activate?user_code={}", encoded(typed)), Vec::new())),
+        None => {
+            let address = match devices::read_user_code(typed) {
+                Some(code) => address_of(&app, &browser, &code, true),
+                None => format!("/activate?user_code={}", encoded(typed)),
+            };
+            return Ok(see_other(&address, Vec::new()));
+        }
         Some("allow") => Decision::Allow,
         Some("deny") => Decision::Deny,
         Some(_) => return Err(PageError::bad("The form says neither allow nor deny.")),
@@ -63,6 +77,25 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     decide(&app, &waiting, &session, decision, &browser).await
 }
 
+/// Where the page for a code is. It says whether the code was typed in this browser: nobody can send somebody else
+/// a link that says so.
+fn address_of(app: &App, browser: &Browser, user_code: &str, typed: bool) -> String {
+    let address = format!("/activate?user_code={}", encoded(&devices::show_user_code(user_code)));
+    if typed {
+        format!("{address}&typed={}", app.secret_key.derive(&typed_parts(browser, user_code)))
+    } else {
+        address
+    }
+}
+
+fn is_typed(app: &App, browser: &Browser, user_code: &str, tag: Option<&str>) -> bool {
+    tag.is_some_and(|tag| app.secret_key.derives(&typed_parts(browser, user_code), tag))
+}
+
+fn typed_parts<'a>(browser: &'a Browser, user_code: &'a str) -> [&'a str; 3] {
+    ["typed", browser.id(), user_code]
+}
+
 /// A device authorization that waits, and the client that asks.
 struct Waiting {
     device: Device,
@@ -78,7 +111,9 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     let now = app.now();
     if let Err(wait) = app.throttle.check(browser.id(), browser.address, now) {
         let text = format!("Too many wrong codes. Please wait {} seconds.", wait.as_secs().max(1));
-        return Ok(Found::Refused(enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS)));
+        let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
+        refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+        return Ok(Found::Refused(refused));
     }
     // What cannot be a code is looked up all the same, so that time tells nothing.
     let code = devices::read_user_code(typed).unwrap_or_default();
@@ -142,7 +177,10 @@ async fn confirm(
         csrf: &csrf,
         hidden: &[("user_code", &user_code), ("session", session.id.as_str())],
         action: "/activate",
-        switch_href: &switch_address(&client.organization_slug, &format!("/activate?user_code={user_code}")),
+        switch_href: &switch_address(
+            &client.organization_slug,
+            &address_of(app, browser, &device.user_code, client.is_first_party()),
+        ),
     };
     Ok(browser.page_with(app, status, view.markup()))
 }

@@ -121,6 +121,7 @@ impl Browser {
             hash: Some(hash),
             address: self.address.to_string(),
             agent: self.agent.clone(),
+            created_at: now,
             authenticated_at: now,
             expires_at: now + app.settings.session_life,
         };

@@ -959,6 +959,23 @@ async fn a_code_is_used_once_soon_and_by_its_own_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn posted_requests_are_bounded_in_length_and_number() {
+    let server = TestServer::start_with(|settings| settings.posted_requests_max = 2, |_| {}).await;
+    let ask = Ask::of(&server, "spa");
+    let long = "x".repeat(9000);
+    let refused = server.post("/auth/authorize", &ask.clone().with("nonce", &long).fields()).send().await;
+    assert!(refused.status == 400 && refused.body.contains("too long"), "{refused:?}");
+    for _ in 0..2 {
+        assert_eq!(server.post("/auth/authorize", &ask.fields()).send().await.status, 303);
+    }
+    let full = server.post("/auth/authorize", &ask.fields()).send().await;
+    assert_eq!((full.status, full.header("retry-after")), (429, "60"), "{full:?}");
+    let other = server.post("/auth/authorize", &Ask::of(&server, "web").fields()).send().await;
+    assert_eq!(other.status, 303, "another client's requests are its own");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_posted_request_goes_on_with_a_get() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;

@@ -418,6 +418,7 @@ async fn guessing_user_codes_ends_soon_for_a_browser() {
     }
     let full = browser.get(&format!("/activate?user_code={code}")).await;
     assert_eq!(full.status, 429);
+    assert!(full.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1), "{full:?}");
     assert!(full.body.contains("Too many wrong codes"), "{full:?}");
     let csrf = full.input("csrf");
     let decision = [("csrf", &*csrf), ("user_code", &code), ("decision", "allow")];
@@ -742,7 +743,7 @@ pub(crate) async fn administers(server: &TestServer, email: &str, scope: &str) -
     let mut browser = server.browser();
     browser.sign_in("platform", email).await;
     let code = codes.text("user_code");
-    let page = browser.get(&format!("/activate?user_code={code}")).await;
+    let page = browser.type_code(&code).await;
     let (csrf, session, password) = (page.input("csrf"), page.input("session"), server.password(email));
     let fields = [
         ("csrf", &*csrf),
@@ -767,7 +768,17 @@ async fn who_administers_types_the_code_soon_and_proves_himself_again() {
     let code = codes.text("user_code");
     let mut admin = server.browser();
     admin.sign_in("platform", "admin@acme.test").await;
-    let page = admin.get(&format!("/activate?user_code={code}")).await;
+    let csrf = admin.get("/activate").await.input("csrf");
+    let typed = admin.post("/activate", &[("csrf", &*csrf), ("user_code", &code)]).await;
+    let own = typed.header("location").to_owned();
+    let mut victim = server.browser();
+    victim.sign_in("platform", "owner@sarsen.test").await;
+    for link in [&format!("/activate?user_code={code}"), &format!("/activate?user_code={code}&typed=x"), &own]
+    {
+        let page = victim.get(link).await;
+        assert!(page.body.contains("a link is not enough") && !page.body.contains(&code), "{link}: {page:?}");
+    }
+    let page = admin.type_code(&code).await;
     assert!(
         page.body.contains("type=\"password\"") && page.body.contains("Administer the organization acme"),
         "{page:?}"

@@ -191,6 +191,25 @@ async fn who_is_slow_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stop_waits_for_who_is_busy_but_not_for_ever() {
+    let limit = |limits: &mut server::Limits| limits.drain_time = Duration::from_millis(200);
+    let server = TestServer::start_with(|_| {}, limit).await;
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    let head = "POST /auth/token HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\
+                content-type: application/x-www-form-urlencoded\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut go_on = [0; 12];
+    stream.read_exact(&mut go_on).await.expect("the server waits for the body");
+    assert_eq!(&go_on, b"HTTP/1.1 100");
+    let began = std::time::Instant::now();
+    server.stop().await;
+    assert!(began.elapsed() >= Duration::from_millis(200) && began.elapsed() < Duration::from_secs(5));
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert!(!String::from_utf8_lossy(&rest).contains("200 OK"), "it is cut");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_breaks_off_is_told_so() {
     let server = TestServer::start().await;
     let mut stream = TcpStream::connect(server.address).await.expect("connects");

@@ -127,6 +127,20 @@ impl Connection {
         result.map_err(|error| self.error(error))
     }
 
+    /// Returns when the transaction is on disk. A disk that fails in the middle of it leaves open whether the
+    /// transaction will be there after the next start.
+    pub(super) fn commit(&self) -> Result<(), Error> {
+        let result =
+            self.raw.prepare_cached("COMMIT").and_then(|mut commit| commit.raw_execute().map(|_| ()));
+        result.map_err(|error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::SystemIoFailure) => {
+                tracing::error!(%error, "the disk failed while a transaction was committed");
+                Error::OutcomeUnknown
+            }
+            _ => self.error(error),
+        })
+    }
+
     /// From now on a statement that runs past `limit` is interrupted.
     pub(super) fn limit(&mut self, limit: Duration) {
         self.limit = limit;

@@ -3,11 +3,13 @@
 //! - `connection.rs`: how every connection is opened, and statements over it.
 //! - `writer.rs`: the one writer. `checkpoint.rs`: keeps the write-ahead log small.
 //! - `errors.rs`: the only place that reads SQLite's error texts. `lock.rs`: one process owns a file.
+//! - `shape.rs`: the tables that the migrations make.
 
 mod checkpoint;
 mod connection;
 mod errors;
 mod lock;
+mod shape;
 mod writer;
 
 use crate::job::Query;
@@ -19,6 +21,7 @@ use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 use lock::FileLock;
 use parking_lot::Mutex;
+pub(crate) use shape::shape;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

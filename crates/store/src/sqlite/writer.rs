@@ -231,7 +231,7 @@ impl Writer {
                 shared.answers.hand_out(batch.ran);
             }
             Err(error) => {
-                tracing::error!(%error, commands = batch.ran.len(), "a commit failed; nothing of it was kept");
+                tracing::error!(%error, commands = batch.ran.len(), "a commit failed");
                 stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
                 self.reopen();
                 for (job, own) in batch.ran {
@@ -248,7 +248,7 @@ impl Writer {
             let update = "UPDATE sarsen_version SET version = ?1 WHERE id = 1";
             self.connection.execute(update, &[Value::Int(version as i64)])?;
         }
-        self.connection.run("COMMIT")
+        self.connection.commit()
     }
 
     /// Leaves no transaction behind, whether or not SQLite has dropped it already.

@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
-const BINARY = process.env.SARSEN_BIN ?? join(ROOT, 'target/debug/sarsen');
+export const BINARY = process.env.SARSEN_BIN ?? join(ROOT, 'target/debug/sarsen');
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 15_000;
 

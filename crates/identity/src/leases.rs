@@ -1,0 +1,17 @@
+//! What only one of several instances may do at a time: a lease by name, taken for a while and renewed by whoever
+//! holds it. When its holder dies, the next one to ask after the end has it.
+
+use crate::Result;
+use store::{Sql, Time, Tx, args, insert_if_absent, sql};
+
+static TAKE: Sql = sql("UPDATE leases SET holder = ?2, ends_at = ?4
+     WHERE name = ?1 AND (holder = ?2 OR ends_at <= ?3)");
+static FIRST: Sql = insert_if_absent("leases", &["name", "holder", "ends_at"]);
+
+/// Takes or renews the lease `name` until `ends_at`. False when another holder has it.
+pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, now: Time, ends_at: Time) -> Result<bool> {
+    if tx.exec(&TAKE, args![name, holder, now, ends_at])? == 1 {
+        return Ok(true);
+    }
+    Ok(tx.exec(&FIRST, args![name, holder, ends_at])? == 1)
+}

@@ -1,0 +1,297 @@
+//! A whole installation from one database to another: copied table by table, then compared.
+//!
+//! The source is only read. The target must be empty, or hold what an earlier try of the same move left behind:
+//! then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
+//! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
+
+use identity::moving;
+use identity::schema::MIGRATIONS;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::transfer::{self, Table, TableRow};
+use store::{Error as StoreError, Store, Value};
+
+/// Rows that are copied by one command; a command may not take long.
+const COPY_SLICE: usize = 1000;
+/// Rows that are compared at a time.
+const COMPARE_SLICE: usize = 4000;
+/// Tries of a command that the target has no time for.
+const TRIES: u32 = 20;
+
+/// Why a move ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// The target holds something else.
+    #[error("the target is not empty: its table {0} has rows; choose an empty database")]
+    NotEmpty(String),
+    /// The source is no database of a server that has run.
+    #[error("the source is not complete: {0}")]
+    Source(String),
+    /// The two differ.
+    #[error("{0}")]
+    Differs(String),
+    /// A database refused.
+    #[error(transparent)]
+    Domain(#[from] identity::Error),
+}
+
+impl From<StoreError> for MoveError {
+    fn from(error: StoreError) -> MoveError {
+        MoveError::Domain(error.into())
+    }
+}
+
+type Result<T> = std::result::Result<T, MoveError>;
+
+/// What a move is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Rows go to the target.
+    Copying,
+    /// Both sides are read and compared.
+    Comparing,
+    /// A rehearsal takes its rows away again.
+    Clearing,
+}
+
+/// How far a move is; told several times a second.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// What it is doing.
+    pub step: Step,
+    /// With which table.
+    pub table: String,
+    /// Rows done in this step, of all tables.
+    pub done: u64,
+    /// Rows of this step in all.
+    pub total: u64,
+}
+
+/// A table that has been moved and compared.
+#[derive(Clone, Debug)]
+pub struct MovedTable {
+    /// Its name.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// The hash of its content, equal on both sides; the same whatever the order of rows.
+    pub hash: String,
+}
+
+/// A move from one open database to another.
+pub struct Move<'a> {
+    from: &'a Store,
+    to: &'a Store,
+    tell: Box<dyn FnMut(&Progress) + 'a>,
+    progress: Progress,
+    told: Instant,
+}
+
+impl<'a> Move<'a> {
+    /// Between two databases whose schema is up to date. `tell` hears how far it is.
+    pub fn new(from: &'a Store, to: &'a Store, tell: impl FnMut(&Progress) + 'a) -> Move<'a> {
+        let progress = Progress { step: Step::Copying, table: String::new(), done: 0, total: 0 };
+        Move { from, to, tell: Box::new(tell), progress, told: Instant::now() }
+    }
+
+    /// Copies everything, compares, and takes the mark away. A `rehearsal` takes the rows away again instead.
+    pub async fn run(mut self, rehearsal: bool) -> Result<Vec<MovedTable>> {
+        let tables: Vec<Arc<Table>> = transfer::tables(MIGRATIONS)?.into_iter().map(Arc::new).collect();
+        self.claim_target(&tables).await?;
+        self.progress.total = self.count(&tables).await?;
+        for table in &tables {
+            self.copy(table).await?;
+        }
+        self.begin_step(Step::Comparing);
+        let mut moved = Vec::new();
+        for table in &tables {
+            moved.push(self.compare(table).await?);
+        }
+        if rehearsal {
+            self.begin_step(Step::Clearing);
+            for table in tables.iter().rev() {
+                self.clear(table).await?;
+            }
+        }
+        self.to.write("move.end", moving::end).await?;
+        Ok(moved)
+    }
+
+    /// Makes sure that the target is empty or was begun by this very move, and marks it.
+    async fn claim_target(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+        let source = self.from.read(|snapshot| {
+            moving::check_finished(snapshot)?;
+            moving::installation(snapshot)
+        });
+        let source = source.await?.ok_or_else(|| {
+            MoveError::Source("no server has ever run on it; there is nothing to move".to_owned())
+        })?;
+        let under_way = self.to.read(moving::under_way).await?;
+        if under_way.as_ref() != Some(&source) {
+            for table in tables {
+                let wanted = table.clone();
+                if self.to.read(move |snapshot| wanted.last_key(snapshot)).await?.is_some() {
+                    return Err(MoveError::NotEmpty(table.name.clone()));
+                }
+            }
+            self.to.write("move.begin", move |tx| moving::begin(tx, &source)).await?;
+        }
+        Ok(())
+    }
+
+    async fn count(&self, tables: &[Arc<Table>]) -> Result<u64> {
+        let mut total = 0;
+        for table in tables {
+            let table = table.clone();
+            total += self.from.read(move |snapshot| table.count(snapshot)).await?;
+        }
+        Ok(total)
+    }
+
+    /// Copies what comes after the last row that is there already; reads the next slice while one is written.
+    async fn copy(&mut self, table: &Arc<Table>) -> Result<()> {
+        let mut after = self.last_of_target(table).await?;
+        if after.is_some() {
+            let there = table.clone();
+            self.progress.done += self.to.read(move |snapshot| there.count(snapshot)).await?;
+        }
+        let mut next = slice(self.from, table, after.clone(), COPY_SLICE).await?;
+        while let Some(last) = next.last() {
+            after = Some(table.key_of(last));
+            let rows = Arc::new(next);
+            let (written, read) =
+                tokio::join!(self.insert(table, rows.clone()), slice(self.from, table, after, COPY_SLICE));
+            written?;
+            next = read?;
+            self.report(table, rows.len());
+        }
+        Ok(())
+    }
+
+    /// The greatest key in the target. The mark is not one of the rows that are moved.
+    async fn last_of_target(&self, table: &Arc<Table>) -> Result<Option<TableRow>> {
+        if table.name == "settings" {
+            // A few rows among which the mark is: copied afresh each time.
+            let (cleared, marked) = (table.clone(), self.to.read(moving::under_way).await?);
+            self.to
+                .write("move.settings", move |tx| {
+                    if let Some(last) = cleared.last_key(tx.snapshot())? {
+                        cleared.delete_up_to(tx, &last)?;
+                    }
+                    marked.as_deref().map_or(Ok(()), |mark| moving::begin(tx, mark))
+                })
+                .await?;
+            return Ok(None);
+        }
+        let table = table.clone();
+        Ok(self.to.read(move |snapshot| table.last_key(snapshot)).await?)
+    }
+
+    async fn insert(&self, table: &Arc<Table>, rows: Arc<Vec<TableRow>>) -> Result<()> {
+        let mut tries = 0;
+        loop {
+            let (table, rows) = (table.clone(), rows.clone());
+            let result = self.to.write("move.copy", move |tx| table.insert(tx, &rows)).await;
+            match result {
+                Err(StoreError::Overloaded { retry_after }) if tries < TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(retry_after).await;
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    async fn compare(&mut self, table: &Arc<Table>) -> Result<MovedTable> {
+        let (mut here, mut there) = (Content::default(), Content::default());
+        let (mut after_here, mut after_there) = (None, None);
+        loop {
+            let (left, right) = tokio::join!(
+                slice(self.from, table, after_here.clone(), COMPARE_SLICE),
+                slice(self.to, table, after_there.clone(), COMPARE_SLICE)
+            );
+            let (left, right) = (left?, right?);
+            if left.is_empty() && right.is_empty() {
+                break;
+            }
+            after_here = left.last().map(|row| table.key_of(row)).or(after_here);
+            after_there = right.last().map(|row| table.key_of(row)).or(after_there);
+            here.add(table, &left);
+            there.add(table, &right);
+            self.report(table, left.len());
+        }
+        if here != there {
+            return Err(MoveError::Differs(format!(
+                "table {} is not the same on both sides: {} rows with hash {} in the source, {} with {} in the \
+                 target. Was the source in use? Move into an empty database again",
+                table.name,
+                here.rows,
+                here.hash(),
+                there.rows,
+                there.hash()
+            )));
+        }
+        Ok(MovedTable { name: table.name.clone(), rows: here.rows, hash: here.hash() })
+    }
+
+    async fn clear(&mut self, table: &Arc<Table>) -> Result<()> {
+        loop {
+            let rows = slice(self.to, table, None, COPY_SLICE).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            let (cleared, key) = (table.clone(), table.key_of(last));
+            self.to.write("move.clear", move |tx| cleared.delete_up_to(tx, &key)).await?;
+            self.report(table, rows.len());
+        }
+    }
+
+    fn begin_step(&mut self, step: Step) {
+        self.progress.step = step;
+        self.progress.done = 0;
+        (self.tell)(&self.progress);
+    }
+
+    fn report(&mut self, table: &Table, rows: usize) {
+        self.progress.table.clone_from(&table.name);
+        // The mark counts as a row here and there.
+        self.progress.done = (self.progress.done + rows as u64).min(self.progress.total);
+        if self.told.elapsed() >= Duration::from_millis(200) || self.progress.done == self.progress.total {
+            self.told = Instant::now();
+            (self.tell)(&self.progress);
+        }
+    }
+}
+
+async fn slice(
+    store: &Store,
+    table: &Arc<Table>,
+    after: Option<TableRow>,
+    most: usize,
+) -> Result<Vec<TableRow>> {
+    let table = table.clone();
+    Ok(store.read(move |snapshot| table.rows_after(snapshot, after.as_deref(), most)).await?)
+}
+
+/// What a table holds, whatever the order of its rows: their count and the sum of their hashes.
+#[derive(Default, PartialEq, Eq)]
+struct Content {
+    rows: u64,
+    sum: [u64; 4],
+}
+
+impl Content {
+    fn add(&mut self, table: &Table, rows: &[TableRow]) {
+        let mark = Value::from(moving::MARK);
+        for row in rows.iter().filter(|row| table.name != "settings" || row.first() != Some(&mark)) {
+            self.rows += 1;
+            let hash = identity::secrets::hash(&transfer::canonical(row));
+            for (lane, bytes) in self.sum.iter_mut().zip(hash.chunks_exact(8)) {
+                let word = bytes.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+                *lane = lane.wrapping_add(word);
+            }
+        }
+    }
+
+    fn hash(&self) -> String {
+        self.sum.iter().map(|lane| format!("{lane:016x}")).collect()
+    }
+}

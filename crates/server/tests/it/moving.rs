@@ -1,0 +1,101 @@
+//! A whole installation moves to another database.
+
+use crate::support::Admin;
+use serde_json::json;
+use server::moving::{Move, MoveError, MovedTable, Progress, Step};
+use server::testing::TestServer;
+use server::{Store, WriterLimits};
+use std::path::Path;
+
+fn open(path: &Path) -> Store {
+    server::open_store(&format!("sqlite:{}", path.display()), WriterLimits::default(), false).expect("opens")
+}
+
+async fn moved(
+    from: &Store,
+    to: &Store,
+    rehearsal: bool,
+) -> Result<(Vec<MovedTable>, Vec<Progress>), MoveError> {
+    let mut told = Vec::new();
+    let tables = Move::new(from, to, |progress| told.push(progress.clone())).run(rehearsal).await?;
+    Ok((tables, told))
+}
+
+/// A server that was in use: people, plans, sessions, an audit trail.
+async fn used() -> TestServer {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    for number in 0..30 {
+        let user = json!({ "email": format!("person-{number}@acme.test"), "name": "Ünïcode \u{1f9d1}" });
+        admin.make("/api/organizations/acme/users", user).await;
+    }
+    server
+}
+
+fn rows(tables: &[MovedTable], name: &str) -> u64 {
+    tables.iter().find(|table| table.name == name).map_or(0, |table| table.rows)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_arrives_once_and_the_server_goes_on_there() {
+    let server = used().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = open(&folder.path().join("target.db"));
+
+    let (rehearsed, told) = moved(&server.app.store, &target, true).await.expect("a rehearsal");
+    assert!(told.iter().any(|progress| progress.step == Step::Clearing), "{told:?}");
+    let (tables, told) = moved(&server.app.store, &target, false).await.expect("the move itself");
+    assert!(rows(&tables, "users") >= 34 && rows(&tables, "audit") >= 30, "{tables:?}");
+    assert!(rows(&tables, "sessions") > 0 && rows(&tables, "subscriptions") > 0, "{tables:?}");
+    let total: u64 = tables.iter().map(|table| table.rows).sum();
+    assert!(told.iter().all(|progress| progress.done <= progress.total && progress.total >= total));
+    let equal = |(one, other): (&MovedTable, &MovedTable)| one.name == other.name && one.hash == other.hash;
+    assert!(tables.iter().zip(&rehearsed).all(equal), "what was rehearsed is what is moved");
+
+    let again = moved(&server.app.store, &target, false).await.expect_err("it is full");
+    assert!(matches!(&again, MoveError::NotEmpty(table) if table == "settings"), "{again}");
+    server.stop().await;
+    target.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_that_broke_off_goes_on_and_nobody_is_served_before_its_end() {
+    let server = used().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = open(&folder.path().join("target.db"));
+    // What a move leaves behind that ended in the middle: the mark, some tables, a part of one.
+    let source =
+        server.app.store.read(identity::moving::installation).await.expect("reads").expect("has a key");
+    let mark = source.clone();
+    target.write("mark", move |tx| identity::moving::begin(tx, &mark)).await.expect("marks");
+    let tables = store::transfer::tables(identity::schema::MIGRATIONS).expect("tables");
+    for table in tables.into_iter().filter(|table| ["organizations", "users"].contains(&table.name.as_str()))
+    {
+        let wanted = table.clone();
+        let half = server.app.store.read(move |snapshot| wanted.rows_after(snapshot, None, 3)).await;
+        let half = half.map_err(|error: store::Error| error).expect("reads");
+        let put = target.write("half", move |tx| table.insert(tx, &half)).await;
+        put.map_err(|error: store::Error| error).expect("writes");
+    }
+    let unfinished = target.read(identity::moving::check_finished).await.expect_err("not finished");
+    assert!(unfinished.to_string().contains("sarsen move"), "{unfinished}");
+
+    let (tables, _) = moved(&server.app.store, &target, false).await.expect("goes on");
+    assert!(rows(&tables, "users") >= 34);
+    target.read(identity::moving::check_finished).await.expect("may be served");
+    server.stop().await;
+    target.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_with_other_data_and_a_source_without_any_are_refused() {
+    let (server, other) = (used().await, used().await);
+    let refused = moved(&server.app.store, &other.app.store, false).await.expect_err("not empty");
+    assert!(matches!(refused, MoveError::NotEmpty(_)), "{refused}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (empty, target) = (open(&folder.path().join("empty.db")), open(&folder.path().join("target.db")));
+    let nothing = moved(&empty, &target, false).await.expect_err("nothing to move");
+    assert!(matches!(nothing, MoveError::Source(_)), "{nothing}");
+    server.stop().await;
+    other.stop().await;
+}

@@ -1,0 +1,34 @@
+//! What the migrations make, read off an empty database in memory.
+
+use crate::transfer::Table;
+use crate::{Error, Migration};
+
+/// The tables in the order in which they are made.
+pub(crate) fn shape(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
+    let broken = |error: rusqlite::Error| Error::Open(format!("the migrations cannot be read: {error}"));
+    let connection = rusqlite::Connection::open_in_memory().map_err(broken)?;
+    for migration in migrations {
+        connection.execute_batch(migration.sqlite).map_err(broken)?;
+    }
+    let mut tables = Vec::new();
+    for name in names(&connection).map_err(broken)? {
+        tables.push(table(&connection, name).map_err(broken)?);
+    }
+    Ok(tables)
+}
+
+fn names(connection: &rusqlite::Connection) -> rusqlite::Result<Vec<String>> {
+    let made =
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY rowid";
+    connection.prepare(made)?.query_map([], |row| row.get(0))?.collect()
+}
+
+fn table(connection: &rusqlite::Connection, name: String) -> rusqlite::Result<Table> {
+    let mut statement = connection.prepare("SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid")?;
+    let columns: Vec<(String, i64)> =
+        statement.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    // `pk` counts from 1 along the primary key; 0 is outside of it.
+    let mut key: Vec<usize> = (0..columns.len()).filter(|place| columns[*place].1 > 0).collect();
+    key.sort_by_key(|place| columns[*place].1);
+    Ok(Table { name, columns: columns.into_iter().map(|(column, _)| column).collect(), key })
+}
