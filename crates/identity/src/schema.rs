@@ -3,12 +3,20 @@
 use store::Migration;
 
 /// Numbered, forward-only.
-pub static MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "identity",
-    sqlite: include_str!("../migrations/sqlite/0001_identity.sql"),
-    postgres: include_str!("../migrations/postgres/0001_identity.sql"),
-}];
+pub static MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        name: "identity",
+        sqlite: include_str!("../migrations/sqlite/0001_identity.sql"),
+        postgres: include_str!("../migrations/postgres/0001_identity.sql"),
+    },
+    Migration {
+        number: 2,
+        name: "leases",
+        sqlite: include_str!("../migrations/sqlite/0002_leases.sql"),
+        postgres: include_str!("../migrations/postgres/0002_leases.sql"),
+    },
+];
 
 /// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh.
 pub static WATCHED: &[&str] = &[

@@ -5,12 +5,6 @@ CREATE TABLE settings (
     value BYTEA NOT NULL
 );
 
-CREATE TABLE leases (
-    name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    holder TEXT COLLATE "C" NOT NULL,
-    ends_at BIGINT NOT NULL
-);
-
 CREATE TABLE organizations (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     slug TEXT COLLATE "C" NOT NULL,

@@ -5,12 +5,6 @@ CREATE TABLE settings (
     value BLOB NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE leases (
-    name TEXT NOT NULL PRIMARY KEY,
-    holder TEXT NOT NULL,
-    ends_at BIGINT NOT NULL
-) WITHOUT ROWID;
-
 CREATE TABLE organizations (
     id TEXT NOT NULL PRIMARY KEY,
     slug TEXT NOT NULL,

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::{output, serving};
 use serde_json::json;
 use server::moving::{Move, MoveError, MovedTable, Progress, Step};
+use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
@@ -130,10 +131,10 @@ impl Bar {
             Step::Comparing => "comparing",
             Step::Clearing => "clearing",
         };
-        let line = format!(
-            "{what} {percent:3} %  {} of {} rows  {:.0} rows/s  {:.0} s left  {}",
-            progress.done, progress.total, rate, left, progress.table
-        );
+        let mut line = format!("{what} {percent:3} %  {} of {} rows", progress.done, progress.total);
+        if progress.done > 0 {
+            let _ = write!(line, "  {rate:.0} rows/s  {left:.0} s left  {}", progress.table);
+        }
         if self.on_terminal {
             eprint!("\r\u{1b}[K{line}");
             // What cannot be shown is not worth an error.
