@@ -9,12 +9,14 @@ pub static MIGRATIONS: &[Migration] = &[
         name: "identity",
         sqlite: include_str!("../migrations/sqlite/0001_identity.sql"),
         postgres: include_str!("../migrations/postgres/0001_identity.sql"),
+        mysql: include_str!("../migrations/mysql/0001_identity.sql"),
     },
     Migration {
         number: 2,
         name: "leases",
         sqlite: include_str!("../migrations/sqlite/0002_leases.sql"),
         postgres: include_str!("../migrations/postgres/0002_leases.sql"),
+        mysql: include_str!("../migrations/mysql/0002_leases.sql"),
     },
 ];
 

@@ -18,7 +18,7 @@
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
 //! - `migrate.rs`: numbered, forward-only schema files.
 //! - [`transfer`]: whole tables from one database to another.
-//! - `sqlite/`, `postgres/`: the back ends. Nothing of them shows in this crate's public face.
+//! - `sqlite/`, `postgres/`, `mysql/`: the back ends. Nothing of them shows in this crate's public face.
 //!
 //! # What it promises
 //! - `write` returns `Ok` only after the commit was flushed to disk.
@@ -33,6 +33,7 @@ mod changes;
 mod error;
 mod job;
 mod migrate;
+mod mysql;
 mod options;
 mod postgres;
 mod queue;

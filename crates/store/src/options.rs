@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use crate::{Error, Migration};
+use crate::{Error, Migration, mysql};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Where the data is and how the store may use the machine.
 #[derive(Clone)]
 pub struct Options {
-    /// `sqlite:PATH`, `postgres://…` or `postgresql://…`. May hold a password: it is never printed.
+    /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. May hold a password: it
+    /// is never printed.
     pub url: String,
     /// The schema, in order.
     pub migrations: &'static [Migration],
@@ -18,9 +19,9 @@ pub struct Options {
     pub check: bool,
     /// Bounds of the writer.
     pub writer: WriterLimits,
-    /// Threads for scans and lists, and on PostgreSQL for every read.
+    /// Threads for scans and lists, and on a server for every read.
     pub readers: usize,
-    /// Threads that run commands on PostgreSQL, each with a connection. SQLite has one writer.
+    /// Threads that run commands on a server, each with a connection. SQLite has one writer.
     pub writers: usize,
 }
 
@@ -74,13 +75,20 @@ impl Options {
                      with what is special in a password as %XX"
                 ))),
             },
+            "mysql" | "mariadb" if rest.starts_with("//") => match mysql::read_url(&self.url) {
+                Some(opts) => Ok(Place::Mysql(Box::new(opts))),
+                None => Err(Error::Open(format!(
+                    "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, \
+                     with what is special in a password as %XX"
+                ))),
+            },
             _ => {
                 let is_name =
                     !scheme.is_empty() && scheme.chars().all(|letter| letter.is_ascii_alphanumeric());
                 let given = if is_name { format!("{scheme}:…") } else { "that".to_owned() };
                 Err(Error::Open(format!(
                     "{given} is not a database that this program knows; expected sqlite:PATH or \
-                     postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+                     postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// and the same"
                 )))
             }
         }
@@ -91,6 +99,7 @@ impl Options {
 pub(crate) enum Place {
     Sqlite(PathBuf),
     Postgres(Box<::postgres::Config>),
+    Mysql(Box<::mysql::Opts>),
 }
 
 /// All but the URL's secrets.
@@ -135,18 +144,22 @@ mod tests {
         );
         assert!(matches!(place("postgres://ada:x@db.test/sarsen"), Ok(Place::Postgres(_))));
         assert!(matches!(place("postgresql:///sarsen?host=/run/postgresql"), Ok(Place::Postgres(_))));
+        assert!(matches!(place("mysql://ada:x@db.test/sarsen"), Ok(Place::Mysql(_))));
+        assert!(matches!(place("mariadb://ada:x@db.test:3307/sarsen"), Ok(Place::Mysql(_))));
     }
 
     #[test]
     fn other_urls_are_refused_with_what_is_allowed_and_without_their_secrets() {
         for url in
-            ["mysql://ada:hunter2@db/x", "hunter2", "ada:hunter2@db", "sqlite:", "", "postgres:hunter2"]
+            ["oracle://ada:hunter2@db/x", "hunter2", "ada:hunter2@db", "sqlite:", "", "postgres:hunter2"]
         {
             let text = refusal(url);
             assert!(text.contains("sqlite:PATH") && text.contains("postgres://"), "{text}");
             assert!(!text.contains("hunter2"), "{text}");
         }
         let text = refusal("postgres://ada:hun@host?ter2=1@db/x");
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
+        let text = refusal("mysql://ada:hun@host?ter2=1@db/x");
         assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// A statement. Make it a `static` with [`sql`] or one of the helpers.
 pub struct Sql {
     shape: Shape,
-    rendered: [OnceLock<String>; 2],
+    rendered: [OnceLock<String>; 3],
 }
 
 /// The SQL that a database speaks.
@@ -22,7 +22,13 @@ pub enum Dialect {
     Sqlite = 0,
     /// PostgreSQL.
     Postgres = 1,
+    /// MySQL and MariaDB. Their back end takes the numbers out of the placeholders itself.
+    Mysql = 2,
 }
+
+/// How an [`insert_if_absent`] begins on MySQL. Nothing that it offers would affect zero rows for a duplicate
+/// and hide no other error; so its back end knows the statement by this, and the error for what it is.
+pub(crate) const IF_ABSENT: &str = "INSERT /* if absent */ INTO ";
 
 enum Shape {
     Plain(Cow<'static, str>),
@@ -33,7 +39,7 @@ enum Shape {
 }
 
 const fn shaped(shape: Shape) -> Sql {
-    Sql { shape, rendered: [OnceLock::new(), OnceLock::new()] }
+    Sql { shape, rendered: [const { OnceLock::new() }; 3] }
 }
 
 /// A statement that reads the same on every database.
@@ -41,7 +47,8 @@ pub const fn sql(text: &'static str) -> Sql {
     shaped(Shape::Plain(Cow::Borrowed(text)))
 }
 
-/// Inserts a row, or sets `values` of the row that has these `keys`. Arguments: keys, then values.
+/// Inserts a row, or sets `values` of the row that has these `keys`. Arguments: keys, then values. The table
+/// must have no other unique constraint: MySQL cannot say which one is meant.
 pub const fn upsert(
     table: &'static str,
     keys: &'static [&'static str],
@@ -74,7 +81,7 @@ impl Sql {
 
     /// The text in a dialect; empty when this database needs no statement here.
     pub fn text(&self, dialect: Dialect) -> &str {
-        if let (Dialect::Sqlite, Shape::Plain(text)) = (dialect, &self.shape) {
+        if let (Dialect::Sqlite | Dialect::Mysql, Shape::Plain(text)) = (dialect, &self.shape) {
             return text;
         }
         self.rendered[dialect as usize].get_or_init(|| self.render(dialect))
@@ -85,14 +92,20 @@ impl Sql {
             Shape::Plain(text) => text.to_string(),
             Shape::Upsert { table, keys, values } => {
                 let columns: Vec<&str> = keys.iter().chain(values.iter()).copied().collect();
-                let sets: Vec<String> =
-                    values.iter().map(|name| format!("{name} = excluded.{name}")).collect();
-                format!(
-                    "{} ON CONFLICT ({}) DO UPDATE SET {}",
-                    insert(table, &columns),
-                    keys.join(", "),
-                    sets.join(", ")
-                )
+                let insert = insert(table, &columns);
+                let sets = |set: fn(&str) -> String| {
+                    values.iter().map(|name| set(name)).collect::<Vec<_>>().join(", ")
+                };
+                if dialect == Dialect::Mysql {
+                    let sets = sets(|name| format!("{name} = VALUES({name})"));
+                    format!("{insert} ON DUPLICATE KEY UPDATE {sets}")
+                } else {
+                    let sets = sets(|name| format!("{name} = excluded.{name}"));
+                    format!("{insert} ON CONFLICT ({}) DO UPDATE SET {sets}", keys.join(", "))
+                }
+            }
+            Shape::InsertIfAbsent { table, columns } if dialect == Dialect::Mysql => {
+                insert(table, columns).replacen("INSERT INTO ", IF_ABSENT, 1)
             }
             Shape::InsertIfAbsent { table, columns } => {
                 format!("{} ON CONFLICT DO NOTHING", insert(table, columns))
@@ -103,7 +116,7 @@ impl Sql {
             Shape::Lock { table, column } => format!("SELECT 1 FROM {table} WHERE {column} = ?1 FOR UPDATE"),
         };
         match dialect {
-            Dialect::Sqlite => text,
+            Dialect::Sqlite | Dialect::Mysql => text,
             Dialect::Postgres => dollar_placeholders(&text),
         }
     }

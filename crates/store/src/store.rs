@@ -4,6 +4,7 @@ use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
 use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
+use crate::mysql::Mysql;
 use crate::options::Place;
 use crate::postgres::Postgres;
 use crate::queue::Queue;
@@ -59,6 +60,10 @@ impl Store {
             }
             Place::Postgres(config) => {
                 let (shared, backend) = Postgres::open(*config, options)?;
+                (shared, Box::new(backend))
+            }
+            Place::Mysql(opts) => {
+                let (shared, backend) = Mysql::open(*opts, options)?;
                 (shared, Box::new(backend))
             }
         };

@@ -2,10 +2,11 @@
 //!
 //! - `commands.rs`, `changes.rs`, `values.rs`, `faults.rs`: the same promises on every database.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
-//! - `sqlite.rs`, `postgres.rs`: what only one of them can go through.
+//! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
-//! may create databases); each test makes a database of its own there.
+//! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
+//! `SARSEN_TEST_MYSQL`, in the same way.
 
 #[macro_use]
 mod support;
@@ -15,8 +16,10 @@ mod cluster;
 mod commands;
 mod disk;
 mod faults;
+mod mysql;
 mod postgres;
 mod proxy;
 mod random;
+mod server;
 mod sqlite;
 mod values;

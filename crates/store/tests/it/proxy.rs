@@ -1,4 +1,4 @@
-//! Stands between a store and PostgreSQL, and cuts the connection at the worst moment.
+//! Stands between a store and its server, and cuts the connection at the worst moment.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -88,8 +88,10 @@ fn forward(mut client: TcpStream, mut server: TcpStream, plan: &Plan) {
     let mut runs_commands = false;
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let said = &buffer[..length];
-        runs_commands |= holds(said, b"SERIALIZABLE");
-        let cut = if runs_commands && holds(said, b"COMMIT\0") { plan.next.lock().take() } else { None };
+        // PostgreSQL's words or MySQL's.
+        runs_commands |= holds(said, b"SERIALIZABLE") || holds(said, b"START TRANSACTION READ WRITE");
+        let commits = holds(said, b"COMMIT\0") || holds(said, b"\x03COMMIT");
+        let cut = if runs_commands && commits { plan.next.lock().take() } else { None };
         if cut.is_some() {
             client.shutdown(Shutdown::Both).ok();
         }

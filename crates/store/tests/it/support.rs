@@ -1,6 +1,7 @@
 //! A small schema and a store on a throw-away database.
 
 use crate::cluster::{self, TestDatabase};
+use crate::server::{self, MysqlDatabase};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Once;
@@ -9,7 +10,7 @@ use store::{Error, Migration, Options, Sql, Store, args, sql};
 const SQLITE: &str = "
 CREATE TABLE notes (id TEXT PRIMARY KEY, owner TEXT NOT NULL, body TEXT NOT NULL, used_at BIGINT);
 CREATE UNIQUE INDEX notes_body ON notes (owner, body);
-CREATE TABLE samples (number BIGINT, real DOUBLE PRECISION, text TEXT, bytes BLOB);
+CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT, bytes BLOB);
 ";
 const POSTGRES: &str = "
 CREATE TABLE notes (
@@ -19,24 +20,47 @@ CREATE TABLE notes (
     used_at BIGINT
 );
 CREATE UNIQUE INDEX notes_body ON notes (owner, body);
-CREATE TABLE samples (number BIGINT, real DOUBLE PRECISION, text TEXT COLLATE \"C\", bytes BYTEA);
+CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT COLLATE \"C\", bytes BYTEA);
+";
+const MYSQL: &str = "
+CREATE TABLE IF NOT EXISTS notes (
+    id VARCHAR(64) PRIMARY KEY,
+    owner VARCHAR(64) NOT NULL,
+    body VARCHAR(255) NOT NULL,
+    used_at BIGINT,
+    UNIQUE INDEX notes_body (owner, body)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT, bytes BLOB)
+    ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 ";
 
 pub static MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "notes", sqlite: SQLITE, postgres: POSTGRES }];
+    &[Migration { number: 1, name: "notes", sqlite: SQLITE, postgres: POSTGRES, mysql: MYSQL }];
 
 pub static INSERT: Sql = sql("INSERT INTO notes (id, owner, body) VALUES (?1, ?2, ?3)");
 pub static BODY: Sql = sql("SELECT body FROM notes WHERE id = ?1");
 pub static COUNT: Sql = sql("SELECT COUNT(*) FROM notes");
+
+/// A statement that writes nothing, and takes for ever to find that out.
+pub fn endless(database: Database) -> &'static Sql {
+    static RECURSIVE: Sql = sql("INSERT INTO notes (id, owner, body)
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000)
+         SELECT 'x', 'x', 'x' FROM n WHERE i < 0");
+    // MySQL and MariaDB end a recursion by themselves, after a thousand rounds.
+    static SLEEPING: Sql =
+        sql("INSERT INTO notes (id, owner, body) SELECT 'x', 'x', 'x' WHERE SLEEP(60) = 2");
+    if database == Database::Mysql { &SLEEPING } else { &RECURSIVE }
+}
 
 /// The databases that a promise is kept on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
     Sqlite,
     Postgres,
+    Mysql,
 }
 
-/// Runs each of the named functions as a test on SQLite, and on PostgreSQL when there is one.
+/// Runs each of the named functions as a test on SQLite, and on PostgreSQL and MySQL where there is one.
 macro_rules! on_each_database {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
@@ -53,6 +77,14 @@ macro_rules! on_each_database {
                 }
             })*
         }
+        mod mysql {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                if let Some(database) = $crate::support::Database::mysql() {
+                    super::$name(database).await;
+                }
+            })*
+        }
     };
 }
 
@@ -60,6 +92,7 @@ macro_rules! on_each_database {
 enum Place {
     File(tempfile::TempDir),
     Server(TestDatabase),
+    Mysql(MysqlDatabase),
 }
 
 pub struct TestStore {
@@ -81,6 +114,18 @@ impl Database {
         cluster::url().map(|_| Database::Postgres)
     }
 
+    /// MySQL or MariaDB, in the same way.
+    pub fn mysql() -> Option<Database> {
+        static SAID: Once = Once::new();
+        if server::url().is_none() {
+            SAID.call_once(|| {
+                let line = b"SKIPPED on MySQL: SARSEN_TEST_MYSQL names no server\n";
+                std::io::stderr().write_all(line).expect("stderr");
+            });
+        }
+        server::url().map(|_| Database::Mysql)
+    }
+
     pub fn open(self) -> TestStore {
         self.open_with(|_| {})
     }
@@ -89,6 +134,7 @@ impl Database {
         let place = match self {
             Database::Sqlite => Place::File(tempfile::tempdir().expect("a folder")),
             Database::Postgres => Place::Server(TestDatabase::create()),
+            Database::Mysql => Place::Mysql(MysqlDatabase::create()),
         };
         let mut options = place.options();
         change(&mut options);
@@ -101,6 +147,7 @@ impl Place {
         let url = match self {
             Place::File(folder) => format!("sqlite:{}", folder.path().join("test.db").display()),
             Place::Server(database) => database.url(),
+            Place::Mysql(database) => database.url(),
         };
         let mut options = Options::new(url, MIGRATIONS);
         options.check = true;
@@ -125,15 +172,23 @@ impl TestStore {
     pub fn path(&self) -> PathBuf {
         match &self.place {
             Place::File(folder) => folder.path().join("test.db"),
-            Place::Server(_) => panic!("not a file"),
+            Place::Server(_) | Place::Mysql(_) => panic!("not a file"),
         }
     }
 
     /// The database on a PostgreSQL server.
     pub fn database(&self) -> &TestDatabase {
         match &self.place {
-            Place::File(_) => panic!("not on a server"),
             Place::Server(database) => database,
+            Place::File(_) | Place::Mysql(_) => panic!("not on PostgreSQL"),
+        }
+    }
+
+    /// The database on a MySQL server.
+    pub fn mysql(&self) -> &MysqlDatabase {
+        match &self.place {
+            Place::Mysql(database) => database,
+            Place::File(_) | Place::Server(_) => panic!("not on MySQL"),
         }
     }
 

@@ -11,8 +11,8 @@ on_each_database!(
     statements_can_be_prepared_without_running,
 );
 
-static PUT: Sql = sql("INSERT INTO samples (number, real, text, bytes) VALUES (?1, ?2, ?3, ?4)");
-static ALL: Sql = sql("SELECT number, real, text, bytes FROM samples ORDER BY number");
+static PUT: Sql = sql("INSERT INTO samples (number, fraction, text, bytes) VALUES (?1, ?2, ?3, ?4)");
+static ALL: Sql = sql("SELECT number, fraction, text, bytes FROM samples ORDER BY number");
 
 type Sample = (Option<i64>, bool, Option<String>, Option<Vec<u8>>);
 
@@ -71,13 +71,13 @@ async fn counts_sums_and_constants_are_numbers(database: Database) {
 
 async fn text_is_ordered_by_its_bytes(database: Database) {
     let test = database.open();
-    for id in ["b", "a", "B", "é", "_"] {
+    for id in ["b", "a", "B", "é", "_", "a "] {
         test.add(id, "ada", id).await.expect("writes");
     }
     let ids = test.store.read(|snapshot| {
         snapshot.all(&sql("SELECT id FROM notes ORDER BY id"), args![], |row| row.get::<String>(0))
     });
-    assert_eq!(ids.await.map_err(|error: Error| error).expect("reads"), ["B", "_", "a", "b", "é"]);
+    assert_eq!(ids.await.map_err(|error: Error| error).expect("reads"), ["B", "_", "a", "a ", "b", "é"]);
 }
 
 async fn wrong_arguments_and_types_are_errors_not_panics(database: Database) {

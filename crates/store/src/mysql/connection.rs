@@ -1,0 +1,266 @@
+//! A connection as Sarsen uses it: one transaction after another, statements kept prepared.
+//!
+//! Limits and isolation are settings of the session here. They are made when a transaction has another
+//! purpose than the one before it, which is rare: a thread does mostly one kind of thing. A connection
+//! remembers what went wrong inside a transaction and refuses all further statements of it: a deadlock has
+//! ended it on the server, and what came next would be a transaction of its own.
+
+use super::errors::{Trouble, is_duplicate, translate};
+use super::purpose::{Maker, Purpose};
+use super::text::{Count, Text};
+use super::values::{Read, bound};
+use crate::tx::{self, Tables};
+use crate::value::RowSource;
+use crate::{Dialect, Error, Value};
+use ::mysql::prelude::Queryable as _;
+use ::mysql::{Conn, Opts, Statement};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Statements kept prepared on each connection; the program has a few hundred.
+const STATEMENTS_MAX: usize = 1024;
+/// Text is UTF-8, a backslash is a letter, what does not fit is an error, messages are in English.
+const SESSION: &str = "SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+    SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_BACKSLASH_ESCAPES',
+        autocommit = 1, lc_messages = 'en_US'";
+
+/// A statement on the server, and the text that it was made from.
+struct Prepared {
+    statement: Statement,
+    text: Text,
+}
+
+/// An open connection and what happened in its transaction.
+pub(super) struct Connection {
+    client: Conn,
+    maker: Maker,
+    /// What the session's settings are for.
+    set_for: Option<Purpose>,
+    /// By text. Gone with the connection, as on the server.
+    statements: HashMap<String, Arc<Prepared>>,
+    began: Instant,
+    limit: Option<Duration>,
+    /// The worst that happened since the transaction began.
+    trouble: Option<(Trouble, Error)>,
+}
+
+impl Connection {
+    pub(super) fn open(opts: &Opts) -> Result<Connection, ::mysql::Error> {
+        let mut client = Conn::new(opts.clone())?;
+        batch(&mut client, SESSION)?;
+        let version: Option<String> = client.query_first("SELECT VERSION()")?;
+        let maker = match version.unwrap_or_default().contains("MariaDB") {
+            true => Maker::MariaDb,
+            false => Maker::MySql,
+        };
+        Ok(Connection {
+            client,
+            maker,
+            set_for: None,
+            statements: HashMap::new(),
+            began: Instant::now(),
+            limit: None,
+            trouble: None,
+        })
+    }
+
+    pub(super) fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
+        self.began = Instant::now();
+        self.limit = purpose.limit();
+        self.trouble = None;
+        if self.set_for != Some(purpose) {
+            self.set_for = None;
+            self.batch(&purpose.settings(self.maker))?;
+            self.set_for = Some(purpose);
+        }
+        self.batch(purpose.begin())
+    }
+
+    /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
+    pub(super) fn commit(&mut self) -> Result<(), Error> {
+        match &self.trouble {
+            Some((_, error)) => Err(error.clone()),
+            None => self.batch("COMMIT"),
+        }
+    }
+
+    /// Undoes the transaction; false when the connection is of no more use.
+    pub(super) fn roll_back(&mut self) -> bool {
+        !self.is_lost() && batch(&mut self.client, "ROLLBACK").is_ok()
+    }
+
+    /// The worst that happened since the transaction began.
+    pub(super) fn trouble(&self) -> Option<(Trouble, Error)> {
+        self.trouble.clone()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.trouble, Some((Trouble::Lost, _)))
+    }
+
+    /// Forgets what went wrong: for a question that need not be answered.
+    pub(super) fn forgive(&mut self) {
+        self.trouble.take_if(|(trouble, _)| *trouble == Trouble::Failed);
+    }
+
+    pub(super) fn maker(&self) -> Maker {
+        self.maker
+    }
+
+    /// The number that the last INSERT took.
+    pub(super) fn last_number(&self) -> u64 {
+        self.client.last_insert_id()
+    }
+
+    /// Runs statements that have no arguments and give no rows.
+    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        let result = batch(&mut self.client, sql);
+        result.map_err(|error| self.note(&error, sql))
+    }
+
+    /// Remembers what went wrong; the worst is kept.
+    fn note(&mut self, error: &::mysql::Error, sql: &str) -> Error {
+        let (trouble, error) = translate(error, sql, self.limit.unwrap_or_default());
+        self.fail(trouble, error)
+    }
+
+    fn fail(&mut self, trouble: Trouble, error: Error) -> Error {
+        if self.trouble.as_ref().is_none_or(|(known, _)| *known < trouble) {
+            self.trouble = Some((trouble, error.clone()));
+        }
+        error
+    }
+
+    /// The server stops a statement that is too slow; many quick ones are counted here, and on MySQL one
+    /// that writes.
+    fn in_time(&mut self) -> Result<(), Error> {
+        match self.limit {
+            Some(limit) if self.began.elapsed() > limit => {
+                Err(self.fail(Trouble::Failed, Error::TooSlow { limit }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The statement, prepared now or before, after a look at what happened so far, at the clock and at the
+    /// arguments' number.
+    fn ready(&mut self, sql: &str, args: usize) -> Result<Arc<Prepared>, Error> {
+        if let Some((_, error)) = &self.trouble {
+            return Err(error.clone());
+        }
+        self.in_time()?;
+        let prepared = match self.statements.get(sql) {
+            Some(prepared) => prepared.clone(),
+            None => {
+                let text = Text::of(sql);
+                let statement = self.client.prep(&text.sql).map_err(|error| self.note(&error, sql))?;
+                if self.statements.len() == STATEMENTS_MAX {
+                    self.forget_statements();
+                }
+                let prepared = Arc::new(Prepared { statement, text });
+                self.statements.insert(sql.to_owned(), prepared.clone());
+                prepared
+            }
+        };
+        let expected = prepared.text.args;
+        if expected != args {
+            let text = format!("{expected} arguments expected, {args} given: {sql}");
+            return Err(self.fail(Trouble::Failed, Error::Database(text)));
+        }
+        Ok(prepared)
+    }
+
+    /// `utf8mb4_bin` takes no notice of spaces at the end; the collation that compares by every byte has
+    /// another name with each maker.
+    fn collated<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+        let by_bytes = match self.maker {
+            Maker::MariaDb => "utf8mb4_nopad_bin",
+            Maker::MySql => "utf8mb4_0900_bin",
+        };
+        match self.set_for {
+            Some(Purpose::Schema) => Cow::Owned(sql.replace("utf8mb4_bin", by_bytes)),
+            _ => Cow::Borrowed(sql),
+        }
+    }
+
+    fn forget_statements(&mut self) {
+        for (_, prepared) in std::mem::take(&mut self.statements) {
+            // It is closed with the connection otherwise.
+            let _ = self.client.close(prepared.statement.clone());
+        }
+    }
+}
+
+/// Runs statements to the end of the last one, so that no error of a later one is lost.
+fn batch(client: &mut Conn, sql: &str) -> ::mysql::Result<()> {
+    let mut results = client.query_iter(sql)?;
+    while let Some(rows) = results.iter() {
+        for row in rows {
+            row?;
+        }
+    }
+    Ok(())
+}
+
+impl tx::Connection for Connection {
+    fn dialect(&self) -> Dialect {
+        Dialect::Mysql
+    }
+
+    fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
+        let prepared = self.ready(&self.collated(sql), args.len())?;
+        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
+        let counted = ran.and_then(|mut result| {
+            let count = result.affected_rows();
+            result.try_for_each(|row| row.map(drop)).map(|()| count)
+        });
+        match (counted, prepared.text.count) {
+            (Ok(count), Count::Upserted) => Ok(count.min(1)),
+            (Ok(count), _) => Ok(count),
+            // The server has undone this statement, and nothing else of the transaction.
+            (Err(error), Count::IfAbsent) if is_duplicate(&error) => Ok(0),
+            (Err(error), _) => Err(self.note(&error, sql)),
+        }
+    }
+
+    /// Reads to the end also when `each` has had enough: the next statement needs a quiet connection.
+    fn query(
+        &mut self,
+        sql: &str,
+        args: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let prepared = self.ready(sql, args.len())?;
+        let mut wanted = Ok(true);
+        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
+        let ended = ran.and_then(|mut result| {
+            result.try_for_each(|row| {
+                let row = Read::new(row?);
+                if matches!(wanted, Ok(true)) {
+                    wanted = each(&row);
+                }
+                Ok(())
+            })
+        });
+        ended.map_err(|error| self.note(&error, sql))?;
+        wanted.map(|_| ())
+    }
+
+    /// Ends the transaction: one that only reads refuses even to prepare a statement that writes.
+    fn prepare(&mut self, sql: &str) -> Result<(), Error> {
+        let ended = batch(&mut self.client, "ROLLBACK");
+        let prepared = ended.and_then(|()| self.client.prep(Text::of(sql).sql));
+        let closed = prepared.and_then(|statement| self.client.close(statement));
+        closed.map_err(|error| match self.note(&error, sql) {
+            Error::Database(text) => Error::Database(format!("{text}: {sql}")),
+            other => other,
+        })
+    }
+
+    /// The server does not tell.
+    fn tables(&mut self, _sql: &str) -> Option<Tables> {
+        None
+    }
+}

@@ -1,0 +1,201 @@
+//! The errors of MySQL and MariaDB in the store's words. The only place that reads an error of the driver.
+
+use crate::Error;
+use ::mysql::{DriverError, Error as Told, MySqlError};
+use std::time::Duration;
+
+/// What an error means for the transaction that it happened in. Later is worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// It can only be rolled back.
+    Failed,
+    /// Another transaction was in the way: roll it back and run it again.
+    Again,
+    /// The connection is gone, or of no use; whatever was not committed is undone.
+    Lost,
+}
+
+const DUPLICATE: [u16; 2] = [1062, 1586];
+/// Deadlock; a row that has changed since the snapshot (MariaDB); a certification that failed (Galera).
+const COLLISION: [u16; 2] = [1213, 1020];
+/// A lock, of a row or of a table, that was not free in time or at once.
+const LOCKED: [u16; 2] = [1205, 3572];
+/// MariaDB's limit of time, MySQL's, and a KILL QUERY by hand.
+const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
+/// Shutdown, a killed connection, a connection that was silent for too long, a network that failed.
+const LOST: [u16; 8] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169];
+/// Their messages hold a value of a row, behind a colon.
+const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
+
+/// What went wrong with `sql`, in the store's words, and what it means.
+pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Trouble, Error) {
+    match error {
+        Told::MySqlError(told) => (trouble(told.code), told_by_server(told, sql, limit)),
+        // Found out before anything was sent.
+        Told::DriverError(DriverError::PacketTooLarge | DriverError::MismatchedStmtParams(..)) => {
+            (Trouble::Failed, Error::Database(plain(error)))
+        }
+        _ => {
+            let what = format!("the connection to the database was lost ({})", plain(error));
+            (Trouble::Lost, unavailable(what, "check that the database server runs and can be reached"))
+        }
+    }
+}
+
+/// True when a unique constraint refused the row.
+pub(super) fn is_duplicate(error: &Told) -> bool {
+    matches!(error, Told::MySqlError(told) if DUPLICATE.contains(&told.code))
+}
+
+fn trouble(code: u16) -> Trouble {
+    if COLLISION.contains(&code) || LOCKED.contains(&code) {
+        Trouble::Again
+    } else if LOST.contains(&code) {
+        Trouble::Lost
+    } else {
+        Trouble::Failed
+    }
+}
+
+fn told_by_server(told: &MySqlError, sql: &str, limit: Duration) -> Error {
+    if DUPLICATE.contains(&told.code) {
+        return conflict(&told.message, sql);
+    }
+    if COLLISION.contains(&told.code) {
+        return contended();
+    }
+    if TOO_SLOW.contains(&told.code) {
+        return Error::TooSlow { limit };
+    }
+    if let Some((what, advice)) = advice(told.code) {
+        return unavailable(what.to_owned(), advice);
+    }
+    let message = match WITH_VALUE.contains(&told.code) {
+        true => told.message.split(':').next().unwrap_or_default(),
+        false => told.message.as_str(),
+    };
+    Error::Database(format!("{message} ({})", told.code))
+}
+
+/// `Duplicate entry 'ada-hello' for key 'notes_body'`: the key is the last thing in quotes. MySQL puts the
+/// table before it, MariaDB does not name the table at all: the statement does.
+fn conflict(message: &str, sql: &str) -> Error {
+    let named = message.rsplit('\'').nth(1).unwrap_or("unknown");
+    let key = named.rsplit('.').next().unwrap_or(named);
+    let table = target(sql).to_owned();
+    let constraint = if key == "PRIMARY" { format!("{table}_pkey") } else { key.to_owned() };
+    Error::Conflict { table, constraint }
+}
+
+/// The table that a statement writes.
+fn target(sql: &str) -> &str {
+    let mut words = sql.split(|letter: char| letter.is_whitespace() || letter == '(');
+    let found = words.find(|word| word.eq_ignore_ascii_case("INTO") || word.eq_ignore_ascii_case("UPDATE"));
+    found.and_then(|_| words.find(|word| !word.is_empty())).unwrap_or("unknown")
+}
+
+/// Errors that an operator can do something about.
+fn advice(code: u16) -> Option<(&'static str, &'static str)> {
+    Some(match code {
+        1021 | 1114 => ("the disk of the database is full", "free some space"),
+        3 | 1026 | 1030 => ("the disk of the database reports an error", "see the server's log"),
+        1037 | 1038 | 1041 => ("the database server is out of memory", "give it more, or fewer connections"),
+        1040 | 1203 | 1226 => (
+            "the database server takes no more connections",
+            "raise its max_connections or close other programs",
+        ),
+        1290 | 1792 | 1836 => {
+            ("the database cannot be written", "connect to the primary and check its read_only")
+        }
+        1205 | 3572 => (
+            "a lock in the database was not free in time",
+            "find the program or the slow command that holds it in information_schema.innodb_trx",
+        ),
+        1053 => ("the database server shuts down", "wait for it"),
+        1927 => ("the database server ended the connection", "try again"),
+        4031 => (
+            "a transaction stood still for too long and was ended",
+            "see the program's log for a command that waits",
+        ),
+        _ => return None,
+    })
+}
+
+/// Why there is no connection, and whether waiting may help. Names no password, like the server.
+pub(super) fn refused(error: &Told) -> (bool, Error) {
+    let Told::MySqlError(told) = error else {
+        let what = format!("there is no connection to the database server ({})", plain(error));
+        return (true, unavailable(what, "check that it runs, and the URL of the database"));
+    };
+    let passing = [1040, 1203, 1053].contains(&told.code);
+    let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
+    (passing, unavailable(what, "check user, password and database of the URL"))
+}
+
+/// Collisions that did not end: nothing is wrong, but not now.
+fn contended() -> Error {
+    Error::Overloaded { retry_after: Duration::from_millis(100) }
+}
+
+/// The driver's words without its brackets.
+fn plain(error: &Told) -> String {
+    match error {
+        Told::IoError(inner) => inner.to_string(),
+        Told::CodecError(inner) => inner.to_string(),
+        Told::DriverError(inner) => inner.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn unavailable(what: String, advice: &str) -> Error {
+    Error::Unavailable { what, advice: advice.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(code: u16, message: &str) -> Told {
+        Told::MySqlError(MySqlError { state: "HY000".to_owned(), code, message: message.to_owned() })
+    }
+
+    fn translated(code: u16, message: &str) -> (Trouble, Error) {
+        translate(&told(code, message), "INSERT INTO notes (id) VALUES (?)", Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_duplicate_is_named_as_on_other_databases() {
+        let named = |message: &str| match translated(1062, message).1 {
+            Error::Conflict { table, constraint } => (table, constraint),
+            other => panic!("{other:?}"),
+        };
+        let expected = |constraint: &str| ("notes".to_owned(), constraint.to_owned());
+        assert_eq!(named("Duplicate entry 'a' for key 'PRIMARY'"), expected("notes_pkey"));
+        assert_eq!(named("Duplicate entry 'a' for key 'notes.PRIMARY'"), expected("notes_pkey"));
+        assert_eq!(named("Duplicate entry 'it's for key 'x'' for key 'notes_body'"), expected("notes_body"));
+    }
+
+    #[test]
+    fn the_statement_names_its_table() {
+        assert_eq!(target("INSERT /* if absent */ INTO notes (id) VALUES (?)"), "notes");
+        assert_eq!(target("UPDATE notes SET id = ?"), "notes");
+        assert_eq!(target("INSERT INTO notes(id) VALUES (?)"), "notes");
+        assert_eq!(target("COMMIT"), "unknown");
+    }
+
+    #[test]
+    fn what_another_transaction_spoilt_may_run_again() {
+        assert_eq!(translated(1213, "Deadlock found").0, Trouble::Again);
+        assert!(matches!(translated(1205, "Lock wait timeout"), (Trouble::Again, Error::Unavailable { .. })));
+        assert_eq!(translated(1927, "Connection was killed").0, Trouble::Lost);
+        assert!(matches!(translated(1969, "interrupted"), (Trouble::Failed, Error::TooSlow { .. })));
+    }
+
+    #[test]
+    fn values_of_rows_are_left_out() {
+        let text = translated(1366, "Incorrect string value: 'hunter2' for column 'x'").1.to_string();
+        assert_eq!(text, "database: Incorrect string value (1366)");
+        let text = translated(1406, "Data too long for column 'body' at row 1").1.to_string();
+        assert_eq!(text, "database: Data too long for column 'body' at row 1 (1406)");
+    }
+}

@@ -1,0 +1,119 @@
+//! A thread's connection: opened when it is needed, opened again when it was lost.
+
+use super::connection::Connection;
+use super::errors::{Trouble, refused};
+use super::purpose::Purpose;
+use crate::Error;
+use crate::threads::pause;
+use ::mysql::Opts;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The first wait before a new try to connect; each next one is twice as long …
+const PAUSE: Duration = Duration::from_millis(5);
+/// … up to this.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// From then on nobody is kept waiting for the server.
+const OUTAGE_LONG: Duration = Duration::from_secs(1);
+
+pub(super) struct Link {
+    opts: Arc<Opts>,
+    connection: Option<Connection>,
+    outage: Option<Outage>,
+}
+
+/// A server that cannot be reached.
+struct Outage {
+    since: Instant,
+    /// Not asked again before this.
+    next_try: Instant,
+    wait: Duration,
+    error: Error,
+}
+
+impl Link {
+    pub(super) fn new(opts: Arc<Opts>) -> Link {
+        Link { opts, connection: None, outage: None }
+    }
+
+    /// Opens the connection ahead of the first need. Nothing is lost when that fails.
+    pub(super) fn warm_up(&mut self) {
+        if let Err((_, error)) = self.connected() {
+            tracing::warn!(%error, "a database thread starts without a connection");
+        }
+    }
+
+    /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
+    /// just gone away; not for one that has been away for longer: then it says so at once.
+    pub(super) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut Connection, Error> {
+        let long_away = self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_LONG);
+        loop {
+            if let Some(outage) = &self.outage {
+                let wait = outage.next_try.saturating_duration_since(Instant::now());
+                if !wait.is_zero() && (long_away || outage.next_try > until) {
+                    return Err(outage.error.clone());
+                }
+                pause(wait);
+            }
+            let (passing, error) = match self.connected().map(|connection| connection.begin(purpose)) {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => (self.drop_if_lost(), error),
+                Err(refused) => refused,
+            };
+            if !passing {
+                return Err(error);
+            }
+            self.note_outage(error);
+        }
+        self.outage = None;
+        self.current()
+    }
+
+    fn note_outage(&mut self, error: Error) {
+        let (now, known) = (Instant::now(), self.outage.take());
+        let wait = known.as_ref().map_or(PAUSE, |outage| (outage.wait * 2).min(PAUSE_MAX));
+        let since = known.map_or(now, |outage| outage.since);
+        self.outage = Some(Outage { since, next_try: now + wait, wait, error });
+    }
+
+    /// The connection whose transaction [`Link::begin`] has opened.
+    pub(super) fn current(&mut self) -> Result<&mut Connection, Error> {
+        self.connection.as_mut().ok_or_else(|| Error::Database("no transaction is open".to_owned()))
+    }
+
+    /// Undoes the open transaction and says what it met; a connection of no more use is dropped.
+    pub(super) fn roll_back(&mut self) -> Option<(Trouble, Error)> {
+        let connection = self.connection.as_mut()?;
+        let met = connection.trouble();
+        if !connection.roll_back() {
+            self.connection = None;
+        }
+        met
+    }
+
+    /// Ends a transaction that has only read.
+    pub(super) fn finish(&mut self) {
+        if self.connection.as_mut().is_some_and(|connection| connection.commit().is_err()) {
+            self.roll_back();
+        }
+    }
+
+    /// Forgets the connection when it is of no more use; true when it was not.
+    fn drop_if_lost(&mut self) -> bool {
+        let lost = self.connection.as_ref().is_none_or(Connection::is_lost);
+        if lost {
+            self.connection = None;
+        }
+        lost
+    }
+
+    /// The connection, opened now if there is none. The error says whether it may pass.
+    fn connected(&mut self) -> Result<&mut Connection, (bool, Error)> {
+        let opened = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.opts).map_err(|error| refused(&error))?,
+        };
+        Ok(self.connection.insert(opened))
+    }
+}

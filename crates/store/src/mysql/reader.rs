@@ -1,0 +1,35 @@
+//! A thread that answers queries, each in a snapshot of its own.
+
+use super::link::Link;
+use super::purpose::Purpose;
+use crate::Snapshot;
+use crate::job::Query;
+use crate::store::Shared;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// Serves queries until the queue is closed and empty.
+pub(super) fn answer_queries(mut link: Link, shared: &Shared) {
+    link.warm_up();
+    let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
+    while shared.queries.take(&mut taken, 1) {
+        for query in taken.drain(..) {
+            shared.queries.started();
+            if query.start() {
+                answer(query, &mut link, shared);
+            }
+        }
+    }
+}
+
+fn answer(query: Box<dyn Query>, link: &mut Link, shared: &Shared) {
+    let began = Instant::now();
+    match link.begin(Purpose::Query, began + shared.queries.deadline) {
+        Ok(connection) => {
+            query.run(&mut Snapshot::new(connection, shared.options.check));
+            link.finish();
+            shared.queries.pace.ran(1, began.elapsed());
+        }
+        Err(error) => query.refuse(error),
+    }
+}

@@ -1,0 +1,104 @@
+//! The start: is this server one that keeps what it acknowledges, and does it have today's schema?
+//!
+//! A change of the schema commits by itself on MySQL, so each statement of a migration can be run again, and
+//! one that is done is noted (`migrate.rs`). Instances that start together take turns by a named lock.
+
+use super::connection::Connection;
+use super::feed;
+use super::purpose::Maker;
+use crate::tx::Connection as _;
+use crate::{Error, Migration, Row, Version, migrate};
+
+/// Held by the session until it is released or ends. Its name is the server's, not the database's.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
+const RELEASE: &str = "DO RELEASE_LOCK(CONCAT('sarsen ', MD5(DATABASE())))";
+/// MariaDB has passed over locked rows since 10.6, MySQL since 8.0; its collation by bytes is of 8.0.17.
+const MARIADB_MIN: (u32, u32, u32) = (10, 6, 0);
+const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
+
+/// Checks the server, brings the schema up to date; the version that the database has.
+pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<Version, Error> {
+    check_version(connection)?;
+    check_durability(connection)?;
+    if number(connection, LOCK)? != 1 {
+        let text = "another instance has been changing the schema of this database for 30 s; wait for it";
+        return Err(Error::Open(text.to_owned()));
+    }
+    migrate::migrate(connection, migrations)?;
+    let version = feed::prepare(connection)?;
+    connection.batch(RELEASE)?;
+    Ok(version)
+}
+
+fn check_version(connection: &mut Connection) -> Result<(), Error> {
+    let mut text = String::new();
+    connection.query("SELECT VERSION()", &[], &mut |row| {
+        text = Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    let (name, least) = match connection.maker() {
+        Maker::MariaDb => ("MariaDB", MARIADB_MIN),
+        Maker::MySql => ("MySQL", MYSQL_MIN),
+    };
+    if version(&text) >= least {
+        return Ok(());
+    }
+    let (major, minor, patch) = least;
+    Err(Error::Open(format!(
+        "the database server is {text}; {name} {major}.{minor}.{patch} or newer is needed"
+    )))
+}
+
+/// `10.11.6-MariaDB-0+deb12u1` → (10, 11, 6).
+fn version(text: &str) -> (u32, u32, u32) {
+    let digits = text.split(|letter: char| !letter.is_ascii_digit());
+    let mut parts = digits.map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    (next(), next(), next())
+}
+
+/// What is acknowledged must be on disk. A server that does not tell how it commits is believed.
+fn check_durability(connection: &mut Connection) -> Result<(), Error> {
+    let settings = [
+        // 3 flushes more often than 1 does; 0 and 2 leave a second to chance.
+        ("innodb_flush_log_at_trx_commit", "SELECT @@innodb_flush_log_at_trx_commit IN (1, 3)"),
+        // After a crash the server undoes what its binary log does not hold.
+        ("sync_binlog", "SELECT @@log_bin = 0 OR @@sync_binlog = 1"),
+    ];
+    for (name, question) in settings {
+        match number(connection, question) {
+            Ok(1) => {}
+            Ok(_) => {
+                return Err(Error::Open(format!(
+                    "the database server does not flush each commit to its disk; set {name} = 1 there"
+                )));
+            }
+            Err(error) => {
+                tracing::warn!(name, %error, "cannot tell whether the database flushes each commit to its disk");
+                connection.forgive();
+            }
+        }
+    }
+    Ok(())
+}
+
+fn number(connection: &mut Connection, sql: &str) -> Result<i64, Error> {
+    let mut number = None;
+    connection.query(sql, &[], &mut |row| {
+        number = Row::new(row).get::<Option<i64>>(0)?;
+        Ok(false)
+    })?;
+    Ok(number.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_read_as_servers_tell_them() {
+        assert_eq!(version("10.11.6-MariaDB-0+deb12u1"), (10, 11, 6));
+        assert_eq!(version("8.4.3"), (8, 4, 3));
+        assert_eq!(version("9.1"), (9, 1, 0));
+    }
+}

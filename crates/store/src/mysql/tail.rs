@@ -1,0 +1,186 @@
+//! Follows the log of changes, so that this process hears of what other instances commit.
+//!
+//! A number of the log is given before its transaction commits, so rows appear out of order. A row is
+//! published at first sight. A number that is missing below it is remembered, and asked for again until its
+//! row appears, or until it is certain that it never will: then nobody holds a lock on it any more.
+
+use super::errors::Trouble;
+use super::feed::{Publisher, keys_of};
+use super::link::Link;
+use super::purpose::Purpose;
+use crate::store::Shared;
+use crate::tx::Connection as _;
+use crate::{Error, Key, Row, Value, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Between two looks at the log.
+const POLL: Duration = Duration::from_millis(50);
+/// Rows of one look, at most.
+const ROWS_MAX: usize = 1000;
+/// Missing numbers of one question: mostly there are few. Two lengths are two statements.
+const ASKED: [usize; 2] = [16, 512];
+/// Numbers that may be missing. More were left by a server that was away: then everything is read anew.
+const MISSING_MAX: usize = 10_000;
+/// How long a missing number is asked for before anybody asks why it is missing. Between taking its number
+/// and locking its row a transaction does nothing that could take so long.
+const MISSING_LONG: Duration = Duration::from_secs(10);
+/// So many numbers before our start may belong to transactions that had not committed by then.
+const LOOK_BACK: Version = 1000;
+/// So many old missing numbers are looked into at once.
+const OLD_MAX: usize = 20;
+
+const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+/// Zero rows when the number was never used, an error while somebody holds it.
+const HELD: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
+
+pub(super) struct Tail {
+    link: Link,
+    shared: Arc<Shared>,
+    publisher: Arc<Publisher>,
+    /// Rows up to here were seen, but for those that are missing.
+    cursor: Version,
+    /// Since when.
+    missing: BTreeMap<Version, Instant>,
+    /// Until the first look has ended: what was committed before anything was read concerns nobody.
+    quiet: bool,
+    is_away: bool,
+}
+
+impl Tail {
+    pub(super) fn new(link: Link, shared: Arc<Shared>, publisher: Arc<Publisher>, started: Version) -> Tail {
+        Tail {
+            link,
+            shared,
+            publisher,
+            cursor: started.saturating_sub(LOOK_BACK),
+            missing: BTreeMap::new(),
+            quiet: true,
+            is_away: false,
+        }
+    }
+
+    /// Learns which numbers are missing, before anything else reads from the database.
+    pub(super) fn start(&mut self) -> Result<(), Error> {
+        while self.look()? {}
+        self.quiet = false;
+        Ok(())
+    }
+
+    /// Follows the log until the other end of `stop` is dropped.
+    pub(super) fn run(mut self, stop: &Receiver<()>) {
+        loop {
+            let more = match self.look() {
+                Ok(more) => {
+                    self.is_away = false;
+                    more
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_away, true) {
+                        tracing::warn!(%error, "changes of other instances are not heard of at the moment");
+                    }
+                    false
+                }
+            };
+            let wait = if more { Duration::ZERO } else { POLL };
+            if stop.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    }
+
+    /// One look at the log; true when there was more than fits into one.
+    fn look(&mut self) -> Result<bool, Error> {
+        let missed: Vec<Version> = self.missing.keys().copied().collect();
+        let [few, many] = ASKED;
+        let length = if missed.len() > few { many } else { few };
+        for some in missed.chunks(length) {
+            // Zero is the number of no row.
+            let padded = some.iter().copied().chain(std::iter::repeat(0)).take(length);
+            let args: Vec<Value<'_>> = padded.map(|seq| Value::Int(seq.cast_signed())).collect();
+            for (seq, keys) in self.rows(&of_numbers(length), &args)? {
+                self.missing.remove(&seq);
+                self.publish(seq, &keys);
+            }
+        }
+        let args = [Value::Int(self.cursor.cast_signed()), Value::Int(ROWS_MAX as i64)];
+        let rows = self.rows(NEW, &args)?;
+        let more = rows.len() == ROWS_MAX;
+        for (seq, keys) in rows {
+            self.pass(seq);
+            self.publish(seq, &keys);
+        }
+        self.give_up_what_never_comes()?;
+        Ok(more)
+    }
+
+    fn rows(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<(Version, String)>, Error> {
+        let connection = self.link.begin(Purpose::Log, Instant::now())?;
+        let mut rows = Vec::new();
+        let read = connection.query(sql, args, &mut |row| {
+            let row = Row::new(row);
+            rows.push((row.get::<i64>(0)?.unsigned_abs(), row.get(1)?));
+            Ok(true)
+        });
+        self.link.finish();
+        read.map(|()| rows)
+    }
+
+    /// Moves the cursor to `seq`, and remembers the numbers on the way.
+    fn pass(&mut self, seq: Version) {
+        let skipped = self.cursor + 1..seq;
+        self.cursor = seq;
+        if self.missing.len() as Version + (skipped.end - skipped.start) > MISSING_MAX as Version {
+            tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
+            self.missing.clear();
+            self.publisher
+                .publish(self.shared.options.watched.iter().map(|table| Key::table(table)).collect());
+            return;
+        }
+        let now = Instant::now();
+        let publisher = &self.publisher;
+        self.missing.extend(skipped.filter(|seq| !publisher.is_own(*seq)).map(|seq| (seq, now)));
+    }
+
+    fn publish(&self, seq: Version, keys: &str) {
+        if !self.publisher.is_own(seq) && !self.quiet && !keys.is_empty() {
+            self.publisher.publish(keys_of(keys));
+        }
+    }
+
+    /// Forgets numbers that were taken by transactions that are no more.
+    fn give_up_what_never_comes(&mut self) -> Result<(), Error> {
+        let old = self.missing.iter().filter(|(_, since)| since.elapsed() > MISSING_LONG);
+        let old: Vec<Version> = old.map(|(seq, _)| *seq).take(OLD_MAX).collect();
+        for seq in old {
+            let connection = self.link.begin(Purpose::Log, Instant::now())?;
+            let mut is_there = false;
+            let asked = connection.query(HELD, &[Value::Int(seq.cast_signed())], &mut |_| {
+                is_there = true;
+                Ok(false)
+            });
+            match (asked, self.link.roll_back()) {
+                (Ok(()), _) if !is_there => {
+                    self.missing.remove(&seq);
+                    // Should it have been ours.
+                    self.publisher.is_own(seq);
+                }
+                // It is seen with the next look.
+                (Ok(()), _) => {}
+                // It lives. Asked again when as much time has gone by.
+                (Err(_), Some((Trouble::Again, _))) => {
+                    self.missing.insert(seq, Instant::now());
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_numbers(count: usize) -> String {
+    let places: Vec<String> = (1..=count).map(|number| format!("?{number}")).collect();
+    format!("SELECT seq, `keys` FROM change_log WHERE seq IN ({})", places.join(", "))
+}

@@ -1,0 +1,218 @@
+//! A thread that runs commands: each in a transaction of its own, again when another was in the way.
+//!
+//! Several of these take from one queue, at READ COMMITTED: a command that reads in order to decide takes the
+//! row that it decides about first (`Tx::lock`), and so waits for the one before it. Of two that wait for
+//! each other, one fails and is run again here.
+
+use super::errors::Trouble;
+use super::feed::{self, Publisher};
+use super::link::Link;
+use super::outcome::{Outcome, outcome};
+use super::purpose::Purpose;
+use crate::job::Command;
+use crate::store::Shared;
+use crate::threads::pause;
+use crate::tx::Done;
+use crate::{Error, Tx};
+use parking_lot::RwLock;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Of two commands that collide one always gets through, but where many want the same row it may be
+/// another one each time. After this many collisions a command runs alone in this process.
+const COLLISIONS_MAX: u32 = 3;
+/// A command is run this often, at most: then only other programs can still be in its way.
+const TRIES_MAX: u32 = 10;
+/// The wait before the second try; each next one is twice as long …
+const PAUSE: Duration = Duration::from_millis(1);
+/// … up to this.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+type Job = Box<dyn Command>;
+
+/// Who runs now: one that has lost several times, or any number of others. Held while a command runs
+/// and commits; nobody waits for it with a transaction open.
+pub(super) type Turns = RwLock<()>;
+
+pub(super) struct Worker {
+    link: Link,
+    shared: Arc<Shared>,
+    publisher: Arc<Publisher>,
+    turns: Arc<Turns>,
+    /// To be done after the caller has its answer.
+    must_trim: bool,
+}
+
+/// Why an attempt at a command ended.
+enum End {
+    /// Durable.
+    Kept,
+    /// Undone, by the command itself or because of this error.
+    Failed(Option<Error>),
+    /// Undone; it may be begun again. The error is for its caller, should this have been the last try.
+    Again(Error),
+}
+
+impl Worker {
+    pub(super) fn new(
+        link: Link,
+        shared: Arc<Shared>,
+        publisher: Arc<Publisher>,
+        turns: Arc<Turns>,
+    ) -> Worker {
+        Worker { link, shared, publisher, turns, must_trim: false }
+    }
+
+    /// Serves commands until the queue is closed and empty.
+    pub(super) fn run(mut self) {
+        let shared = self.shared.clone();
+        self.link.warm_up();
+        let mut taken: VecDeque<Job> = VecDeque::new();
+        while shared.commands.take(&mut taken, 1) {
+            for job in taken.drain(..) {
+                shared.commands.started();
+                if job.start() {
+                    self.serve(job);
+                }
+            }
+            if std::mem::take(&mut self.must_trim) {
+                self.trim();
+            }
+        }
+    }
+
+    /// Runs a command until it is done, or its time or number of tries is up.
+    fn serve(&mut self, mut job: Job) {
+        let (shared, turns) = (self.shared.clone(), self.turns.clone());
+        let began = Instant::now();
+        let until = began + shared.commands.deadline;
+        let mut wait = PAUSE;
+        let (mut tries, mut collisions) = (1, 0);
+        let error = loop {
+            let end = if collisions < COLLISIONS_MAX {
+                let _beside_others = turns.read();
+                self.attempt(&mut job, until)
+            } else {
+                let _alone = turns.write();
+                self.attempt(&mut job, until)
+            };
+            match end {
+                End::Kept => {
+                    shared.stats.commands.fetch_add(1, Relaxed);
+                    break None;
+                }
+                End::Again(error) if tries < TRIES_MAX && Instant::now() + wait < until => {
+                    shared.stats.retried.fetch_add(1, Relaxed);
+                    tries += 1;
+                    collisions += u32::from(matches!(error, Error::Overloaded { .. }));
+                    pause(wait);
+                    wait = (wait * 2).min(PAUSE_MAX);
+                }
+                End::Failed(error) => {
+                    shared.stats.failed.fetch_add(1, Relaxed);
+                    break error;
+                }
+                End::Again(error) => {
+                    shared.stats.failed.fetch_add(1, Relaxed);
+                    break Some(error);
+                }
+            }
+        };
+        // A server that is away says nothing about how long commands take.
+        if !matches!(error, Some(Error::Unavailable { .. } | Error::OutcomeUnknown)) {
+            shared.commands.pace.ran(1, began.elapsed());
+        }
+        job.answer(error);
+    }
+
+    fn attempt(&mut self, job: &mut Job, until: Instant) -> End {
+        let connection = match self.link.begin(Purpose::Command, until) {
+            Ok(connection) => connection,
+            Err(error) => return End::Failed(Some(error)),
+        };
+        let options = &self.shared.options;
+        let mut tx = Tx::new(connection, options.check);
+        let ran = job.run(&mut tx);
+        let keep = tx.finish(ran, job.name(), options.watched);
+        // What the connection met counts, whatever the command made of it.
+        let met = connection.trouble();
+        match (met, keep) {
+            (Some((Trouble::Again | Trouble::Lost, _)), _) => self.undone(),
+            (_, Ok(Some(done))) => self.commit(done),
+            (_, Ok(None)) => {
+                self.link.roll_back();
+                End::Failed(None)
+            }
+            (_, Err(error)) => {
+                self.link.roll_back();
+                End::Failed(Some(error))
+            }
+        }
+    }
+
+    /// Commits and publishes, in this order; the caller is answered afterwards.
+    fn commit(&mut self, mut done: Done) -> End {
+        let began = Instant::now();
+        done.changed.sort_unstable();
+        done.changed.dedup();
+        let delay = self.shared.options.writer.commit_delay;
+        let connection = match self.link.current() {
+            Ok(connection) => connection,
+            Err(error) => return End::Failed(Some(error)),
+        };
+        if !done.wrote {
+            return if connection.commit().is_ok() { End::Kept } else { self.undone() };
+        }
+        let Ok(seq) = feed::log(connection, &done.changed) else { return self.undone() };
+        self.publisher.claim(seq);
+        pause(delay);
+        if connection.commit().is_err() {
+            let met = self.link.roll_back();
+            let became = match &met {
+                Some((Trouble::Again, _)) => Outcome::Aborted,
+                _ => outcome(&mut self.link, seq),
+            };
+            match became {
+                Outcome::Committed => {}
+                Outcome::Aborted => return undone_by(met),
+                Outcome::Unknown => {
+                    // It may have happened: what is cached must be read again.
+                    self.publish(done);
+                    return End::Failed(Some(Error::OutcomeUnknown));
+                }
+            }
+        }
+        self.shared.stats.committed(began.elapsed());
+        self.publish(done);
+        End::Kept
+    }
+
+    fn publish(&mut self, done: Done) {
+        self.must_trim |= self.publisher.publish(done.changed);
+    }
+
+    /// Undoes the open transaction.
+    fn undone(&mut self) -> End {
+        undone_by(self.link.roll_back())
+    }
+
+    /// Keeps the log of changes short.
+    fn trim(&mut self) {
+        let trimmed = self.link.begin(Purpose::Log, Instant::now()).and_then(feed::trim);
+        self.link.finish();
+        if let Err(error) = trimmed {
+            tracing::warn!(%error, "the log of changes was not trimmed; a later commit tries again");
+        }
+    }
+}
+
+/// A transaction that met another one, or lost its connection, may run again.
+fn undone_by(met: Option<(Trouble, Error)>) -> End {
+    match met {
+        Some((Trouble::Again | Trouble::Lost, error)) => End::Again(error),
+        Some((Trouble::Failed, error)) => End::Failed(Some(error)),
+        None => End::Failed(Some(Error::Database("the transaction was lost".to_owned()))),
+    }
+}

@@ -1,0 +1,354 @@
+//! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
+
+use crate::proxy::{Cut, Proxy};
+use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
+use mysql::prelude::Queryable;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use store::{Cache, Error, Filled, Key, Migration, Options, Sql, Store, Time, args, sql};
+
+/// A store on MySQL; none when the environment names no server.
+fn open() -> Option<TestStore> {
+    Database::mysql().map(Database::open)
+}
+
+/// A store that reaches its database through a proxy.
+fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
+    let (host, port) = test.mysql().place();
+    let proxy = Proxy::start(host, port);
+    let url = test.mysql().url_at("127.0.0.1", proxy.port);
+    let options = Options { url, writers: 1, readers: 1, ..test.options() };
+    (Store::open(options).expect("opens"), proxy)
+}
+
+#[tokio::test]
+async fn every_transaction_has_every_setting() {
+    static SETTINGS: Sql = sql("SELECT @@transaction_isolation, @@innodb_lock_wait_timeout,
+        @@max_statement_time, @@sql_mode, @@collation_connection");
+    fn read(row: &store::Row<'_>) -> Result<(String, i64, String, String), Error> {
+        let seconds = row.get::<Seconds>(2)?.0;
+        assert!(row.get::<String>(4)?.starts_with("utf8mb4_"));
+        Ok((row.get(0)?, row.get(1)?, format!("{seconds}"), row.get(3)?))
+    }
+    struct Seconds(f64);
+    impl store::FromValue for Seconds {
+        const KIND: &'static str = "seconds";
+        fn from_value(value: store::ValueRef<'_>) -> Option<Seconds> {
+            if let store::ValueRef::Real(number) = value { Some(Seconds(number)) } else { None }
+        }
+    }
+    let Some(test) = open() else { return };
+    let version: String =
+        test.mysql().connect().query_first("SELECT VERSION()").expect("runs").expect("a row");
+    if !version.contains("MariaDB") {
+        return; // The names of these settings are MariaDB's.
+    }
+    let mut client = test.mysql().connect();
+    let isolation = "SELECT COUNT(*) FROM information_schema.system_variables
+        WHERE variable_name = 'TRANSACTION_ISOLATION'";
+    let has_new_name: i64 = client.query_first(isolation).expect("runs").expect("a row");
+    if has_new_name == 0 {
+        static OLD: Sql = sql("SELECT @@tx_isolation, @@innodb_lock_wait_timeout, @@max_statement_time,
+            @@sql_mode, @@collation_connection");
+        return check(&test, &OLD, read).await;
+    }
+    check(&test, &SETTINGS, read).await;
+
+    async fn check(
+        test: &TestStore,
+        settings: &'static Sql,
+        read: fn(&store::Row<'_>) -> Result<(String, i64, String, String), Error>,
+    ) {
+        let command = test.store.write("settings", move |tx| tx.one(settings, args![], read));
+        let (isolation, lock, seconds, mode) =
+            command.await.map_err(|error: Error| error).expect("runs").expect("a row");
+        assert_eq!((isolation.as_str(), lock, seconds.as_str()), ("READ-COMMITTED", 1, "1.5"));
+        assert!(mode.contains("STRICT_ALL_TABLES") && mode.contains("NO_BACKSLASH_ESCAPES"), "{mode}");
+        let query = test.store.read(move |snapshot| snapshot.one(settings, args![], read));
+        let (isolation, _, seconds, _) =
+            query.await.map_err(|error: Error| error).expect("runs").expect("a row");
+        assert_eq!((isolation.as_str(), seconds.as_str()), ("REPEATABLE-READ", "5"));
+    }
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_looked_up() {
+    let Some(test) = open() else { return };
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "calm", "ada", "calm").await.expect("writes");
+    for (id, cut) in [("arrived", Cut::After), ("lost", Cut::Before), ("again", Cut::After)] {
+        proxy.cut_next(cut);
+        assert_eq!(add(&store, id, "ada", id).await.expect("the truth is found out"), 1);
+        assert_eq!(test.body(id).await.as_deref(), Some(id));
+    }
+    assert_eq!(store.stats().retried, 1, "only the one that did not arrive ran again");
+    let logged = "SELECT COUNT(*) FROM change_log WHERE `keys` <> ''";
+    assert_eq!(test.mysql().number(logged), 4);
+}
+
+#[tokio::test]
+async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget() {
+    let Some(test) = open() else { return };
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "n", "ada", "one").await.expect("writes");
+    let heard = Arc::new(AtomicUsize::new(0));
+    let ear = heard.clone();
+    store.on_change(move |_| {
+        ear.fetch_add(1, Ordering::SeqCst);
+    });
+    proxy.cut_next(Cut::After);
+    proxy.close();
+    let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");
+    assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
+    assert!(!error.is_temporary(), "it must not be tried again blindly");
+    assert_eq!(heard.load(Ordering::SeqCst), 1, "it may have happened");
+    proxy.open();
+    let began = Instant::now();
+    while let Err(error) = add(&store, "after", "ada", "after").await {
+        assert!(matches!(&error, Error::Unavailable { .. }), "{error:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "it is asked again soon");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn lost_connections_are_opened_again_between_and_inside_transactions() {
+    let Some(test) = open() else { return };
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "before", "ada", "before").await.expect("writes");
+    proxy.cut_all();
+    add(&store, "between", "ada", "between").await.expect("a new connection");
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (counter, proxy) = (runs.clone(), Arc::new(proxy));
+    let cutter = proxy.clone();
+    let inside = store.write("note.add", move |tx| {
+        tx.changed(Key::table("notes"));
+        tx.exec(&INSERT, args!["inside", "ada", "inside"])?;
+        if counter.fetch_add(1, Ordering::SeqCst) == 0 {
+            cutter.cut_all();
+        }
+        // What the command makes of the lost connection does not matter.
+        Ok::<_, Error>(tx.one(&BODY, args!["before"], |row| row.get::<String>(0)).is_ok())
+    });
+    assert!(inside.await.expect("runs again"));
+    assert_eq!((runs.load(Ordering::SeqCst), test.count().await), (2, 3));
+    proxy.cut_all();
+    let read = store.read(|snapshot| snapshot.one(&BODY, args!["inside"], |row| row.get::<String>(0)));
+    assert_eq!(read.await.map_err(|error: Error| error).expect("reads").as_deref(), Some("inside"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadlock_is_resolved_by_running_one_again_and_nothing_is_half_done() {
+    static TOUCH: Sql = sql("UPDATE notes SET used_at = COALESCE(used_at, 0) + 1 WHERE id = ?1");
+    let Some(test) = open() else { return };
+    test.add("a", "ada", "a").await.expect("writes");
+    test.add("b", "ada", "b").await.expect("writes");
+    let touch = |first: &'static str, second: &'static str| {
+        test.store.write("note.touch", move |tx| {
+            tx.changed(Key::table("notes"));
+            tx.exec(&TOUCH, args![first])?;
+            std::thread::park_timeout(Duration::from_millis(50));
+            // One that goes on after a deadlock would write outside of any transaction.
+            let second = tx.exec(&TOUCH, args![second]);
+            let _ = tx.exec(&TOUCH, args![first]);
+            second
+        })
+    };
+    let (one, two) = tokio::join!(touch("a", "b"), touch("b", "a"));
+    assert_eq!((one.map_err(|error: Error| error).expect("runs"), two.expect("runs")), (1, 1));
+    assert!(test.store.stats().retried > 0);
+    assert_eq!(test.mysql().number("SELECT SUM(used_at) FROM notes"), 6, "three of each that was kept");
+}
+
+#[tokio::test]
+async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
+    static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
+    let Some(test) = open() else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    let mut foreign = test.mysql().connect();
+    foreign.query_drop("BEGIN").expect("begins");
+    foreign.query_drop("SELECT id FROM notes WHERE id = 'n' FOR UPDATE").expect("locks");
+    let rename = || {
+        test.store.write("note.rename", |tx| {
+            tx.changed(Key::row("notes", "id", "n"));
+            tx.exec(&RENAME, args!["n", "two"])
+        })
+    };
+    let refused: Error = rename().await.expect_err("locked");
+    assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lock")), "{refused:?}");
+    foreign.query_drop("ROLLBACK").expect("ends");
+    assert_eq!(rename().await.map_err(|error: Error| error).expect("writes resume"), 1);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused_and_not_cut_off() {
+    let Some(test) = open() else { return };
+    let long = test.add("n", "ada", &"x".repeat(256)).await.expect_err("too long");
+    assert!(matches!(&long, Error::Database(text) if text.contains("'body'")), "{long:?}");
+    assert_eq!(test.count().await, 0);
+    test.add("n\\", "a'da\\", "\\n").await.expect("a backslash is a letter");
+    static SAME: Sql = sql("SELECT '\\n', body FROM notes WHERE owner = ?1");
+    let read = test.store.read(|snapshot| {
+        snapshot.one(&SAME, args!["a'da\\"], |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
+    });
+    let (literal, stored) = read.await.map_err(|error: Error| error).expect("reads").expect("a row");
+    assert_eq!((literal.as_str(), stored.as_str()), ("\\n", "\\n"));
+}
+
+/// A cached body, filled when it is not there.
+async fn cached(store: &Store, cache: &Cache<String, String>, id: &str) -> Option<String> {
+    let wanted = id.to_owned();
+    let filled = store.fill(cache, id.to_owned(), Time::from_millis(1), move |snapshot| {
+        let body: Option<String> = snapshot.one(&BODY, args![&wanted], |row| row.get(0))?;
+        let keys = vec![Key::row("notes", "id", &wanted)];
+        Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
+    });
+    filled.await.expect("fills")
+}
+
+/// How long until the cache has forgotten everything.
+async fn forgets(cache: &Cache<String, String>, most: Duration) -> Duration {
+    let began = Instant::now();
+    while !cache.is_empty() {
+        assert!(began.elapsed() < most, "it still remembers after {most:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
+    static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
+    let Some(test) = open() else { return };
+    test.add("n\n1", "ada", "one").await.expect("writes");
+    let other = Store::open(test.options()).expect("opens");
+    let cache = other.cache("bodies", 10);
+    let heard = Arc::new(AtomicUsize::new(0));
+    let ear = heard.clone();
+    other.on_change(move |_| {
+        ear.fetch_add(1, Ordering::SeqCst);
+    });
+    for body in ["two", "three", "four"] {
+        cached(&other, &cache, "n\n1").await;
+        let renamed = test.store.write("note.rename", move |tx| {
+            tx.changed(Key::row("notes", "id", "n\n1"));
+            tx.exec(&RENAME, args!["n\n1", body])
+        });
+        renamed.await.map_err(|error: Error| error).expect("writes");
+        let took = forgets(&cache, Duration::from_secs(5)).await;
+        eprintln!("heard after {took:?}");
+        assert_eq!(cached(&other, &cache, "n\n1").await.as_deref(), Some(body));
+    }
+    assert_eq!(heard.load(Ordering::SeqCst), 3);
+    add(&other, "m", "ada", "five").await.expect("writes");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(heard.load(Ordering::SeqCst), 4, "what it committed itself it does not hear again");
+    other.close();
+}
+
+#[tokio::test]
+async fn writers_that_commit_out_of_order_lose_no_change() {
+    let Some(test) = open() else { return };
+    test.add("late", "ada", "late").await.expect("writes");
+    // One transaction from before the start of the other instance, and one from after it.
+    let take = |client: &mut mysql::Conn| {
+        client.query_drop("BEGIN").expect("begins");
+        client.query_drop("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')").expect("logs");
+    };
+    let (mut first, mut second) = (test.mysql().connect(), test.mysql().connect());
+    take(&mut first);
+    let other = Store::open(test.options()).expect("opens");
+    let cache = other.cache("bodies", 10);
+    take(&mut second);
+    test.add("n", "ada", "one").await.expect("a larger number, committed before");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for client in [&mut second, &mut first] {
+        cached(&other, &cache, "late").await;
+        assert_eq!(cache.len(), 1);
+        client.query_drop("COMMIT").expect("commits");
+        forgets(&cache, Duration::from_secs(5)).await;
+    }
+    other.close();
+}
+
+#[tokio::test]
+async fn keys_are_logged_with_the_change_and_old_ones_removed() {
+    let Some(test) = open() else { return };
+    test.add("n\n1", "ada", "one").await.expect("writes");
+    test.add("n\n1", "ada", "two").await.expect_err("fails");
+    let logged = r"SELECT COUNT(*) FROM change_log WHERE `keys` = 'notes.id=n\\n1'";
+    assert_eq!(test.mysql().number(logged), 1);
+    test.mysql().sql("INSERT INTO change_log (seq, `keys`) VALUES (150000, 'new')");
+    let test = test.reopen();
+    assert_eq!(test.mysql().number(logged), 0);
+    assert!(test.store.version() >= 150_001);
+}
+
+#[tokio::test]
+async fn programs_that_start_together_migrate_once() {
+    let Some(test) = open() else { return };
+    test.mysql().sql("DROP TABLE notes, samples, sarsen_migrations, sarsen_migration_steps, change_log");
+    let starts = (0..4).map(|_| {
+        let options = test.options();
+        std::thread::spawn(move || Store::open(options).map(|store| store.close()))
+    });
+    for start in starts.collect::<Vec<_>>() {
+        start.join().expect("joins").expect("opens");
+    }
+    assert_eq!(test.mysql().number("SELECT COUNT(*) FROM sarsen_migrations"), MIGRATIONS.len() as i64);
+}
+
+#[tokio::test]
+async fn a_migration_that_was_interrupted_goes_on() {
+    static BROKEN: &[Migration] = &[
+        Migration { number: 1, name: "notes", sqlite: "", postgres: "", mysql: "SELECT 1" },
+        Migration {
+            number: 2,
+            name: "more",
+            sqlite: "",
+            postgres: "",
+            mysql: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id NOTHING);\n",
+        },
+    ];
+    static MENDED: &[Migration] = &[
+        Migration { number: 1, name: "notes", sqlite: "", postgres: "", mysql: "SELECT 1" },
+        Migration {
+            number: 2,
+            name: "more",
+            sqlite: "",
+            postgres: "",
+            mysql: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id BIGINT);\n",
+        },
+    ];
+    let Some(test) = open() else { return };
+    test.store.close();
+    let broken = Store::open(Options { migrations: BROKEN, ..test.options() });
+    let Err(Error::Open(text)) = broken else { panic!("opened") };
+    assert!(text.contains("migration 2 (more)"), "{text}");
+    // The first statement would fail if it ran again.
+    Store::open(Options { migrations: MENDED, ..test.options() }).expect("goes on").close();
+    assert_eq!(test.mysql().number("SELECT COUNT(*) FROM more_yet"), 0);
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_why_but_no_password() {
+    let Some(test) = open() else { return };
+    let refused = |url: String| {
+        let Err(error) = Store::open(Options { url, ..test.options() }) else { panic!("opened") };
+        assert!(matches!(error, Error::Open(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        text
+    };
+    let (host, port) = test.mysql().place();
+    let name = &test.mysql().name;
+    let nobody = refused(format!("mysql://nobody_at_all:hunter2@{host}:{port}/{name}"));
+    assert!(nobody.contains("user"), "{nobody}");
+    let nowhere = refused(format!("{}_no_such_database", test.mysql().url()));
+    assert!(nowhere.contains("no_such_database"), "{nowhere}");
+    let nameless = refused(format!("mysql://ada:hunter2@{host}:{port}/"));
+    assert!(nameless.contains("names no database"), "{nameless}");
+    let closed = refused(format!("mysql://ada:hunter2@127.0.0.1:1/{name}"));
+    assert!(closed.contains("check that it runs"), "{closed}");
+}
