@@ -4,7 +4,7 @@
 //! # Layout
 //! - `test.rs`, `soak.rs`, `deny.rs`: one file a verb.
 //! - `needs.rs`: what the tests need of the machine, installed only when missing.
-//! - `postgres.rs`: a throw-away PostgreSQL cluster.
+//! - `postgres.rs`, `mariadb.rs`: throw-away servers.
 //! - `process.rs`, `counts.rs`, `report.rs`: run a program, read how many tests it ran, add up.
 //! - `tidy/`: rules about the tree itself, as tests (`cargo test -p xtask`).
 //!
@@ -15,6 +15,7 @@
 
 mod counts;
 mod deny;
+mod mariadb;
 mod needs;
 mod places;
 mod postgres;
@@ -33,7 +34,7 @@ pub const VERBS: [&str; 3] = ["test", "soak", "deny"];
 const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
                                   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside;
-                                  NAME: sqlite, postgres
+                                  NAME: sqlite, postgres, mariadb
 cargo xtask soak [FILTER]           the long tests (their names begin with soak_), for hours if need be
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
 ";

@@ -22,6 +22,7 @@ pub struct Need {
 pub const CHROMIUM: Need =
     Need { packages: &["chromium"], present: || Path::new("/usr/bin/chromium").exists() };
 pub const POSTGRES: Need = Need { packages: &["postgresql"], present: || postgres_programs().is_some() };
+pub const MARIADB: Need = Need { packages: &["mariadb-server"], present: || mariadb_programs().is_some() };
 pub const STRACE: Need = Need { packages: &["strace"], present: || places::on_path("strace") };
 pub const NODE: Need =
     Need { packages: &["nodejs", "npm"], present: || places::on_path("node") && places::on_path("npm") };
@@ -108,6 +109,21 @@ pub fn postgres_programs() -> Option<PathBuf> {
     newest_first
         .chain(env::split_paths(&path))
         .find(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
+}
+
+/// The programs that make the files of a MariaDB server and serve them.
+pub struct MariaDbPrograms {
+    pub install: PathBuf,
+    pub server: PathBuf,
+}
+
+/// On the search path, or where Debian puts what only administrators run.
+pub fn mariadb_programs() -> Option<MariaDbPrograms> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]).collect();
+    let find = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file());
+    Some(MariaDbPrograms { install: find("mariadb-install-db")?, server: find("mariadbd")? })
 }
 
 pub fn is_root() -> bool {

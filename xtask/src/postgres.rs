@@ -29,7 +29,7 @@ pub struct Postgres {
 
 /// The server refuses to run as root; so root lends it another user's name.
 #[derive(Clone, Copy)]
-struct User {
+pub struct User {
     uid: u32,
     gid: u32,
 }
@@ -37,8 +37,8 @@ struct User {
 impl Postgres {
     pub fn start() -> Result<Postgres, String> {
         let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
-        let user = if needs::is_root() { Some(postgres_user()?) } else { None };
-        let folder = make_folder(user)?;
+        let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
+        let folder = make_folder("test-postgres-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
             let server = spawn(&programs, &folder, user)?;
             Ok((password, server))
@@ -121,14 +121,14 @@ fn spawn(programs: &Path, folder: &Path, user: Option<User>) -> Result<(Child, u
 }
 
 /// An empty folder that the server's user can reach: in the target folder where that is possible.
-fn make_folder(user: Option<User>) -> Result<PathBuf, String> {
+pub fn make_folder(prefix: &str, user: Option<User>) -> Result<PathBuf, String> {
     let target = places::target();
     let parent = match user {
         Some(user) if !reaches(&target, user) => std::env::temp_dir(),
         _ => target,
     };
-    remove_leftovers(&parent);
-    let folder = parent.join(format!("test-postgres-{}", std::process::id()));
+    remove_leftovers(&parent, prefix);
+    let folder = parent.join(format!("{prefix}{}", std::process::id()));
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&parent).and_then(|()| fs::create_dir(&folder)).map_err(failed)?;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
@@ -136,11 +136,11 @@ fn make_folder(user: Option<User>) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Clusters of earlier runs that were killed: the folder's name holds the pid of its maker.
-fn remove_leftovers(parent: &Path) {
+/// Servers of earlier runs that were killed: the folder's name holds the pid of its maker.
+fn remove_leftovers(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let maker = name.strip_prefix("test-postgres-").and_then(|pid| pid.parse::<u32>().ok());
+        let maker = name.strip_prefix(prefix).and_then(|pid| pid.parse::<u32>().ok());
         if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             stop_server_of(&entry.path());
             fs::remove_dir_all(entry.path()).ok();
@@ -150,10 +150,12 @@ fn remove_leftovers(parent: &Path) {
 
 /// The first line of its pid file names the server, if that process still works in this folder.
 fn stop_server_of(folder: &Path) {
-    let text = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
-    let Some(pid) = text.lines().next().and_then(|line| line.parse::<u32>().ok()) else { return };
-    if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == folder.join("data")) {
-        process::signal("INT", &[pid]);
+    for (file, signal) in [("postmaster.pid", "INT"), ("mariadb.pid", "TERM")] {
+        let text = fs::read_to_string(folder.join("data").join(file)).unwrap_or_default();
+        let Some(pid) = text.lines().next().and_then(|line| line.parse::<u32>().ok()) else { continue };
+        if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == folder.join("data")) {
+            process::signal(signal, &[pid]);
+        }
     }
 }
 
@@ -162,7 +164,7 @@ fn reaches(folder: &Path, user: User) -> bool {
     process::quietly(as_user(Path::new("/bin/sh"), Some(user)).arg("-c").arg("cd \"$0\"").arg(folder))
 }
 
-fn as_user(program: &Path, user: Option<User>) -> Command {
+pub fn as_user(program: &Path, user: Option<User>) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").env("LC_ALL", "C");
     if let Some(User { uid, gid }) = user {
@@ -171,17 +173,18 @@ fn as_user(program: &Path, user: Option<User>) -> Command {
     command
 }
 
-/// The system user that Debian's packages make.
-fn postgres_user() -> Result<User, String> {
+/// A system user that Debian's packages make.
+pub fn system_user(name: &str) -> Result<User, String> {
     let users = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
-    let line = users.lines().find(|line| line.starts_with("postgres:"));
-    let fields: Vec<&str> = line.ok_or("there is no system user `postgres`")?.split(':').collect();
+    let line = users.lines().find(|line| line.split(':').next() == Some(name));
+    let missing = || format!("there is no system user `{name}`");
+    let fields: Vec<&str> = line.ok_or_else(missing)?.split(':').collect();
     match fields.as_slice() {
         [_, _, uid, gid, ..] => Ok(User {
             uid: uid.parse().map_err(|_| "a uid that is no number")?,
             gid: gid.parse().map_err(|_| "a gid that is no number")?,
         }),
-        _ => Err("the entry of the user `postgres` cannot be read".into()),
+        _ => Err(format!("the entry of the user `{name}` cannot be read")),
     }
 }
 
@@ -195,12 +198,12 @@ fn version(programs: &Path) -> Option<u32> {
     programs.parent()?.file_name()?.to_str()?.parse().ok()
 }
 
-fn free_port() -> Result<u16, String> {
+pub fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     Ok(listener.local_addr().map_err(|error| error.to_string())?.port())
 }
 
-fn random_hex() -> Result<String, String> {
+pub fn random_hex() -> Result<String, String> {
     let mut bytes = [0_u8; 16];
     let mut source = fs::File::open("/dev/urandom").map_err(|error| error.to_string())?;
     source.read_exact(&mut bytes).map_err(|error| error.to_string())?;

@@ -19,8 +19,11 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
         _ => return Err("soak takes one filter at most".into()),
     };
     let mut report = Report::default();
-    report.check("what the soak tests need", || needs::packages(&[needs::POSTGRES, needs::STRACE]));
+    report.check("what the soak tests need", || {
+        needs::packages(&[needs::POSTGRES, needs::MARIADB, needs::STRACE])
+    });
     let cluster = test::start_postgres(&mut report);
+    let server = test::start_mariadb(&mut report);
     report.step("soak", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
         command.args([
@@ -34,6 +37,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
         ]);
         command.env("SARSEN_SOAK", "1");
         command.envs(cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url())));
+        command.envs(server.iter().map(|server| ("SARSEN_TEST_MYSQL", server.url())));
         let outcome = process::run(&mut command, LIMIT)?;
         Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
     });

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::counts::{Counts, of_cargo, of_node, of_pytest};
+use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::report::Report;
 use crate::{deny, needs, places, process};
@@ -16,7 +17,7 @@ const STEPS: [&str; 5] = ["fmt", "clippy", "tidy", "unit", "outside"];
 const STEP_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Names for `--database`: what the domain's and the server's tests run on.
-const DATABASES: [&str; 2] = ["sqlite", "postgres"];
+const DATABASES: [&str; 3] = ["sqlite", "postgres", "mariadb"];
 
 pub fn run(args: &[&str]) -> Result<Report, String> {
     let Chosen { only, databases } = chosen(args)?;
@@ -74,24 +75,26 @@ fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
     Ok(chosen)
 }
 
-/// All tests of the workspace but the tidy rules, with a PostgreSQL cluster of their own. The store's tests choose
-/// their databases themselves; those of the domain and the server run on one after the other.
+/// All tests of the workspace but the tidy rules, with servers of their own. The store's tests choose their databases
+/// themselves; those of the domain and the HTTP face run on one after the other.
 fn unit(report: &mut Report, databases: &[&str]) {
     let wanted = |database: &str| databases.is_empty() || databases.contains(&database);
-    report.check("what the unit tests need", || needs::packages(&[needs::POSTGRES, needs::STRACE]));
-    let cluster = start_postgres(report);
-    let mut variables: Vec<_> =
-        cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url())).collect();
+    report.check("what the unit tests need", || {
+        needs::packages(&[needs::POSTGRES, needs::MARIADB, needs::STRACE])
+    });
+    let (cluster, server) = (start_postgres(report), start_mariadb(report));
+    let cluster_url = cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url()));
+    let server_url = server.iter().map(|server| ("SARSEN_TEST_MYSQL", server.url()));
+    let variables: Vec<_> = cluster_url.chain(server_url).collect();
     if wanted("sqlite") {
         report.step("unit", || cargo_test(&["--workspace", "--exclude", "xtask"], &variables));
+    } else {
+        report.step("unit of the store", || cargo_test(&["-p", "store"], &variables));
     }
-    if wanted("postgres") {
-        variables.push(("SARSEN_TEST_DATABASE", "postgres"));
-        let crates: &[&str] = match wanted("sqlite") {
-            true => &["-p", "identity", "-p", "server"],
-            false => &["-p", "store", "-p", "identity", "-p", "server"],
-        };
-        report.step("unit on PostgreSQL", || cargo_test(crates, &variables));
+    for database in ["postgres", "mariadb"].into_iter().filter(|database| wanted(database)) {
+        let mut variables = variables.clone();
+        variables.push(("SARSEN_TEST_DATABASE", database));
+        report.step(&format!("unit on {database}"), || cargo_test(&["-p", "identity", "-p", "server"], &variables));
     }
 }
 
@@ -106,6 +109,19 @@ pub fn start_postgres(report: &mut Report) -> Option<Postgres> {
         Ok(true)
     });
     cluster
+}
+
+/// A MariaDB server for the tests, unless the environment names one already.
+pub fn start_mariadb(report: &mut Report) -> Option<MariaDb> {
+    if std::env::var_os("SARSEN_TEST_MYSQL").is_some() {
+        return None;
+    }
+    let mut server = None;
+    report.check("mariadb starts", || {
+        server = Some(MariaDb::start()?);
+        Ok(true)
+    });
+    server
 }
 
 /// Stock clients, a real browser, the debug binary.
