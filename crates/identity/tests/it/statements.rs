@@ -1,19 +1,89 @@
 //! Every statement that the sources of this crate hold is one that the database understands.
 
 use crate::support::TestIdentity;
+use identity::schema;
 use std::fs;
 use std::path::Path;
-use store::{Dialect, Sql, insert_if_absent, upsert};
+use std::sync::atomic::{AtomicU32, Ordering};
+use store::{Dialect, Options, Sql, Store, args, insert_if_absent, sql, upsert};
 
 #[tokio::test]
 async fn every_statement_prepares() {
-    let test = TestIdentity::open().await;
+    all_prepare(&TestIdentity::open().await.store);
+}
+
+#[tokio::test]
+async fn every_statement_prepares_on_mysql() {
+    let Some(database) = MysqlDatabase::create().await else { return };
+    all_prepare(&database.store);
+    database.drop().await;
+}
+
+#[tokio::test]
+async fn the_schema_has_the_same_tables_and_columns_on_mysql() {
+    static ON_SQLITE: Sql = sql("SELECT m.name, p.name, p.\"notnull\" = 0
+        FROM sqlite_schema m, pragma_table_info(m.name) p
+        WHERE m.type = 'table' AND m.name NOT LIKE 'sarsen%' ORDER BY m.name, p.name");
+    static ON_MYSQL: Sql =
+        sql("SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns
+        WHERE table_schema = DATABASE() AND table_name NOT LIKE 'sarsen%' AND table_name <> 'change_log'
+        ORDER BY table_name, column_name");
+    async fn columns(store: &Store, sql: &'static Sql) -> Vec<(String, String, bool)> {
+        let read = store
+            .read(|snapshot| snapshot.all(sql, args![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))));
+        let mut columns = read.await.map_err(|error: store::Error| error).expect("reads");
+        columns.sort();
+        columns
+    }
+    let Some(database) = MysqlDatabase::create().await else { return };
+    let expected = columns(&TestIdentity::open().await.store, &ON_SQLITE).await;
+    assert!(expected.len() > 100, "{}", expected.len());
+    assert_eq!(columns(&database.store, &ON_MYSQL).await, expected);
+    database.drop().await;
+}
+
+/// A database on the server that `SARSEN_TEST_MYSQL` names.
+struct MysqlDatabase {
+    name: String,
+    store: Store,
+    /// The server's own database, in which nothing is stored.
+    server: Store,
+}
+
+impl MysqlDatabase {
+    /// None when the environment names no server.
+    async fn create() -> Option<MysqlDatabase> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let url = std::env::var_os("SARSEN_TEST_MYSQL")?.into_string().ok().filter(|url| !url.is_empty())?;
+        let url = url.trim_end_matches('/');
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("identity_{}_{number}", std::process::id());
+        let server = Store::open(Options::new(format!("{url}/sarsen_test"), &[])).expect("opens");
+        run(&server, format!("CREATE DATABASE {name}")).await;
+        let store = Store::open(Options::new(format!("{url}/{name}"), schema::MIGRATIONS)).expect("opens");
+        Some(MysqlDatabase { name, store, server })
+    }
+
+    async fn drop(self) {
+        self.store.close();
+        run(&self.server, format!("DROP DATABASE {}", self.name)).await;
+        self.server.close();
+    }
+}
+
+async fn run(store: &Store, text: String) {
+    let sql = Sql::dynamic(text);
+    let ran = store.write("test", move |tx| tx.exec(&sql, args![]));
+    ran.await.map_err(|error: store::Error| error).expect("runs");
+}
+
+fn all_prepare(store: &Store) {
     let mut statements = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut statements);
     assert!(statements.len() > 100, "only {} were found: is the search right?", statements.len());
     let mut wrong = Vec::new();
     for (place, sql) in &statements {
-        if let Err(error) = test.store.prepare(sql) {
+        if let Err(error) = store.prepare(sql) {
             wrong.push(format!("{place}: {error}\n  {}", sql.text(Dialect::Sqlite)));
         }
     }
