@@ -105,7 +105,8 @@ fn check_issuer(text: &str, listen: SocketAddr) -> Result<()> {
 }
 
 fn check_database(text: &str) -> Result<()> {
-    let rule = "that is no database; use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    let rule =
+        "that is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
     Database::parse(text).map(|_| ()).ok_or_else(|| Error::usage(rule))
 }
 

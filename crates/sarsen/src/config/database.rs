@@ -29,12 +29,12 @@ impl Default for Database {
 }
 
 impl Database {
-    /// Reads `sqlite:PATH` or `postgres://…`.
+    /// Reads `sqlite:PATH`, `postgres://…` or `mysql://…`.
     pub fn parse(url: &str) -> Option<Database> {
         let (scheme, rest) = url.split_once(':')?;
         match scheme {
             "sqlite" if !rest.is_empty() => Some(Database::Sqlite(PathBuf::from(rest))),
-            "postgres" | "postgresql" if rest.starts_with("//") => {
+            "postgres" | "postgresql" | "mysql" | "mariadb" if rest.starts_with("//") => {
                 Some(Database::Server(Url(url.to_owned())))
             }
             _ => None,
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_no_database_is_not_taken() {
-        for wrong in ["", "sarsen.db", "sqlite:", "mysql://db/x", "postgres:x"] {
+        for wrong in ["", "sarsen.db", "sqlite:", "oracle://db/x", "postgres:x", "mysql:x"] {
             assert_eq!(Database::parse(wrong), None, "{wrong}");
         }
     }

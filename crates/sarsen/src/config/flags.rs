@@ -16,7 +16,7 @@ pub struct Flags {
     /// Public origin of the server, like https://id.example.com [default on loopback: http://localhost:PORT]
     #[arg(long, value_name = "URL")]
     issuer: Option<String>,
-    /// Where the data is: sqlite:PATH or postgres://… [default: sqlite:sarsen.db]
+    /// Where the data is: sqlite:PATH, postgres://… or mysql://… [default: sqlite:sarsen.db]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// File with the secret key (or the key itself in SARSEN_SECRET_KEY) [default: sarsen.key]

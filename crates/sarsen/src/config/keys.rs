@@ -19,7 +19,10 @@ pub(super) const KEYS: [Key; 12] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at its end, like https://id.example.com"),
     // May hold a password.
-    Key { secret: true, ..key("database", "sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE") },
+    Key {
+        secret: true,
+        ..key("database", "sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…")
+    },
     key("secret_key_file", "the path of a file"),
     key("trusted_proxies", "addresses of proxies without a port, like 10.0.0.7"),
     Key { secret: true, ..key("metrics_token", "at least 16 letters that can stand in a header") },

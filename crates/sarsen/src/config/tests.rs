@@ -61,7 +61,7 @@ fn what_is_wrong_is_told_on_one_line_with_its_place_and_what_is_allowed() {
         ("listen = 7070", &[]),
         ("listen = []", &[]),
         ("sign_up = 1", &[]),
-        ("database = \"mysql://ada:hunter2@db/x\"", &[]),
+        ("database = \"oracle://ada:hunter2@db/x\"", &[]),
         ("issuer = \"https://id.example.com/\"", &[]),
         ("issuer = \"http://id.example.com\"", &[]),
         ("listen = \"0.0.0.0:7070\"", &[]),

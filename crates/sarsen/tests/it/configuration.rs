@@ -33,7 +33,7 @@ fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_would_not_take() 
         (["--listen", "0.0.0.0:7070"], "others can reach 0.0.0.0:7070"),
         (["--issuer", "http://id.example.com"], "http is not safe"),
         (["--issuer", "https://id.example.com/"], "without a slash at the end"),
-        (["--database", "mysql://x"], "use sqlite:PATH"),
+        (["--database", "oracle://x"], "use sqlite:PATH"),
     ] {
         let refused = place.run(&[&["init", "--yes"][..], &flags].concat());
         assert_eq!(refused.code, 2, "{flags:?}");

@@ -60,7 +60,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 }
 
 fn parse_database(url: &str) -> Result<Database> {
-    let rule = "--database is no database; use sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    let rule = "--database is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
     Database::parse(url).ok_or_else(|| Error::usage(rule))
 }
 
