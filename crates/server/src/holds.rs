@@ -125,9 +125,13 @@ impl Holds {
         Some(Hold { holds: self.clone(), device: device.clone(), number, wake })
     }
 
-    /// Hears of changes on the writer's thread and wakes the polls that wait for them.
+    /// Hears of changes on the thread that publishes them and wakes the polls that wait for them. One that
+    /// is woken for nothing is told that nobody has decided yet.
     pub(crate) fn hear(&self, change: &Change) {
         for key in change.keys.iter() {
+            if key.is_everything() {
+                self.state.lock().held.values().for_each(|held| held.wake.notify_one());
+            }
             if let Some(id) = key.value_of("device_authorizations", "id")
                 && let Ok(id) = DeviceId::parse(id)
                 && let Some(held) = self.state.lock().held.get(&id)

@@ -98,13 +98,17 @@ where
         Cache { inner }
     }
 
-    /// The value, if it is known and still true at `now`.
+    /// The value, if it is known and still true at `now`. What other instances changed is known in time
+    /// or nothing is said.
     pub fn get<Q>(&self, key: &Q, now: Time) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let mut entries = self.inner.entries.lock();
+        if !self.inner.feed.is_fresh() {
+            return None;
+        }
         let place = *entries.by_key.get(key)?;
         let entry = entries.places.get_mut(place as usize)?.as_mut().filter(|entry| entry.until > now)?;
         entry.used = true;
@@ -125,11 +129,18 @@ where
         self.inner.name
     }
 
-    /// Keeps an answer whose snapshot was opened after `seen`, unless one of its keys changed since.
+    /// Keeps an answer whose snapshot was opened after the position `seen`, unless one of its keys changed
+    /// since.
+    ///
+    /// That is enough with several instances too, where both the snapshot and the log are read on the
+    /// primary. Take a commit that the snapshot does not see: it became visible after the snapshot was
+    /// taken, so whoever sees it in the log does so later still, and publishes it after `seen`. Either
+    /// that has happened, and the answer is refused here; or it is to come, and finds the entry. What the
+    /// snapshot does see may be published again: that costs an entry and does no harm.
     pub(crate) fn keep(&self, key: K, filled: Filled<V>, seen: Version) {
         let mut entries = self.inner.entries.lock();
         // Checked under the lock: a change published after this check finds the entry and removes it.
-        if !self.inner.feed.unchanged_since(seen, &filled.keys) {
+        if !self.inner.feed.is_fresh() || !self.inner.feed.unchanged_since(seen, &filled.keys) {
             return;
         }
         entries.remove(&key);
@@ -192,6 +203,10 @@ impl<K: Hash + Eq + Clone, V> Entries<K, V> {
     }
 
     fn forget(&mut self, change: &Change) {
+        if change.keys.iter().any(Key::is_everything) {
+            let all: Vec<u32> = self.by_key.values().copied().collect();
+            return all.into_iter().for_each(|place| self.clear(place));
+        }
         for changed in change.keys.iter() {
             let digest = self.digest(changed);
             let gone: Vec<u32> = if changed.is_table() {

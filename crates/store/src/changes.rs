@@ -10,6 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// The number of a commit. Larger is later; never reused within an epoch.
 pub type Version = u64;
@@ -33,6 +34,11 @@ impl Key {
         Key(text.into())
     }
 
+    /// The key that [`Key::as_str`] gave this text.
+    pub(crate) fn of_text(text: &str) -> Key {
+        Key(text.into())
+    }
+
     /// The key as text: `table` or `table.column=value`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -43,6 +49,16 @@ impl Key {
         self.0.split('.').next().unwrap_or(&self.0)
     }
 
+    /// Whatever there is: for when it is not known what changed.
+    pub fn everything() -> Key {
+        Key("*".into())
+    }
+
+    /// True for [`Key::everything`].
+    pub fn is_everything(&self) -> bool {
+        &*self.0 == "*"
+    }
+
     /// True for a key of a whole table.
     pub fn is_table(&self) -> bool {
         !self.0.contains('.')
@@ -51,6 +67,7 @@ impl Key {
     /// True when a change of `self` concerns what depends on `dependency`.
     pub fn concerns(&self, dependency: &Key) -> bool {
         self == dependency
+            || self.is_everything()
             || ((self.is_table() || dependency.is_table()) && self.table_name() == dependency.table_name())
     }
 
@@ -66,10 +83,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// One commit in the feed.
+/// One commit in the feed; where another instance's were read from a log, several of them.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its version.
+    /// Its place in what this process has published: larger is later. On SQLite it is the version.
     pub version: Version,
     /// What it changed, as its commands declared.
     pub keys: Arc<[Key]>,
@@ -79,8 +96,17 @@ pub struct Change {
 pub(crate) type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 
 /// The feed: the newest changes and who wants to hear of them.
+///
+/// With several instances on one database there are two orders. *Positions* count what was published
+/// here, at first sight: caches go by them. The *version* is the same on every instance, and moves when
+/// everything before it has been published here.
 pub(crate) struct Feed {
-    version: AtomicU64,
+    position: AtomicU64,
+    /// The version, where other instances write too; 0 where this process is alone: then positions are.
+    horizon: AtomicU64,
+    /// Until when what is cached may be believed, in microseconds after `born`; [`ALWAYS`] without others.
+    fresh_until: AtomicU64,
+    born: Instant,
     /// Newest last. Held only for a push or a scan; never while a listener runs.
     recent: Mutex<VecDeque<Change>>,
     listeners: RwLock<Vec<Listener>>,
@@ -88,25 +114,51 @@ pub(crate) struct Feed {
 
 /// How many commits a cache fill may lag behind and still be checked key by key.
 const REMEMBERED: usize = 1024;
+const ALWAYS: u64 = u64::MAX;
 
 impl Feed {
     pub(crate) fn new(version: Version) -> Feed {
         Feed {
-            version: AtomicU64::new(version),
+            position: AtomicU64::new(version),
+            horizon: AtomicU64::new(0),
+            fresh_until: AtomicU64::new(ALWAYS),
+            born: Instant::now(),
             recent: Mutex::new(VecDeque::with_capacity(64)),
             listeners: RwLock::new(Vec::new()),
         }
     }
 
     pub(crate) fn version(&self) -> Version {
-        self.version.load(Ordering::Acquire)
+        match self.horizon.load(Ordering::Acquire) {
+            0 => self.position(),
+            horizon => horizon,
+        }
+    }
+
+    /// How far this process has published.
+    pub(crate) fn position(&self) -> Version {
+        self.position.load(Ordering::Acquire)
+    }
+
+    /// Every commit of any instance before `horizon` has been published, and all that could be seen
+    /// when `until` was still far: what is cached may be believed up to then.
+    pub(crate) fn follow(&self, horizon: Version, until: Instant) {
+        self.horizon.fetch_max(horizon, Ordering::AcqRel);
+        let until = until.saturating_duration_since(self.born).as_micros() as u64;
+        self.fresh_until.store(until, Ordering::Release);
+    }
+
+    /// False when other instances' changes may be missing for longer than is promised.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let until = self.fresh_until.load(Ordering::Acquire);
+        until == ALWAYS || (self.born.elapsed().as_micros() as u64) < until
     }
 
     pub(crate) fn listen(&self, listener: Listener) {
         self.listeners.write().push(listener);
     }
 
-    /// Publishes a commit: remembered first, then announced, then the version moves. One at a time: a
+    /// Publishes a commit: remembered first, then announced, then the position moves. One at a time: a
     /// back end with several writing threads lets them in one by one.
     pub(crate) fn publish(&self, version: Version, keys: Vec<Key>) {
         if !keys.is_empty() {
@@ -125,7 +177,7 @@ impl Feed {
                 }
             }
         }
-        self.version.store(version, Ordering::Release);
+        self.position.store(version, Ordering::Release);
     }
 
     /// True when none of `keys` was published after `seen`. When the feed no longer knows: false.
@@ -153,6 +205,24 @@ mod tests {
         assert_eq!(key.table_name(), "sessions");
         assert_eq!(key.value_of("sessions", "id"), Some("session_1"));
         assert_eq!(key.value_of("sessions", "user_id"), None);
+    }
+
+    #[test]
+    fn everything_concerns_all_and_only_it_does() {
+        let row = Key::row("sessions", "id", "session_1");
+        assert!(Key::everything().concerns(&row) && Key::everything().concerns(&Key::table("users")));
+        assert!(!row.is_everything() && !Key::table("users").is_everything());
+    }
+
+    #[test]
+    fn a_feed_that_follows_others_is_fresh_for_as_long_as_it_was_told() {
+        let feed = Feed::new(7);
+        assert_eq!((feed.is_fresh(), feed.version()), (true, 7));
+        feed.follow(900, Instant::now() + std::time::Duration::from_secs(60));
+        feed.publish(8, vec![Key::table("users")]);
+        assert_eq!((feed.is_fresh(), feed.version(), feed.position()), (true, 900, 8));
+        feed.follow(800, Instant::now());
+        assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "nothing goes backwards");
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Store {
         }
         let shared = self.inner.shared.clone();
         let checked = cache.clone();
-        let seen = shared.feed.version();
+        let seen = shared.feed.position();
         let filled = self
             .point(move |snapshot| {
                 let filled = query(snapshot)?;
@@ -197,13 +197,15 @@ impl Store {
         }))
     }
 
-    /// Calls `listener` for every change, on the committing thread, before the writer's caller is
-    /// answered. It must be quick, must not wait and must not write.
+    /// Calls `listener` for every change: of this process on the committing thread, before the writer's
+    /// caller is answered; of other instances on the thread that hears of them. After an outage it may be
+    /// [`crate::Key::everything`]. It must be quick, must not wait and must not write.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.inner.shared.feed.listen(Box::new(listener));
     }
 
-    /// The version of the newest change that this process has published.
+    /// Every commit up to this version has been published by this process. Where instances share a
+    /// server the version is theirs in common, and follows a commit by some milliseconds.
     pub fn version(&self) -> Version {
         self.inner.shared.feed.version()
     }
