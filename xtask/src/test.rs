@@ -94,7 +94,9 @@ fn unit(report: &mut Report, databases: &[&str]) {
     for database in ["postgres", "mariadb"].into_iter().filter(|database| wanted(database)) {
         let mut variables = variables.clone();
         variables.push(("SARSEN_TEST_DATABASE", database));
-        report.step(&format!("unit on {database}"), || cargo_test(&["-p", "identity", "-p", "server"], &variables));
+        report.step(&format!("unit on {database}"), || {
+            cargo_test(&["-p", "identity", "-p", "server"], &variables)
+        });
     }
 }
 

@@ -53,7 +53,7 @@ pub use cache::{Cache, Filled};
 pub use changes::{Change, Key, Version};
 pub use error::Error;
 pub use migrate::Migration;
-pub use options::{Options, WriterLimits};
+pub use options::{Following, Options, WriterLimits};
 pub use sql::{Dialect, Sql, Where, claim_next, insert_if_absent, lock, sql, upsert};
 pub use stats::{Stats, StatsSnapshot};
 pub use store::Store;

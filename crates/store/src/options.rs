@@ -1,5 +1,6 @@
 //! How a store is opened.
 
+use crate::postgres::Address;
 use crate::{Error, Migration, mysql};
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +24,36 @@ pub struct Options {
     pub readers: usize,
     /// Threads that run commands on a server, each with a connection. SQLite has one writer.
     pub writers: usize,
+    /// How instances that share a database server hear of each other.
+    pub following: Following,
+}
+
+/// How instances that share a database server hear of each other's changes. The defaults are meant for
+/// everybody; nothing of it concerns SQLite.
+#[derive(Clone)]
+pub struct Following {
+    /// The log of changes is read this often, at least.
+    pub poll: Duration,
+    /// When the log was last read longer ago than this, nothing that is cached is believed.
+    pub lag_max: Duration,
+    /// Rows of the log are kept for this long, at least.
+    pub kept: Duration,
+    /// Commits wake the other instances, so that these need not wait for their next look at the log.
+    pub wake_ups: bool,
+    /// Where wake-ups are heard when `url` leads to a pooler: the server itself. May hold a password.
+    pub direct_url: Option<String>,
+}
+
+impl Default for Following {
+    fn default() -> Self {
+        Following {
+            poll: Duration::from_millis(25),
+            lag_max: Duration::from_millis(250),
+            kept: Duration::from_secs(60),
+            wake_ups: true,
+            direct_url: None,
+        }
+    }
 }
 
 /// Bounds of the writer. The defaults are meant for everybody; tests and the bench change them.
@@ -60,6 +91,7 @@ impl Options {
             writer: WriterLimits::default(),
             readers: 2,
             writers: 4,
+            following: Following::default(),
         }
     }
 
@@ -68,9 +100,9 @@ impl Options {
         let (scheme, rest) = self.url.split_once(':').unwrap_or_default();
         match scheme {
             "sqlite" if !rest.is_empty() => Ok(Place::Sqlite(PathBuf::from(rest))),
-            "postgres" | "postgresql" if rest.starts_with("//") => match self.url.parse() {
-                Ok(config) => Ok(Place::Postgres(Box::new(config))),
-                Err(_) => Err(Error::Open(format!(
+            "postgres" | "postgresql" if rest.starts_with("//") => match Address::parse(&self.url) {
+                Some(address) => Ok(Place::Postgres(Box::new(address))),
+                None => Err(Error::Open(format!(
                     "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, \
                      with what is special in a password as %XX"
                 ))),
@@ -98,7 +130,7 @@ impl Options {
 /// What a database URL names.
 pub(crate) enum Place {
     Sqlite(PathBuf),
-    Postgres(Box<::postgres::Config>),
+    Postgres(Box<Address>),
     Mysql(Box<::mysql::Opts>),
 }
 
@@ -121,6 +153,7 @@ impl fmt::Debug for Options {
             .field("writer", &self.writer)
             .field("readers", &self.readers)
             .field("writers", &self.writers)
+            .field("wake_ups", &self.following.wake_ups)
             .finish()
     }
 }

@@ -1,17 +1,19 @@
 //! A connection as Sarsen uses it: one transaction after another, statements kept prepared.
 //!
 //! Every setting is made for one transaction (`SET LOCAL`): nothing lives on the session but the
-//! prepared statements. A connection remembers what went wrong inside a transaction, so that its
+//! prepared statements; behind a pooler not even these: then each statement is sent as text, with the
+//! types that its arguments have. A connection remembers what went wrong inside a transaction, so that its
 //! thread can tell a command that must run again from one that failed by itself.
 
-use super::errors::{Trouble, translate};
-use super::values::Bound;
+use super::address::Server;
+use super::errors::{Trouble, ended, refused, translate};
+use super::values::{Bound, type_of};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Value};
+use crate::{Dialect, Error, Row, Value};
 use ::postgres::fallible_iterator::FallibleIterator as _;
-use ::postgres::types::ToSql;
-use ::postgres::{Client, Config, NoTls, Statement};
+use ::postgres::types::{ToSql, Type};
+use ::postgres::{Client, RowIter, Statement};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,7 @@ impl Purpose {
             }
             Purpose::Trim => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED;
+                 SET LOCAL synchronous_commit = off;
                  SET LOCAL statement_timeout = 5000;
                  SET LOCAL lock_timeout = 500"
             }
@@ -78,6 +81,8 @@ impl Purpose {
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
     client: Client,
+    /// Nothing may live on the session.
+    pooled: bool,
     /// By text. Gone with the connection, as on the server.
     statements: HashMap<String, Statement>,
     began: Instant,
@@ -88,14 +93,20 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
-    pub(super) fn open(config: &Config) -> Result<Connection, ::postgres::Error> {
+    pub(super) fn open(server: &Server) -> Result<Connection, ::postgres::Error> {
         Ok(Connection {
-            client: config.connect(NoTls)?,
+            client: server.connect()?,
+            pooled: server.pooled,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
             trouble: None,
         })
+    }
+
+    /// The same, for who does not ask whether waiting may help.
+    pub(super) fn reach(server: &Server) -> Result<Connection, Error> {
+        Connection::open(server).map_err(|error| refused(&error).1)
     }
 
     pub(super) fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
@@ -132,6 +143,52 @@ impl Connection {
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
         let result = self.client.batch_execute(sql);
         result.map_err(|error| self.note(&error))
+    }
+
+    /// Runs statements outside of a transaction.
+    pub(super) fn alone(&mut self, sql: &str) -> Result<(), Error> {
+        (self.limit, self.trouble) = (None, None);
+        self.batch(sql)
+    }
+
+    /// Runs one query outside of a transaction, planned for what the tables hold now.
+    pub(super) fn query_alone(
+        &mut self,
+        sql: &str,
+        args: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        (self.limit, self.trouble) = (None, None);
+        let rows = self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))));
+        let ended = rows.and_then(|rows| hand_out(rows, each));
+        ended.map_err(|error| self.note(&error))?
+    }
+
+    /// The number of the server's process at the other end.
+    pub(super) fn server_process(&mut self) -> Result<i32, Error> {
+        let mut number = 0_i64;
+        self.query_alone("SELECT pg_backend_pid()", &[], &mut |row| {
+            number = Row::new(row).get(0)?;
+            Ok(false)
+        })?;
+        i32::try_from(number).map_err(|_| Error::Database("a process number that is too large".to_owned()))
+    }
+
+    /// Waits for a wake-up, for `most` at most; true when one came that `own` did not send.
+    pub(super) fn heard(&mut self, most: Duration, own: i32) -> Result<bool, Error> {
+        let began = Instant::now();
+        let first = self.client.notifications().timeout_iter(most).next();
+        let Some(first) = first.map_err(|error| self.note(&error))? else {
+            // The driver says the same of a time that is over and of a connection that is.
+            return if began.elapsed() < most / 2 { Err(ended()) } else { Ok(false) };
+        };
+        let mut foreign = first.process_id() != own;
+        let mut notifications = self.client.notifications();
+        let mut others = notifications.iter();
+        while let Ok(Some(next)) = others.next() {
+            foreign |= next.process_id() != own;
+        }
+        Ok(foreign)
     }
 
     /// Remembers what went wrong; the worst is kept.
@@ -181,12 +238,35 @@ impl Connection {
     }
 }
 
+/// Hands out rows until `each` has had enough, but reads to the end: an error on the way there ends the
+/// transaction on the server, and a COMMIT would not say so.
+fn hand_out(
+    mut rows: RowIter<'_>,
+    each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
+) -> Result<Result<(), Error>, ::postgres::Error> {
+    let mut wanted = Ok(true);
+    while let Some(row) = rows.next()? {
+        if matches!(wanted, Ok(true)) {
+            wanted = each(&row);
+        }
+    }
+    Ok(wanted.map(|_| ()))
+}
+
 impl tx::Connection for Connection {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
     }
 
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
+        if self.pooled {
+            self.in_time()?;
+            let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
+            let typed = bound.iter().map(|value| (value as &(dyn ToSql + Sync), type_of(value.0)));
+            let typed: Vec<(&(dyn ToSql + Sync), Type)> = typed.collect();
+            let count = self.client.execute_typed(sql, &typed);
+            return count.map_err(|error| self.note(&error));
+        }
         let statement = self.ready(sql, args.len())?;
         let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> = bound.iter().map(|value| value as _).collect();
@@ -194,27 +274,21 @@ impl tx::Connection for Connection {
         count.map_err(|error| self.note(&error))
     }
 
-    /// Reads to the end also when `each` has had enough: an error on the way there ends the
-    /// transaction on the server, and a COMMIT would not say so.
     fn query(
         &mut self,
         sql: &str,
         args: &[Value<'_>],
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let statement = self.ready(sql, args.len())?;
-        let rows = self.client.query_raw(&statement, args.iter().map(Bound));
-        let mut wanted = Ok(true);
-        let ended = rows.and_then(|mut rows| {
-            while let Some(row) = rows.next()? {
-                if matches!(wanted, Ok(true)) {
-                    wanted = each(&row);
-                }
-            }
-            Ok(())
-        });
-        ended.map_err(|error| self.note(&error))?;
-        wanted.map(|_| ())
+        let rows = if self.pooled {
+            self.in_time()?;
+            self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))))
+        } else {
+            let statement = self.ready(sql, args.len())?;
+            self.client.query_raw(&statement, args.iter().map(Bound))
+        };
+        let ended = rows.and_then(|rows| hand_out(rows, each));
+        ended.map_err(|error| self.note(&error))?
     }
 
     fn prepare(&mut self, sql: &str) -> Result<(), Error> {

@@ -96,6 +96,9 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
 pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
     let Some(told) = error.as_db_error() else {
         let what = format!("there is no connection to the database server ({})", full_text(error));
+        if error.to_string().starts_with("error performing TLS handshake") {
+            return (false, unavailable(what, "check sslmode and sslrootcert of the database's URL"));
+        }
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
     let code = told.code();
@@ -107,6 +110,11 @@ pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
     ];
     let what = format!("the database server refuses the connection: {} ({})", told.message(), code.code());
     (passing.contains(code), unavailable(what, "check user, password and database of the URL"))
+}
+
+/// A connection that is closed from the other end.
+pub(super) fn ended() -> Error {
+    unavailable("the database server ended the connection".to_owned(), "try again")
 }
 
 /// Serialization failures that did not end: nothing is wrong, but not now.

@@ -1,10 +1,10 @@
 //! A thread's connection: opened when it is needed, opened again when it was lost.
 
+use super::address::Server;
 use super::connection::{Connection, Purpose};
 use super::errors::{Trouble, refused};
 use crate::Error;
 use crate::threads::pause;
-use ::postgres::Config;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 const OUTAGE_LONG: Duration = Duration::from_secs(1);
 
 pub(super) struct Link {
-    config: Arc<Config>,
+    server: Arc<Server>,
     connection: Option<Connection>,
     outage: Option<Outage>,
 }
@@ -32,8 +32,8 @@ struct Outage {
 }
 
 impl Link {
-    pub(super) fn new(config: Arc<Config>) -> Link {
-        Link { config, connection: None, outage: None }
+    pub(super) fn new(server: Arc<Server>) -> Link {
+        Link { server, connection: None, outage: None }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
@@ -111,7 +111,7 @@ impl Link {
     fn connected(&mut self) -> Result<&mut Connection, (bool, Error)> {
         let opened = match self.connection.take() {
             Some(connection) => connection,
-            None => Connection::open(&self.config).map_err(|error| refused(&error))?,
+            None => Connection::open(&self.server).map_err(|error| refused(&error))?,
         };
         Ok(self.connection.insert(opened))
     }

@@ -2,35 +2,47 @@
 //!
 //! - `connection.rs`: transactions and statements over one connection. `link.rs`: keeps one open.
 //! - `worker.rs`: runs commands. `outcome.rs`: what became of a commit whose answer was lost.
-//! - `reader.rs`: answers queries. `feed.rs`: what commands changed, logged and published.
+//! - `reader.rs`: answers queries.
+//! - `log.rs`: what commands changed, in a table that every instance reads. `tail.rs`: reads it, by what
+//!   `seen.rs` knows of snapshots. `publisher.rs`: tells each change once. `wake.rs`: makes it quicker.
+//! - `address.rs`, `tls.rs`: the URL, and how to get there.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
 //!
-//! One process a database, for now: another instance's changes are in the log but not yet read from
-//! it, so its caches would not hear of them. Nor are there replicas, TLS or poolers yet.
+//! Everything is read on the primary: there are no replicas yet.
 
+mod address;
 mod connection;
 mod errors;
-mod feed;
 mod link;
+mod log;
 mod outcome;
+mod publisher;
 mod reader;
+mod seen;
+mod tail;
+mod tls;
 mod values;
+mod wake;
 mod worker;
+
+pub(crate) use address::Address;
 
 use crate::job::Query;
 use crate::store::{Backend, Shared};
 use crate::threads::spawn;
-use crate::{Error, Options, Snapshot, Sql, Version, migrate};
-use ::postgres::Config;
-use ::postgres::config::SslMode;
+use crate::{Error, Options, Snapshot, Sql, migrate};
+use address::Server;
 use connection::Purpose;
-use feed::Publisher;
 use link::Link;
 use parking_lot::Mutex;
+use publisher::Publisher;
+use seen::Seen;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tail::Tail;
+use wake::{Bell, Speaker};
 use worker::{Turns, Worker};
 
 /// The lock that instances take while they bring the schema up to date. The number means nothing.
@@ -41,31 +53,72 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Postgres {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What the threads wait for that hear of other instances and speak to them.
+    bells: [Arc<Bell>; 2],
 }
 
 impl Postgres {
-    pub(crate) fn open(config: Config, options: Options) -> Result<(Arc<Shared>, Postgres), Error> {
-        let config = Arc::new(settings(config)?);
-        let version = on_its_own_thread({
-            let (config, migrations) = (config.clone(), options.migrations);
-            move || prepare_schema(Link::new(config), migrations)
+    pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Postgres), Error> {
+        let server = Arc::new(address.server()?);
+        let seen = on_its_own_thread({
+            let (server, migrations) = (server.clone(), options.migrations);
+            move || prepare_schema(Link::new(server), migrations)
         })?;
         let writers = options.writers.max(1);
-        let shared = Arc::new(Shared::new(options, version, writers, 1));
-        let publisher = Arc::new(Publisher::new(shared.feed.clone()));
+        let shared = Arc::new(Shared::new(options, seen.horizon(), writers, 1));
+        let (ear, voice) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let publisher = Publisher::new(shared.feed.clone(), seen, voice.clone(), &shared.options);
+        let publisher = Arc::new(publisher);
         let turns = Arc::new(Turns::default());
-        let mut threads = Vec::new();
+        let mut threads = follow(&server, &publisher, &ear, &voice, &shared.options)?;
         for _ in 0..writers {
-            let link = Link::new(config.clone());
+            let link = Link::new(server.clone());
             let worker = Worker::new(link, shared.clone(), publisher.clone(), turns.clone());
             threads.push(spawn("sarsen-writer", move || worker.run())?);
         }
         for _ in 0..shared.options.readers.max(1) {
-            let (link, shared) = (Link::new(config.clone()), shared.clone());
+            let (link, shared) = (Link::new(server.clone()), shared.clone());
             threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
         }
-        let backend = Postgres { shared: shared.clone(), threads: Mutex::new(threads) };
-        Ok((shared, backend))
+        let (bells, threads) = ([ear, voice], Mutex::new(threads));
+        Ok((shared.clone(), Postgres { shared, threads, bells }))
+    }
+}
+
+/// Starts the threads that hear of other instances and speak to them.
+fn follow(
+    server: &Arc<Server>,
+    publisher: &Arc<Publisher>,
+    ear: &Arc<Bell>,
+    voice: &Arc<Bell>,
+    options: &Options,
+) -> Result<Vec<JoinHandle<()>>, Error> {
+    let following = &options.following;
+    let tail = Tail::new(server.clone(), publisher.clone(), ear.clone(), following.clone());
+    let mut threads = vec![spawn("sarsen-tail", move || tail.run())?];
+    if !following.wake_ups {
+        return Ok(threads);
+    }
+    let unreadable = || Error::Open("the direct URL of the database cannot be read".to_owned());
+    let direct = match &following.direct_url {
+        Some(url) => Some(Arc::new(Address::parse(url).ok_or_else(unreadable)?.server()?)),
+        // A pooler takes away the connection that would hear.
+        None => Some(server.clone()).filter(|server| !server.pooled),
+    };
+    let speaker = Arc::new(Speaker::default());
+    let (to, voice, own) = (direct.as_ref().unwrap_or(server).clone(), voice.clone(), speaker.clone());
+    threads.push(spawn("sarsen-voice", move || wake::speak(&to, &voice, &own))?);
+    if let Some(direct) = direct {
+        let ear = ear.clone();
+        threads.push(spawn("sarsen-ear", move || wake::listen(&direct, &ear, &speaker))?);
+    }
+    Ok(threads)
+}
+
+/// Who drops the last handle without closing it wants to hear of nothing any more.
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.bells.iter().for_each(|bell| bell.take_down());
     }
 }
 
@@ -87,6 +140,7 @@ impl Backend for Postgres {
     }
 
     fn join(&self) {
+        self.bells.iter().for_each(|bell| bell.take_down());
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();
@@ -115,39 +169,15 @@ impl Query for Preparation {
     }
 }
 
-/// What the URL leaves open. A dead server is noticed in seconds, not when TCP gives up.
-fn settings(mut config: Config) -> Result<Config, Error> {
-    if config.get_ssl_mode() == SslMode::Require {
-        let text = "the database URL asks for TLS, which this program does not speak to PostgreSQL yet";
-        return Err(Error::Open(text.to_owned()));
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("sarsen");
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(2));
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(Duration::from_secs(5));
-    }
-    if config.get_keepalives_interval().is_none() {
-        config.keepalives_idle(Duration::from_secs(5));
-        config.keepalives_interval(Duration::from_secs(1));
-        config.keepalives_retries(5);
-    }
-    config.notice_callback(|notice| tracing::debug!(message = notice.message(), "the database says"));
-    Ok(config)
-}
-
-/// The schema and the version that the database has.
-fn prepare_schema(mut link: Link, migrations: &[crate::Migration]) -> Result<Version, Error> {
+/// Brings the schema up to date, and says what can be seen of the log.
+fn prepare_schema(mut link: Link, migrations: &[crate::Migration]) -> Result<Seen, Error> {
     let connection = link.begin(Purpose::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
-    let version = connection
+    let seen = connection
         .batch(SCHEMA_LOCK)
         .and_then(|()| migrate::migrate(connection, migrations))
-        .and_then(|()| feed::prepare(connection))
-        .and_then(|version| connection.commit().map(|()| version));
-    version.map_err(opening)
+        .and_then(|()| log::prepare(connection))
+        .and_then(|seen| connection.commit().map(|()| seen));
+    seen.map_err(opening)
 }
 
 fn opening(error: Error) -> Error {

@@ -1,7 +1,12 @@
 //! What became of a commit whose answer was lost: the server is asked, on a new connection.
+//!
+//! The status of the transaction's id alone would lie after a crash: an id that the server had not
+//! written down by then is given out again, and what another transaction did with it is no answer. So
+//! "committed" is believed when the transaction's own mark is in the log.
 
 use super::connection::Purpose;
 use super::link::Link;
+use super::log::{self, Entry};
 use crate::threads::pause;
 use crate::tx::Connection as _;
 use crate::{Error, Row, Value};
@@ -21,13 +26,19 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Asks until the transaction `xid` has ended. Its old server process may not have noticed yet that
+/// Asks until the transaction has ended. Its old server process may not have noticed yet that
 /// nobody listens: then it still counts as running.
-pub(super) fn outcome(link: &mut Link, xid: &str) -> Outcome {
+pub(super) fn outcome(link: &mut Link, entry: &Entry) -> Outcome {
+    let xid = entry.xid.as_str();
     let until = Instant::now() + PATIENCE;
     loop {
         match ask(link, xid, until) {
-            Ok(status) if status == "committed" => return Outcome::Committed,
+            // In a later snapshot, which sees what the first could not.
+            Ok(status) if status == "committed" => match is_logged(link, entry, until) {
+                Ok(true) => return Outcome::Committed,
+                Ok(false) => return Outcome::Aborted,
+                Err(error) => tracing::warn!(xid, %error, "cannot ask what became of a transaction"),
+            },
             Ok(status) if status == "aborted" => return Outcome::Aborted,
             Ok(status) => tracing::debug!(xid, status, "a transaction whose answer was lost has not ended"),
             Err(error) => tracing::warn!(xid, %error, "cannot ask what became of a transaction"),
@@ -38,6 +49,13 @@ pub(super) fn outcome(link: &mut Link, xid: &str) -> Outcome {
         }
         pause(PAUSE);
     }
+}
+
+fn is_logged(link: &mut Link, entry: &Entry, until: Instant) -> Result<bool, Error> {
+    let connection = link.begin(Purpose::Query, until)?;
+    let found = log::holds(connection, entry);
+    link.finish();
+    found
 }
 
 /// `committed`, `aborted`, `in progress`; `forgotten` when it is too long ago.

@@ -29,6 +29,17 @@ fn kind(value: &Value<'_>) -> &'static str {
     }
 }
 
+/// The type that an argument has by itself; where it has none the server decides.
+pub(super) fn type_of(value: &Value<'_>) -> Type {
+    match value {
+        Value::Null => Type::UNKNOWN,
+        Value::Int(_) => Type::INT8,
+        Value::Real(_) => Type::FLOAT8,
+        Value::Text(_) => Type::TEXT,
+        Value::Blob(_) => Type::BYTEA,
+    }
+}
+
 impl ToSql for Bound<'_> {
     fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Problem> {
         match (self.0, wanted) {

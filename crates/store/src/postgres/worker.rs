@@ -5,9 +5,10 @@
 
 use super::connection::Purpose;
 use super::errors::{Trouble, contended};
-use super::feed::{self, Publisher};
 use super::link::Link;
+use super::log;
 use super::outcome::{Outcome, outcome};
+use super::publisher::Publisher;
 use crate::job::Command;
 use crate::store::Shared;
 use crate::threads::pause;
@@ -15,6 +16,7 @@ use crate::tx::Done;
 use crate::{Error, Tx};
 use parking_lot::RwLock;
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -29,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// … up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
+/// Slices that are cut off the log at once.
+const SLICES_MAX: u32 = 4;
+
 type Job = Box<dyn Command>;
 
 /// Who runs now: one that has lost several times, or any number of others. Held while a command runs
@@ -40,8 +45,8 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     publisher: Arc<Publisher>,
     turns: Arc<Turns>,
-    /// To be done after the caller has its answer.
-    must_trim: bool,
+    /// Of the last commit; the next one's is one more. Where it begins is left to chance.
+    mark: i64,
 }
 
 /// Why an attempt at a command ended.
@@ -61,7 +66,8 @@ impl Worker {
         publisher: Arc<Publisher>,
         turns: Arc<Turns>,
     ) -> Worker {
-        Worker { link, shared, publisher, turns, must_trim: false }
+        let mark = RandomState::new().hash_one(0) as i64;
+        Worker { link, shared, publisher, turns, mark }
     }
 
     /// Serves commands until the queue is closed and empty.
@@ -76,8 +82,8 @@ impl Worker {
                     self.serve(job);
                 }
             }
-            if std::mem::take(&mut self.must_trim) {
-                self.trim();
+            if let Some(below) = self.publisher.cut_below() {
+                self.cut_log(below);
             }
         }
     }
@@ -164,31 +170,28 @@ impl Worker {
         if !done.wrote {
             return if connection.commit().is_ok() { End::Kept } else { self.undone() };
         }
-        let Ok(xid) = feed::log(connection, &done.changed) else { return self.undone() };
+        self.mark = self.mark.wrapping_add(1);
+        let Ok(entry) = log::write(connection, &done.changed, self.mark) else { return self.undone() };
         pause(delay);
         if connection.commit().is_err() {
             let met = self.link.roll_back();
             let became = match &met {
                 Some((Trouble::Again, _)) => Outcome::Aborted,
-                _ => outcome(&mut self.link, &xid),
+                _ => outcome(&mut self.link, &entry),
             };
             match became {
                 Outcome::Committed => {}
                 Outcome::Aborted => return undone_by(met),
                 Outcome::Unknown => {
                     // It may have happened: what is cached must be read again.
-                    self.publish(done);
+                    self.publisher.perhaps_committed(done.changed);
                     return End::Failed(Some(Error::OutcomeUnknown));
                 }
             }
         }
         self.shared.stats.committed(began.elapsed());
-        self.publish(done);
+        self.publisher.committed(&entry.xid, done.changed);
         End::Kept
-    }
-
-    fn publish(&mut self, done: Done) {
-        self.must_trim |= self.publisher.publish(done.changed);
     }
 
     /// Undoes the open transaction.
@@ -196,12 +199,19 @@ impl Worker {
         undone_by(self.link.roll_back())
     }
 
-    /// Keeps the log of changes short.
-    fn trim(&mut self) {
-        let trimmed = self.link.begin(Purpose::Trim, Instant::now()).and_then(feed::trim);
-        self.link.finish();
-        if let Err(error) = trimmed {
-            tracing::warn!(%error, "the log of changes was not trimmed; a later commit tries again");
+    /// Keeps the log of changes short, after callers have their answers.
+    fn cut_log(&mut self, below: u64) {
+        for _ in 0..SLICES_MAX {
+            let cut = self.link.begin(Purpose::Trim, Instant::now()).and_then(|open| log::cut(open, below));
+            self.link.finish();
+            match cut {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the log of changes was not cut; a later commit tries again");
+                    return;
+                }
+            }
         }
     }
 }

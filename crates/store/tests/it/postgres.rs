@@ -1,12 +1,12 @@
 //! What only PostgreSQL can go through: a network, other programs, transactions that meet.
 
-use crate::cluster::{self, with_client};
 use crate::proxy::{Cut, Proxy};
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
 use postgres::config::Host;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use store::testing::postgres::{self as cluster, with_client};
 use store::{Error, Key, Options, Sql, Store, args, sql};
 
 /// A store on PostgreSQL; none when the environment names no cluster.
@@ -73,7 +73,7 @@ async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget() {
     let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");
     assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
     assert!(!error.is_temporary(), "it must not be tried again blindly");
-    assert_eq!(heard.load(Ordering::SeqCst), 1, "it may have happened");
+    assert!(heard.load(Ordering::SeqCst) >= 1, "it may have happened");
     proxy.open();
     resumes(&store, "after").await;
 }
@@ -233,22 +233,30 @@ async fn a_read_only_database_is_said_and_reads_go_on() {
 
 #[tokio::test]
 async fn keys_are_logged_with_the_change_and_old_ones_removed() {
-    let Some(test) = open() else { return };
+    let Some(database) = Database::postgres() else { return };
+    let test = database.open_with(|options| options.following.kept = Duration::from_millis(200));
     test.add("n\n1", "ada", "one").await.expect("writes");
     test.add("n\n1", "ada", "two").await.expect_err("fails");
     assert_eq!(test.database().number("SELECT COUNT(*) FROM change_log"), 1);
     let logged = r"SELECT COUNT(*) FROM change_log WHERE keys = 'notes.id=n\n1' AND xid IS NOT NULL";
     assert_eq!(test.database().number(logged), 1);
-    test.database().sql("INSERT INTO change_log (keys) SELECT 'old' FROM generate_series(1, 150000)");
-    let test = test.reopen();
-    assert_eq!(test.database().number("SELECT COUNT(*) FROM change_log"), 100_000);
-    assert!(test.store.version() >= 150_001);
+    // More than one slice. Who commits cuts.
+    test.database().sql("INSERT INTO change_log (keys) SELECT 'old' FROM generate_series(1, 12000)");
+    let began = Instant::now();
+    let mut number = 0;
+    while test.database().number("SELECT COUNT(*) FROM change_log WHERE keys = 'old'") > 0 {
+        assert!(began.elapsed() < Duration::from_secs(30), "old rows are still there");
+        test.add(&format!("m{number}"), "ada", &format!("m{number}")).await.expect("writes");
+        number += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(test.database().number("SELECT below FROM change_log_cut") > 0, "who was away finds out");
 }
 
 #[tokio::test]
 async fn programs_that_start_together_migrate_once() {
     let Some(test) = open() else { return };
-    test.database().sql("DROP TABLE notes, samples, sarsen_migrations, change_log");
+    test.database().sql("DROP TABLE notes, samples, sarsen_migrations, change_log, change_log_cut");
     let starts = (0..4).map(|_| {
         let options = test.options();
         std::thread::spawn(move || Store::open(options).map(|store| store.close()))

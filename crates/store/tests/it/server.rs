@@ -1,82 +1,143 @@
-//! Throw-away databases on the MySQL or MariaDB server that the environment names.
+//! A PostgreSQL server of a test's own, for what would disturb the others: it is restarted, speaks TLS,
+//! has a pooler before it. Skipped where the server's programs are not installed.
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::UNIX_EPOCH;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// The server's URL, if there is one.
-pub fn url() -> Option<String> {
-    std::env::var_os("SARSEN_TEST_MYSQL")?.into_string().ok().filter(|url| !url.is_empty())
+/// A server that is stopped and removed with this value.
+pub struct OwnServer {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    user: Option<(u32, u32)>,
+    settings: String,
+    pub port: u16,
+    pub password: String,
 }
 
-fn opts() -> Opts {
-    url().and_then(|url| Opts::from_url(&url).ok()).expect("SARSEN_TEST_MYSQL is a URL of MySQL")
-}
-
-/// A database that is dropped with this value, whoever is still connected.
-pub struct MysqlDatabase {
-    pub name: String,
-}
-
-impl MysqlDatabase {
-    pub fn create() -> MysqlDatabase {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let moment = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis());
-        let name = format!("test_{}_{number}_{moment}", std::process::id());
-        connect(None).query_drop(format!("CREATE DATABASE {name}")).expect("a database");
-        MysqlDatabase { name }
+impl OwnServer {
+    /// None where PostgreSQL is not tested, or cannot be started here.
+    pub fn start() -> Option<OwnServer> {
+        OwnServer::start_with(|_| String::new())
     }
 
-    /// Where the server is.
-    pub fn place(&self) -> (String, u16) {
-        (opts().get_ip_or_hostname().into_owned(), opts().get_tcp_port())
+    /// `prepare` may put files into the server's folder, and gives further settings.
+    pub fn start_with(prepare: impl FnOnce(&Path) -> String) -> Option<OwnServer> {
+        store::testing::postgres::url()?;
+        let programs = programs()?;
+        let user = if is_root() { Some(postgres_user()?) } else { None };
+        let folder = tempfile::Builder::new().prefix("sarsen-test-").tempdir().expect("a folder");
+        let mut bytes = [0_u8; 16];
+        std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").expect("opens"), &mut bytes)
+            .expect("random");
+        let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let port = free_port();
+        let settings = prepare(folder.path());
+        let settings =
+            format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= {settings}");
+        let server = OwnServer { folder, programs, user, settings, port, password };
+        server.initialise();
+        server.control(&["start"]);
+        Some(server)
+    }
+
+    fn initialise(&self) {
+        let password = self.folder.path().join("password");
+        fs::write(&password, &self.password).expect("writes");
+        for entry in fs::read_dir(self.folder.path()).expect("reads").flatten() {
+            self.give(&entry.path());
+        }
+        self.give(self.folder.path());
+        let mut initdb = self.command("initdb");
+        initdb.arg("--pgdata").arg(self.data()).arg("--pwfile").arg(&password);
+        initdb.args(["--username=sarsen", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]);
+        assert!(initdb.arg("--no-sync").status().expect("runs").success(), "initdb");
+    }
+
+    /// Ends the server in the middle of what it does, and starts it again.
+    pub fn restart(&self, how: &str) {
+        self.control(&["restart", "-m", how]);
+    }
+
+    fn control(&self, what: &[&str]) {
+        let mut control = self.command("pg_ctl");
+        control.args(what).arg("-w").arg("-D").arg(self.data());
+        control.arg("-l").arg(self.folder.path().join("log")).arg("-o").arg(&self.settings);
+        let done = control.status().expect("runs").success();
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        assert!(done, "pg_ctl {what:?}: {log}");
     }
 
     pub fn url(&self) -> String {
-        let (host, port) = self.place();
-        self.url_at(&host, port)
+        self.url_at("127.0.0.1", self.port)
     }
 
-    /// The URL with another place in it: that of a proxy.
     pub fn url_at(&self, host: &str, port: u16) -> String {
-        let opts = opts();
-        let user = opts.get_user().unwrap_or("root");
-        let password = opts.get_pass().map(|password| format!(":{password}")).unwrap_or_default();
-        format!("mysql://{user}{password}@{host}:{port}/{}", self.name)
+        format!("postgres://sarsen:{}@{host}:{port}/postgres", self.password)
     }
 
-    /// A connection past the store.
-    pub fn connect(&self) -> Conn {
-        connect(Some(&self.name))
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
-    /// Runs SQL past the store.
-    pub fn sql(&self, text: &str) {
-        self.connect().query_drop(text).expect("runs");
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
-    /// One number, past the store.
-    pub fn number(&self, text: &str) -> i64 {
-        self.connect().query_first(text).expect("runs").expect("a row")
+    fn command(&self, program: &str) -> Command {
+        self.command_of(&self.programs.join(program))
     }
-}
 
-impl Drop for MysqlDatabase {
-    fn drop(&mut self) {
-        let mut client = connect(None);
-        // A transaction of theirs would keep the tables.
-        let others = format!("SELECT id FROM information_schema.processlist WHERE db = '{}'", self.name);
-        let others: Vec<u64> = client.query(others).unwrap_or_default();
-        for id in others {
-            client.query_drop(format!("KILL CONNECTION {id}")).ok();
+    /// A program that runs as the server's user.
+    pub fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir("/").env("LC_ALL", "C").stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
         }
-        client.query_drop(format!("DROP DATABASE IF EXISTS {}", self.name)).ok();
+        command
+    }
+
+    /// Makes the server's user the owner.
+    pub fn give(&self, path: &Path) {
+        let mode = if path.is_dir() { 0o700 } else { 0o600 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changes its mode");
+        if let Some((uid, gid)) = self.user {
+            chown(path, Some(uid), Some(gid)).expect("changes its owner");
+        }
     }
 }
 
-fn connect(database: Option<&str>) -> Conn {
-    let builder = OptsBuilder::from_opts(opts()).db_name(database).prefer_socket(false);
-    Conn::new(builder).expect("connects")
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        let mut stop = self.command("pg_ctl");
+        stop.args(["stop", "-m", "immediate", "-w", "-D"]).arg(self.data());
+        stop.status().expect("runs");
+    }
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// The newest of those that Debian's packages install.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin"));
+    versions.filter(|folder| folder.join("initdb").exists()).max()
+}
+
+fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").expect("Linux")) == 0
+}
+
+/// The server refuses to run as root.
+fn postgres_user() -> Option<(u32, u32)> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let fields: Vec<&str> = users.lines().find(|line| line.starts_with("postgres:"))?.split(':').collect();
+    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }

@@ -1,13 +1,14 @@
 //! Throw-away databases on the PostgreSQL cluster that the environment names.
+#![expect(clippy::expect_used, reason = "a test whose database server does not answer has failed")]
 
-use postgres::config::Host;
-use postgres::{Client, Config, NoTls};
+use ::postgres::config::Host;
+use ::postgres::{Client, Config, NoTls};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::UNIX_EPOCH;
 
 /// The cluster's URL, if there is one.
 pub fn url() -> Option<String> {
-    std::env::var_os("SARSEN_TEST_POSTGRES")?.into_string().ok().filter(|url| !url.is_empty())
+    super::variable("SARSEN_TEST_POSTGRES")
 }
 
 /// The cluster's settings.
@@ -16,21 +17,24 @@ pub fn config() -> Config {
 }
 
 /// A database that is dropped with this value, whoever is still connected.
-pub struct TestDatabase {
+pub struct PostgresDatabase {
+    /// Its name on the cluster.
     pub name: String,
 }
 
-impl TestDatabase {
-    pub fn create() -> TestDatabase {
+impl PostgresDatabase {
+    /// A new, empty one.
+    pub fn create() -> PostgresDatabase {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let moment = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis());
         let name = format!("test_{}_{number}_{moment}", std::process::id());
         let create = format!("CREATE DATABASE {name}");
         with_client(config(), move |client| client.batch_execute(&create).expect("a database"));
-        TestDatabase { name }
+        PostgresDatabase { name }
     }
 
+    /// For [`crate::Options`].
     pub fn url(&self) -> String {
         let config = config();
         let host = match config.get_hosts().first() {
@@ -69,7 +73,7 @@ impl TestDatabase {
     }
 }
 
-impl Drop for TestDatabase {
+impl Drop for PostgresDatabase {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         with_client(config(), move |client| client.batch_execute(&drop).expect("dropped"));

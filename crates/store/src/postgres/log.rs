@@ -1,0 +1,181 @@
+//! The log of changes: written in the transaction of each change, read by every instance, cut off at
+//! its old end.
+//!
+//! A row holds the transaction's id and its keys. Ids and numbers are given out before the commit, so
+//! rows do not appear in their order: who reads the log goes by what a snapshot can see (`seen.rs`).
+//!
+//! Every transaction that writes has a row, also without keys, and a mark of its own in it: a server that
+//! crashes may give the id of a transaction that it lost to another one, and only the mark tells.
+
+use super::connection::Connection;
+use super::seen::Seen;
+use crate::tx::Connection as _;
+use crate::{Error, Key, Row, Value};
+
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS change_log (
+    xid XID8 NOT NULL DEFAULT pg_current_xact_id(),
+    seq BIGSERIAL,
+    keys TEXT NOT NULL,
+    mark BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (xid, seq));
+CREATE TABLE IF NOT EXISTS change_log_cut (only_row BIGINT PRIMARY KEY, below BIGINT NOT NULL);
+INSERT INTO change_log_cut (only_row, below) VALUES (0, 0) ON CONFLICT DO NOTHING";
+const LOG: &str = "INSERT INTO change_log (keys, mark) VALUES ($1, $2) RETURNING CAST(xid AS TEXT)";
+const FIND: &str = "SELECT 1 FROM change_log WHERE xid = CAST(CAST($1 AS TEXT) AS XID8) AND mark = $2";
+const NOW: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
+/// First what can be seen now, and how far the log is cut off; then every row that could not be seen
+/// before: of transactions that began later, or ran. One statement, so one snapshot.
+const NEWS: &str = "
+SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), NULL, NULL
+UNION ALL
+SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CAST($1 AS XID8)
+UNION ALL
+SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
+
+/// Who cuts notes how far, first: an instance that was away must find out what it missed. One at a time.
+const NOTE_CUT: &str = "UPDATE change_log_cut SET below = GREATEST(below, $1)
+    WHERE only_row IN (SELECT only_row FROM change_log_cut FOR UPDATE SKIP LOCKED)";
+const CUT: &str = "DELETE FROM change_log WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM change_log WHERE xid < CAST(CAST($1 AS TEXT) AS XID8) LIMIT 5000))";
+/// Rows that are cut off at once: a slice takes some ten milliseconds.
+const SLICE: u64 = 5000;
+
+/// One look at the log.
+pub(super) struct News {
+    /// What this look could see.
+    pub(super) seen: Seen,
+    /// Rows of transactions before this one may be gone.
+    pub(super) cut_below: u64,
+    /// Transactions that the look before could not see.
+    pub(super) changes: Vec<(u64, Vec<Key>)>,
+}
+
+/// Makes the log, and says what can be seen of it.
+pub(super) fn prepare(connection: &mut Connection) -> Result<Seen, Error> {
+    connection.batch(TABLES)?;
+    let mut text = String::new();
+    connection.query(NOW, &[], &mut |row| {
+        text = Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    Seen::parse(&text).ok_or_else(|| unreadable(&text))
+}
+
+/// A transaction in the log: enough to ask what became of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) xid: String,
+    mark: i64,
+}
+
+/// Logs `keys` in the open transaction, with a mark that no other one has.
+pub(super) fn write(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<Entry, Error> {
+    let mut xid = String::new();
+    connection.query(LOG, &[Value::from(&text_of(keys)), Value::Int(mark)], &mut |row| {
+        xid = Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    Ok(Entry { xid, mark })
+}
+
+/// True when the open transaction can see the entry.
+pub(super) fn holds(connection: &mut Connection, entry: &Entry) -> Result<bool, Error> {
+    let mut found = false;
+    connection.query(FIND, &[Value::from(&entry.xid), Value::Int(entry.mark)], &mut |_| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// Reads what has appeared since `before`.
+pub(super) fn news(connection: &mut Connection, before: &Seen) -> Result<News, Error> {
+    let (next, running) = (before.next().to_string(), before.running_text());
+    let (mut seen, mut cut_below, mut changes) = (None, 0, Vec::new());
+    connection.query_alone(NEWS, &[Value::from(&next), Value::from(&running)], &mut |row| {
+        let row = Row::new(row);
+        if let Some(snapshot) = row.get::<Option<String>>(0)? {
+            seen = Some(Seen::parse(&snapshot).ok_or_else(|| unreadable(&snapshot))?);
+            cut_below = row.get::<i64>(1)?.unsigned_abs();
+        } else {
+            let xid: String = row.get(2)?;
+            changes.push((xid.parse().map_err(|_| unreadable(&xid))?, keys_of(&row.get::<String>(3)?)));
+        }
+        Ok(true)
+    })?;
+    let seen = seen.ok_or_else(|| Error::Database("the log of changes gave no snapshot".to_owned()))?;
+    Ok(News { seen, cut_below, changes })
+}
+
+/// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;
+/// false also when another instance is at it.
+pub(super) fn cut(connection: &mut Connection, below: u64) -> Result<bool, Error> {
+    if connection.execute(NOTE_CUT, &[Value::Int(below as i64)])? == 0 {
+        return Ok(false);
+    }
+    let gone = connection.execute(CUT, &[Value::from(below.to_string())])?;
+    Ok(gone == SLICE)
+}
+
+fn unreadable(text: &str) -> Error {
+    Error::Database(format!("{text:?} is neither a snapshot nor the id of a transaction"))
+}
+
+/// One key a line.
+fn text_of(keys: &[Key]) -> String {
+    let mut text = String::new();
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        for letter in key.as_str().chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                // Not allowed in a TEXT of PostgreSQL.
+                '\0' => text.push_str("\\0"),
+                other => text.push(other),
+            }
+        }
+    }
+    text
+}
+
+fn keys_of(text: &str) -> Vec<Key> {
+    text.split('\n').filter(|line| !line.is_empty()).map(key_of).collect()
+}
+
+fn key_of(line: &str) -> Key {
+    if !line.contains('\\') {
+        return Key::of_text(line);
+    }
+    let mut text = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        let meant = match letter {
+            '\\' => letters.next().map(|escaped| match escaped {
+                'n' => '\n',
+                '0' => '\0',
+                other => other,
+            }),
+            other => Some(other),
+        };
+        text.extend(meant);
+    }
+    Key::of_text(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_lines_whatever_they_hold() {
+        let keys = [Key::table("users"), Key::row("users", "email", "a\nb\\\0n")];
+        let text = text_of(&keys);
+        assert_eq!(text, "users\nusers.email=a\\nb\\\\\\0n");
+        assert_eq!(keys_of(&text), keys);
+        assert_eq!(keys_of(&text_of(&[])), []);
+    }
+}

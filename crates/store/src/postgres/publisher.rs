@@ -1,0 +1,183 @@
+//! Publishes what changed, each change once: own commits before their callers are answered, those of
+//! other instances as soon as the log shows them.
+//!
+//! The own commits are in the log too. Whoever comes first publishes: the thread that committed, which
+//! leaves a note of its transaction's id, or the tail of the log, whose last snapshot says which
+//! transactions it has published. Both do so under one lock, so "already published" means that every
+//! listener has heard.
+
+use super::log::News;
+use super::seen::Seen;
+use super::wake::Bell;
+use crate::changes::Feed;
+use crate::{Key, Options};
+use parking_lot::Mutex;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Marks of the horizon over time, from newest to oldest, span what is kept of the log.
+const MARKS: u32 = 8;
+/// Notes of own commits that the tail has not read yet. Without its note a commit is published twice.
+const OWN_MAX: usize = 100_000;
+/// A transaction that writes for this long is worth a line in the program's log.
+const STANDSTILL: Duration = Duration::from_secs(60);
+/// Between two cuts of the log.
+const CUT_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Publisher {
+    feed: Arc<Feed>,
+    /// Rung for other instances to be woken.
+    voice: Arc<Bell>,
+    lag_max: Duration,
+    kept: Duration,
+    /// Held while the listeners hear of one change, which is quick.
+    state: Mutex<State>,
+    /// The log may be cut off before this transaction; 0 when there is no need.
+    cut_below: AtomicU64,
+}
+
+struct State {
+    /// What the tail has published is what this snapshot could see …
+    seen: Seen,
+    /// … and these were published before the tail could see them.
+    own: HashSet<u64>,
+    marks: VecDeque<(Instant, u64)>,
+    next_cut: Instant,
+    /// Since when the horizon has not moved, and when that is to be complained about.
+    standstill: (Instant, Instant),
+}
+
+impl Publisher {
+    /// `seen` is older than anything that is cached.
+    pub(super) fn new(feed: Arc<Feed>, seen: Seen, voice: Arc<Bell>, options: &Options) -> Publisher {
+        let (following, now) = (&options.following, Instant::now());
+        feed.follow(seen.horizon(), now + following.lag_max);
+        let state = State {
+            seen,
+            own: HashSet::new(),
+            marks: VecDeque::new(),
+            next_cut: now,
+            standstill: (now, now + STANDSTILL),
+        };
+        Publisher {
+            feed,
+            voice,
+            lag_max: following.lag_max,
+            kept: following.kept,
+            state: Mutex::new(state),
+            cut_below: AtomicU64::new(0),
+        }
+    }
+
+    /// Publishes a commit of this process that is durable.
+    pub(super) fn committed(&self, xid: &str, keys: Vec<Key>) {
+        if keys.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        // An id that cannot be read is published again by the tail, which does no harm.
+        match xid.parse() {
+            Ok(xid) if state.seen.holds(xid) => return,
+            Ok(xid) => {
+                if state.own.len() == OWN_MAX {
+                    state.own.clear();
+                }
+                state.own.insert(xid);
+            }
+            Err(_) => {}
+        }
+        self.publish(keys);
+        drop(state);
+        self.voice.ring();
+    }
+
+    /// Publishes what may have been committed, or may be yet: then the tail will publish it again.
+    pub(super) fn perhaps_committed(&self, keys: Vec<Key>) {
+        let _turn = self.state.lock();
+        self.publish(keys);
+    }
+
+    /// What the tail has read up to.
+    pub(super) fn seen(&self) -> Seen {
+        self.state.lock().seen.clone()
+    }
+
+    /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
+    pub(super) fn read(&self, news: News, asked: Instant, connected_anew: bool) {
+        let mut state = self.state.lock();
+        // A restored database, a standby that was promoted and had not received everything: ids may come
+        // again, and what was cached may never have happened. The same after an absence that was so long
+        // that rows have been cut off.
+        let missed = news.cut_below > state.seen.horizon();
+        let went_back = news.seen.next() < state.seen.next();
+        if connected_anew || missed || went_back {
+            tracing::warn!(connected_anew, missed, went_back, "everything that is cached is dropped");
+            state.own.clear();
+            self.publish(vec![Key::everything()]);
+        } else {
+            let mut keys = Vec::new();
+            for (xid, changed) in news.changes {
+                if !state.own.remove(&xid) {
+                    keys.extend(changed);
+                }
+            }
+            keys.sort_unstable();
+            keys.dedup();
+            self.publish(keys);
+        }
+        if state.seen.horizon() != news.seen.horizon() || news.seen.horizon() == news.seen.next() {
+            state.standstill = (asked, asked + STANDSTILL);
+        } else if asked >= state.standstill.1 {
+            let since = asked.saturating_duration_since(state.standstill.0).as_secs();
+            tracing::warn!(
+                seconds = since,
+                "a transaction in the database server does not end: versions stand still and the log of \
+                 changes grows; see backend_xid and xact_start in pg_stat_activity"
+            );
+            state.standstill.1 = asked + STANDSTILL;
+        }
+        state.seen = news.seen;
+        let horizon = state.seen.horizon();
+        state.own.retain(|xid| *xid >= horizon);
+        self.feed.follow(horizon, asked + self.lag_max);
+        self.plan_cut(&mut state, asked);
+    }
+
+    /// How far the log is to be cut off now, if at all. Asked by threads that commit, between two
+    /// commands; one of them is told.
+    pub(super) fn cut_below(&self) -> Option<u64> {
+        match self.cut_below.load(Ordering::Relaxed) {
+            0 => None,
+            _ => Some(self.cut_below.swap(0, Ordering::Relaxed)).filter(|below| *below > 0),
+        }
+    }
+
+    /// Every live instance has read, long ago, what was behind the horizon `kept` ago. The age of rows
+    /// says nothing: one that was written early and committed late has only just appeared.
+    fn plan_cut(&self, state: &mut State, now: Instant) {
+        let horizon = state.seen.horizon();
+        let due = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) >= self.kept / MARKS;
+        if state.marks.back().is_none_or(due) {
+            state.marks.push_back((now, horizon));
+        }
+        let old = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) >= self.kept;
+        while state.marks.get(1).is_some_and(old) {
+            state.marks.pop_front();
+        }
+        if let Some((_, below)) = state.marks.front().filter(|mark| old(mark))
+            && now >= state.next_cut
+        {
+            state.next_cut = now + CUT_PAUSE.min(self.kept);
+            self.cut_below.store(*below, Ordering::Relaxed);
+        }
+    }
+
+    /// With the lock held.
+    fn publish(&self, keys: Vec<Key>) {
+        if !keys.is_empty() {
+            self.feed.publish(self.feed.position() + 1, keys);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a snapshot of PostgreSQL can see: which transactions had ended when it was taken.
+//!
+//! Two snapshots tell exactly which rows of the log have appeared between them, however late their
+//! transactions committed and however long another one still runs. That holds on a primary. In the
+//! snapshot of a standby the list of running transactions cannot be relied on, only the horizon.
+
+use crate::Version;
+use std::fmt::Write as _;
+
+/// A snapshot: `xmin:xmax:running,running,…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Every transaction before this one had ended.
+    horizon: u64,
+    /// None from this one on had.
+    next: u64,
+    /// Those between that had not, in order.
+    running: Vec<u64>,
+}
+
+impl Seen {
+    pub(super) fn parse(text: &str) -> Option<Seen> {
+        let mut parts = text.split(':');
+        let (horizon, next) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let listed = parts.next()?.split(',').filter(|number| !number.is_empty());
+        let mut running = listed.map(|number| number.parse().ok()).collect::<Option<Vec<u64>>>()?;
+        running.sort_unstable();
+        (parts.next().is_none() && horizon <= next).then_some(Seen { horizon, next, running })
+    }
+
+    /// True when the transaction had ended.
+    pub(super) fn holds(&self, xid: u64) -> bool {
+        xid < self.horizon || (xid < self.next && self.running.binary_search(&xid).is_err())
+    }
+
+    /// Behind it nothing will appear any more; it never goes back.
+    pub(super) fn horizon(&self) -> Version {
+        self.horizon
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The running ones as an array of PostgreSQL.
+    pub(super) fn running_text(&self) -> String {
+        let mut text = String::from("{");
+        for (index, xid) in self.running.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(text, "{comma}{xid}");
+        }
+        text.push('}');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ran_is_not_seen_and_what_came_later_neither() {
+        let seen = Seen::parse("10:20:12,10,15").expect("reads");
+        let held: Vec<u64> = (8..22).filter(|xid| seen.holds(*xid)).collect();
+        assert_eq!(held, [8, 9, 11, 13, 14, 16, 17, 18, 19]);
+        assert_eq!((seen.horizon(), seen.next(), seen.running_text()), (10, 20, "{10,12,15}".to_owned()));
+        assert_eq!(Seen::parse("7:7:").expect("reads").running_text(), "{}");
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_refused() {
+        for text in ["", "7", "7:7", "8:7:", "7:8:x", "7:8::", "-1:8:"] {
+            assert_eq!(Seen::parse(text), None, "{text}");
+        }
+    }
+}

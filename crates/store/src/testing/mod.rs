@@ -1,0 +1,70 @@
+//! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
+//! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
+
+pub mod mysql;
+pub mod postgres;
+
+use mysql::MysqlDatabase;
+use postgres::PostgresDatabase;
+
+/// Which database the tests of a run are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    Sqlite,
+    /// A database on the cluster of `SARSEN_TEST_POSTGRES`.
+    Postgres,
+    /// A database on the server of `SARSEN_TEST_MYSQL`.
+    Mysql,
+}
+
+/// The one that `SARSEN_TEST_DATABASE` names; SQLite when it names none.
+#[expect(clippy::panic, reason = "a test run for a database that nobody knows has failed")]
+pub fn kind() -> Kind {
+    match variable("SARSEN_TEST_DATABASE").as_deref() {
+        None | Some("sqlite") => Kind::Sqlite,
+        Some("postgres") => Kind::Postgres,
+        Some("mysql" | "mariadb") => Kind::Mysql,
+        Some(other) => panic!("SARSEN_TEST_DATABASE is {other}; expected sqlite, postgres or mariadb"),
+    }
+}
+
+/// A database that goes with this value.
+pub struct TestPlace(Inner);
+
+enum Inner {
+    File(tempfile::TempDir),
+    Postgres(PostgresDatabase),
+    Mysql(MysqlDatabase),
+}
+
+impl TestPlace {
+    /// A new, empty one of the run's kind.
+    #[expect(clippy::expect_used, reason = "a test without a folder has failed")]
+    pub fn create() -> TestPlace {
+        TestPlace(match kind() {
+            Kind::Sqlite => Inner::File(tempfile::tempdir().expect("a folder")),
+            Kind::Postgres => Inner::Postgres(PostgresDatabase::create()),
+            Kind::Mysql => Inner::Mysql(MysqlDatabase::create()),
+        })
+    }
+
+    /// For [`crate::Options`].
+    pub fn url(&self) -> String {
+        match &self.0 {
+            Inner::File(folder) => format!("sqlite:{}", folder.path().join("test.db").display()),
+            Inner::Postgres(database) => database.url(),
+            Inner::Mysql(database) => database.url(),
+        }
+    }
+
+    /// Whether several instances can share it.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self.0, Inner::File(_))
+    }
+}
+
+/// A variable of the environment that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,162 @@
+//! Behind a pooler that lends a connection for one transaction, and over TLS.
+
+use crate::instances::{NOW, keep, rename, soon};
+use crate::server::{OwnServer, free_port};
+use crate::support::{MIGRATIONS, add};
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+use store::testing::postgres::with_client;
+use store::{Error, Options, Sql, Store, Value, args, sql};
+
+/// PgBouncer with a handful of connections for everybody.
+struct Pooler {
+    process: Child,
+    port: u16,
+}
+
+impl Pooler {
+    fn start(server: &OwnServer) -> Option<Pooler> {
+        let program = Path::new("/usr/sbin/pgbouncer");
+        if !program.exists() {
+            return None;
+        }
+        let port = free_port();
+        let (settings, users) = (server.folder().join("pooler.ini"), server.folder().join("users"));
+        let text = format!(
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\n\
+             pool_mode = transaction\ndefault_pool_size = 5\nserver_reset_query =\n",
+            server.port,
+            users.display()
+        );
+        fs::write(&settings, text).expect("writes");
+        fs::write(&users, format!("\"sarsen\" \"{}\"\n", server.password)).expect("writes");
+        server.give(&settings);
+        server.give(&users);
+        let process = server.command_of(program).arg(&settings).spawn().expect("starts");
+        Some(Pooler { process, port })
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        self.process.kill().expect("ends");
+        self.process.wait().expect("ends");
+    }
+}
+
+fn options(url: String) -> Options {
+    let mut options = Options::new(url, MIGRATIONS);
+    options.watched = &["notes"];
+    options.following.lag_max = Duration::from_secs(10);
+    options
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() {
+    static TYPES: Sql = sql("INSERT INTO samples (number, real, text, bytes) VALUES (?1, ?2, ?3, ?4)");
+    static COUNT: Sql = sql("SELECT COUNT(*), SUM(number) FROM samples WHERE number > ?1 OR text = ?2");
+    let Some(server) = OwnServer::start() else { return };
+    let Some(pooler) = Pooler::start(&server) else { return };
+    soon("the pooler listens", || TcpStream::connect(("127.0.0.1", pooler.port)).is_ok()).await;
+    let url = format!("{}?pooler=transaction", server.url_at("127.0.0.1", pooler.port));
+    let mut pooled = options(url);
+    pooled.following.direct_url = Some(server.url());
+    pooled.following.poll = Duration::from_millis(100);
+    // More connections than the pooler has: sessions change hands all the time.
+    (pooled.writers, pooled.readers) = (8, 4);
+    let store = Store::open(pooled.clone()).expect("opens");
+    let other = Store::open(pooled).expect("opens");
+    let jobs = (0..200).map(|number| {
+        let store = if number % 2 == 0 { store.clone() } else { other.clone() };
+        tokio::spawn(async move {
+            let id = format!("n{number}");
+            add(&store, &id, "ada", &id).await.expect("writes");
+            let twice = add(&store, &id, "ada", &id).await.expect_err("it is there");
+            assert_eq!(twice.conflict(), Some("notes_pkey"));
+            let typed = store.write("sample.add", move |tx| {
+                let text = if number % 3 == 0 { Value::Null } else { Value::from("ä") };
+                tx.exec(&TYPES, &[Value::Int(number), Value::Real(0.5), text, Value::from(&b"\0x"[..])])
+            });
+            assert_eq!(typed.await.map_err(|error: Error| error).expect("writes"), 1);
+        })
+    });
+    for job in jobs.collect::<Vec<_>>() {
+        job.await.expect("joins");
+    }
+    let sums = store.read(|snapshot| {
+        snapshot.one(&COUNT, args![-1, "ä"], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))
+    });
+    assert_eq!(sums.await.map_err(|error: Error| error).expect("reads"), Some((200, 199 * 100)));
+    store.prepare(&COUNT).expect("it can be prepared");
+    let cache = other.cache("bodies", 100);
+    for number in 0..10 {
+        keep(&other, &cache, "n0").await;
+        rename(&store, "n0", &format!("again {number}")).await;
+        soon("the entry goes", || cache.get("n0", NOW).is_none()).await;
+    }
+    store.close();
+    other.close();
+    let direct = server.url().parse().expect("a URL");
+    let left = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
+    assert_eq!(with_client(direct, |client| client.query_one(left, &[]).expect("runs").get::<_, i64>(0)), 0);
+}
+
+/// A private authority, and a certificate of it for `localhost`. None without the program.
+fn make_certificates(folder: &Path) -> Option<()> {
+    fs::write(folder.join("names"), "subjectAltName=DNS:localhost\n").ok()?;
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    for line in [
+        format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"),
+        format!("req {key} -keyout server.key -out server.csr -subj /CN=localhost"),
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem \
+         -extfile names"
+            .to_owned(),
+    ] {
+        let mut command = std::process::Command::new("openssl");
+        let output = command.args(line.split_whitespace()).current_dir(folder).output().ok()?;
+        output.status.success().then_some(())?;
+    }
+    Some(())
+}
+
+#[tokio::test]
+async fn tls_is_spoken_and_the_server_must_be_the_right_one() {
+    static ENCRYPTED: Sql = sql("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
+    let mut made = None;
+    let server = OwnServer::start_with(|folder| {
+        made = make_certificates(folder);
+        if made.is_none() {
+            return String::new();
+        }
+        let file = |name: &str| folder.join(name).display().to_string();
+        format!("-c ssl=on -c ssl_cert_file={} -c ssl_key_file={}", file("server.pem"), file("server.key"))
+    });
+    let (Some(server), Some(())) = (server, made) else { return };
+    let authority = server.folder().join("ca.pem").display().to_string();
+    let open = |host: &str, query: &str| {
+        Store::open(options(format!("{}?{query}", server.url_at(host, server.port))))
+    };
+    let verified = format!("sslmode=verify-full&sslrootcert={authority}");
+    for (query, encrypted) in
+        [("sslmode=require", 1), ("sslmode=prefer", 1), ("sslmode=disable", 0), (&*verified, 1)]
+    {
+        let store = open("localhost", query).expect("opens");
+        let read = store.read(|snapshot| snapshot.one(&ENCRYPTED, args![], |row| row.get::<i64>(0)));
+        assert_eq!(read.await.map_err(|error: Error| error).expect("reads"), Some(encrypted), "{query}");
+        store.close();
+    }
+    let nowhere = format!("sslmode=require&sslrootcert={authority}.not");
+    for (host, query, why) in [
+        ("127.0.0.1", &*verified, "not valid for name"),
+        ("localhost", "sslmode=verify-full", "UnknownIssuer"),
+        ("localhost", &*nowhere, "sslrootcert"),
+    ] {
+        let Err(refused) = open(host, query) else { panic!("opened: {query}") };
+        assert!(refused.to_string().contains(why), "{query}: {refused}");
+        assert!(!refused.to_string().contains(&server.password), "{refused}");
+    }
+}
