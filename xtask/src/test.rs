@@ -49,6 +49,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
 }
 
 /// What the arguments choose; nothing chosen is everything.
+#[derive(Debug, PartialEq, Eq)]
 struct Chosen<'a> {
     only: Vec<&'a str>,
     databases: Vec<&'a str>,
@@ -180,7 +181,9 @@ mod tests {
 
     #[test]
     fn only_names_steps_in_either_spelling() {
-        assert_eq!(chosen(&["--only", "fmt", "--only=tidy"]), Ok(vec!["fmt", "tidy"]));
+        let both = Chosen { only: vec!["fmt", "tidy"], databases: vec!["mariadb"] };
+        assert_eq!(chosen(&["--only", "fmt", "--database=mariadb", "--only=tidy"]), Ok(both));
+        assert!(chosen(&["--database", "oracle"]).is_err_and(|text| text.contains("sqlite, postgres, mariadb")));
         assert!(chosen(&["--only"]).is_err());
         assert!(chosen(&["--only", "everything"]).is_err_and(|text| text.contains("fmt, clippy")));
         assert!(chosen(&["--fast"]).is_err());
