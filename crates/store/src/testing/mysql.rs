@@ -1,7 +1,7 @@
 //! Throw-away databases on the MySQL or MariaDB server that the environment names.
 #![expect(clippy::expect_used, reason = "a test whose database server does not answer has failed")]
 
-use ::mysql::prelude::Queryable;
+use ::mysql::prelude::Queryable as _;
 use ::mysql::{Conn, Opts, OptsBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::UNIX_EPOCH;
@@ -59,6 +59,11 @@ impl MysqlDatabase {
     /// Runs SQL past the store.
     pub fn sql(&self, text: &str) {
         self.connect().query_drop(text).expect("runs");
+    }
+
+    /// One text, past the store.
+    pub fn text(&self, text: &str) -> String {
+        self.connect().query_first(text).expect("runs").expect("a row")
     }
 
     /// One number, past the store.

@@ -2,7 +2,7 @@
 
 use crate::proxy::{Cut, Proxy};
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
-use mysql::prelude::Queryable;
+use mysql::prelude::Queryable as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -24,52 +24,26 @@ fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
 
 #[tokio::test]
 async fn every_transaction_has_every_setting() {
-    static SETTINGS: Sql = sql("SELECT @@transaction_isolation, @@innodb_lock_wait_timeout,
-        @@max_statement_time, @@sql_mode, @@collation_connection");
-    fn read(row: &store::Row<'_>) -> Result<(String, i64, String, String), Error> {
-        let seconds = row.get::<Seconds>(2)?.0;
-        assert!(row.get::<String>(4)?.starts_with("utf8mb4_"));
-        Ok((row.get(0)?, row.get(1)?, format!("{seconds}"), row.get(3)?))
-    }
-    struct Seconds(f64);
-    impl store::FromValue for Seconds {
-        const KIND: &'static str = "seconds";
-        fn from_value(value: store::ValueRef<'_>) -> Option<Seconds> {
-            if let store::ValueRef::Real(number) = value { Some(Seconds(number)) } else { None }
-        }
-    }
+    static SETTINGS: Sql = sql("SELECT variable_value FROM information_schema.session_variables
+        WHERE variable_name IN ('innodb_lock_wait_timeout', 'max_statement_time', 'sql_mode', 'tx_isolation')
+        ORDER BY variable_name");
     let Some(test) = open() else { return };
-    let version: String =
-        test.mysql().connect().query_first("SELECT VERSION()").expect("runs").expect("a row");
-    if !version.contains("MariaDB") {
-        return; // The names of these settings are MariaDB's.
+    if !test.mysql().text("SELECT VERSION()").contains("MariaDB") {
+        return; // MySQL has other names for these.
     }
-    let mut client = test.mysql().connect();
-    let isolation = "SELECT COUNT(*) FROM information_schema.system_variables
-        WHERE variable_name = 'TRANSACTION_ISOLATION'";
-    let has_new_name: i64 = client.query_first(isolation).expect("runs").expect("a row");
-    if has_new_name == 0 {
-        static OLD: Sql = sql("SELECT @@tx_isolation, @@innodb_lock_wait_timeout, @@max_statement_time,
-            @@sql_mode, @@collation_connection");
-        return check(&test, &OLD, read).await;
-    }
-    check(&test, &SETTINGS, read).await;
-
-    async fn check(
-        test: &TestStore,
-        settings: &'static Sql,
-        read: fn(&store::Row<'_>) -> Result<(String, i64, String, String), Error>,
-    ) {
-        let command = test.store.write("settings", move |tx| tx.one(settings, args![], read));
-        let (isolation, lock, seconds, mode) =
-            command.await.map_err(|error: Error| error).expect("runs").expect("a row");
-        assert_eq!((isolation.as_str(), lock, seconds.as_str()), ("READ-COMMITTED", 1, "1.5"));
-        assert!(mode.contains("STRICT_ALL_TABLES") && mode.contains("NO_BACKSLASH_ESCAPES"), "{mode}");
-        let query = test.store.read(move |snapshot| snapshot.one(settings, args![], read));
-        let (isolation, _, seconds, _) =
-            query.await.map_err(|error: Error| error).expect("runs").expect("a row");
-        assert_eq!((isolation.as_str(), seconds.as_str()), ("REPEATABLE-READ", "5"));
-    }
+    let command = test.store.write("settings", |tx| tx.all(&SETTINGS, args![], |row| row.get::<String>(0)));
+    let command = command.await.map_err(|error: Error| error).expect("runs");
+    let mode = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_BACKSLASH_ESCAPES";
+    let sorted = |mode: &str| {
+        let mut words: Vec<String> = mode.split(',').map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    assert_eq!(sorted(&command[2]), sorted(mode));
+    assert_eq!([&command[0], &command[1], &command[3]], ["1", "1.500000", "READ-COMMITTED"]);
+    let query = test.store.read(|snapshot| snapshot.all(&SETTINGS, args![], |row| row.get::<String>(0)));
+    let query = query.await.map_err(|error: Error| error).expect("runs");
+    assert_eq!([&query[1], &query[3]], ["5.000000", "REPEATABLE-READ"]);
 }
 
 #[tokio::test]
