@@ -183,7 +183,9 @@ mod tests {
     fn only_names_steps_in_either_spelling() {
         let both = Chosen { only: vec!["fmt", "tidy"], databases: vec!["mariadb"] };
         assert_eq!(chosen(&["--only", "fmt", "--database=mariadb", "--only=tidy"]), Ok(both));
-        assert!(chosen(&["--database", "oracle"]).is_err_and(|text| text.contains("sqlite, postgres, mariadb")));
+        assert!(
+            chosen(&["--database", "oracle"]).is_err_and(|text| text.contains("sqlite, postgres, mariadb"))
+        );
         assert!(chosen(&["--only"]).is_err());
         assert!(chosen(&["--only", "everything"]).is_err_and(|text| text.contains("fmt, clippy")));
         assert!(chosen(&["--fast"]).is_err());

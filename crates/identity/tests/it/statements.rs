@@ -1,32 +1,34 @@
 //! Every statement that the sources of this crate hold is one that the database understands.
 
 use crate::support::TestIdentity;
-use identity::schema;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Dialect, Options, Sql, Store, args, insert_if_absent, sql, upsert};
+use store::testing::{Kind, TestPlace};
+use store::{Dialect, Sql, Store, args, insert_if_absent, sql, upsert};
+
+/// The databases that the environment names, and SQLite.
+const KINDS: [Kind; 3] = [Kind::Sqlite, Kind::Postgres, Kind::Mysql];
 
 #[tokio::test]
-async fn every_statement_prepares() {
-    all_prepare(&TestIdentity::open().await.store);
+async fn every_statement_prepares_on_every_database() {
+    for place in KINDS.into_iter().filter_map(TestPlace::on) {
+        all_prepare(&TestIdentity::open_in(place).await.store);
+    }
 }
 
 #[tokio::test]
-async fn every_statement_prepares_on_mysql() {
-    let Some(database) = MysqlDatabase::create().await else { return };
-    all_prepare(&database.store);
-    database.drop().await;
-}
-
-#[tokio::test]
-async fn the_schema_has_the_same_tables_and_columns_on_mysql() {
+async fn the_schema_has_the_same_tables_and_columns_on_every_database() {
     static ON_SQLITE: Sql = sql("SELECT m.name, p.name, p.\"notnull\" = 0
         FROM sqlite_schema m, pragma_table_info(m.name) p
         WHERE m.type = 'table' AND m.name NOT LIKE 'sarsen%' ORDER BY m.name, p.name");
     static ON_MYSQL: Sql =
         sql("SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns
-        WHERE table_schema = DATABASE() AND table_name NOT LIKE 'sarsen%' AND table_name <> 'change_log'
+        WHERE table_schema = DATABASE() AND table_name NOT LIKE 'sarsen%' AND table_name NOT LIKE 'change_log%'
+        ORDER BY table_name, column_name");
+    static ON_POSTGRES: Sql =
+        sql("SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT), is_nullable = 'YES'
+        FROM information_schema.columns
+        WHERE table_schema = 'public' AND table_name NOT LIKE 'sarsen%' AND table_name NOT LIKE 'change_log%'
         ORDER BY table_name, column_name");
     async fn columns(store: &Store, sql: &'static Sql) -> Vec<(String, String, bool)> {
         let read = store
@@ -35,46 +37,21 @@ async fn the_schema_has_the_same_tables_and_columns_on_mysql() {
         columns.sort();
         columns
     }
-    let Some(database) = MysqlDatabase::create().await else { return };
-    let expected = columns(&TestIdentity::open().await.store, &ON_SQLITE).await;
-    assert!(expected.len() > 100, "{}", expected.len());
-    assert_eq!(columns(&database.store, &ON_MYSQL).await, expected);
-    database.drop().await;
-}
-
-/// A database on the server that `SARSEN_TEST_MYSQL` names.
-struct MysqlDatabase {
-    name: String,
-    store: Store,
-    /// The server's own database, in which nothing is stored.
-    server: Store,
-}
-
-impl MysqlDatabase {
-    /// None when the environment names no server.
-    async fn create() -> Option<MysqlDatabase> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let url = std::env::var_os("SARSEN_TEST_MYSQL")?.into_string().ok().filter(|url| !url.is_empty())?;
-        let url = url.trim_end_matches('/');
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("identity_{}_{number}", std::process::id());
-        let server = Store::open(Options::new(format!("{url}/sarsen_test"), &[])).expect("opens");
-        run(&server, format!("CREATE DATABASE {name}")).await;
-        let store = Store::open(Options::new(format!("{url}/{name}"), schema::MIGRATIONS)).expect("opens");
-        Some(MysqlDatabase { name, store, server })
+    let mut expected = None;
+    for kind in KINDS {
+        let Some(place) = TestPlace::on(kind) else { continue };
+        let statement = match kind {
+            Kind::Sqlite => &ON_SQLITE,
+            Kind::Postgres => &ON_POSTGRES,
+            Kind::Mysql => &ON_MYSQL,
+        };
+        let found = columns(&TestIdentity::open_in(place).await.store, statement).await;
+        assert!(found.len() > 100, "{kind:?}: {}", found.len());
+        let expected: &mut Vec<_> = expected.get_or_insert_with(|| found.clone());
+        let missing: Vec<_> = expected.iter().filter(|column| !found.contains(column)).collect();
+        let added: Vec<_> = found.iter().filter(|column| !expected.contains(column)).collect();
+        assert!(missing.is_empty() && added.is_empty(), "{kind:?}: missing {missing:?}, added {added:?}");
     }
-
-    async fn drop(self) {
-        self.store.close();
-        run(&self.server, format!("DROP DATABASE {}", self.name)).await;
-        self.server.close();
-    }
-}
-
-async fn run(store: &Store, text: String) {
-    let sql = Sql::dynamic(text);
-    let ran = store.write("test", move |tx| tx.exec(&sql, args![]));
-    ran.await.map_err(|error: store::Error| error).expect("runs");
 }
 
 fn all_prepare(store: &Store) {

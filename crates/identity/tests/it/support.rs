@@ -44,7 +44,11 @@ pub struct TestIdentity {
 
 impl TestIdentity {
     pub async fn open() -> TestIdentity {
-        let place = TestPlace::create();
+        TestIdentity::open_in(TestPlace::create()).await
+    }
+
+    /// On a database that the test chooses.
+    pub async fn open_in(place: TestPlace) -> TestIdentity {
         let mut options = Options::new(place.url(), schema::MIGRATIONS);
         options.watched = schema::WATCHED;
         options.check = true;

@@ -40,13 +40,19 @@ enum Inner {
 
 impl TestPlace {
     /// A new, empty one of the run's kind.
-    #[expect(clippy::expect_used, reason = "a test without a folder has failed")]
+    #[expect(clippy::expect_used, reason = "a run for a server that is not there has failed")]
     pub fn create() -> TestPlace {
-        TestPlace(match kind() {
+        TestPlace::on(kind()).expect("the environment names the server")
+    }
+
+    /// A new, empty one; none when the environment names no server of this kind.
+    #[expect(clippy::expect_used, reason = "a test without a folder has failed")]
+    pub fn on(kind: Kind) -> Option<TestPlace> {
+        Some(TestPlace(match kind {
             Kind::Sqlite => Inner::File(tempfile::tempdir().expect("a folder")),
-            Kind::Postgres => Inner::Postgres(PostgresDatabase::create()),
-            Kind::Mysql => Inner::Mysql(MysqlDatabase::create()),
-        })
+            Kind::Postgres => Inner::Postgres(postgres::url().map(|_| PostgresDatabase::create())?),
+            Kind::Mysql => Inner::Mysql(mysql::url().map(|_| MysqlDatabase::create())?),
+        }))
     }
 
     /// For [`crate::Options`].
