@@ -107,6 +107,8 @@ pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
+        // A pooler that has no connection to the server, or too many clients.
+        SqlState::PROTOCOL_VIOLATION,
     ];
     let what = format!("the database server refuses the connection: {} ({})", told.message(), code.code());
     (passing.contains(code), unavailable(what, "check user, password and database of the URL"))

@@ -43,6 +43,8 @@ struct State {
     seen: Seen,
     /// … and these were published before the tail could see them.
     own: HashSet<u64>,
+    /// The tail has lost its connection: after a crash ids are given out again, so `seen` says nothing.
+    lost: bool,
     marks: VecDeque<(Instant, u64)>,
     next_cut: Instant,
     /// Since when the horizon has not moved, and when that is to be complained about.
@@ -57,6 +59,7 @@ impl Publisher {
         let state = State {
             seen,
             own: HashSet::new(),
+            lost: false,
             marks: VecDeque::new(),
             next_cut: now,
             standstill: (now, now + STANDSTILL),
@@ -79,7 +82,7 @@ impl Publisher {
         let mut state = self.state.lock();
         // An id that cannot be read is published again by the tail, which does no harm.
         match xid.parse() {
-            Ok(xid) if state.seen.holds(xid) => return,
+            Ok(xid) if !state.lost && state.seen.holds(xid) => return,
             Ok(xid) => {
                 if state.own.len() == OWN_MAX {
                     state.own.clear();
@@ -99,14 +102,20 @@ impl Publisher {
         self.publish(keys);
     }
 
+    /// The tail cannot read the log; when it can again, everything may have changed.
+    pub(super) fn lost(&self) {
+        self.state.lock().lost = true;
+    }
+
     /// What the tail has read up to.
     pub(super) fn seen(&self) -> Seen {
         self.state.lock().seen.clone()
     }
 
     /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
-    pub(super) fn read(&self, news: News, asked: Instant, connected_anew: bool) {
+    pub(super) fn read(&self, news: News, asked: Instant) {
         let mut state = self.state.lock();
+        let connected_anew = std::mem::take(&mut state.lost);
         // A restored database, a standby that was promoted and had not received everything: ids may come
         // again, and what was cached may never have happened. The same after an absence that was so long
         // that rows have been cut off.

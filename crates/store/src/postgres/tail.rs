@@ -22,8 +22,6 @@ pub(super) struct Tail {
     connection: Option<Connection>,
     /// From then on nothing was missed; None before the first look.
     last: Option<Instant>,
-    /// The last look failed: the server may be another one now.
-    lost: bool,
 }
 
 impl Tail {
@@ -33,7 +31,7 @@ impl Tail {
         bell: Arc<Bell>,
         following: Following,
     ) -> Tail {
-        Tail { server, publisher, bell, following, connection: None, last: None, lost: false }
+        Tail { server, publisher, bell, following, connection: None, last: None }
     }
 
     /// Follows the log until the bell is taken down.
@@ -47,10 +45,10 @@ impl Tail {
                     self.bell.rest(GAP.min(self.following.poll)) && self.bell.wait(Some(rest))
                 }
                 Err(error) => {
-                    if !self.lost {
+                    if self.connection.take().is_some() {
                         tracing::warn!(%error, "the log of changes cannot be read; nothing cached is used");
                     }
-                    (self.lost, self.connection) = (true, None);
+                    self.publisher.lost();
                     patience.wait(&self.bell)
                 }
             };
@@ -68,7 +66,7 @@ impl Tail {
         let connection = self.connection.insert(open);
         let asked = Instant::now();
         let news = log::news(connection, &self.publisher.seen())?;
-        self.publisher.read(news, asked, self.lost);
+        self.publisher.read(news, asked);
         let away = self.last.map_or_else(Default::default, |last| last.elapsed());
         if away > self.following.lag_max {
             tracing::warn!(
@@ -76,7 +74,7 @@ impl Tail {
                 "the log of changes was read late; caches were bypassed"
             );
         }
-        (self.last, self.lost) = (Some(asked), false);
+        self.last = Some(asked);
         Ok(())
     }
 }
