@@ -16,14 +16,16 @@ pub(super) enum Trouble {
 }
 
 const DUPLICATE: [u16; 2] = [1062, 1586];
-/// Deadlock; a row that has changed since the snapshot (MariaDB); a certification that failed (Galera).
-const COLLISION: [u16; 2] = [1213, 1020];
+/// Deadlock, or a certification that failed (Galera); a row that has changed since the snapshot (MariaDB); a
+/// table that somebody has altered meanwhile.
+const COLLISION: [u16; 4] = [1213, 1020, 1412, 1615];
 /// A lock, of a row or of a table, that was not free in time or at once.
 const LOCKED: [u16; 2] = [1205, 3572];
 /// MariaDB's limit of time, MySQL's, and a KILL QUERY by hand.
 const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
-/// Shutdown, a killed connection, a connection that was silent for too long, a network that failed.
-const LOST: [u16; 8] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169];
+/// Shutdown, a killed connection, a connection that was silent for too long, a network that failed, statements
+/// that the server (or a proxy before it) has forgotten.
+const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
 /// Their messages hold a value of a row, behind a colon.
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
@@ -104,6 +106,9 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
             "the database server takes no more connections",
             "raise its max_connections or close other programs",
         ),
+        1461 => {
+            ("the database server keeps no more statements prepared", "raise its max_prepared_stmt_count")
+        }
         1290 | 1792 | 1836 => {
             ("the database cannot be written", "connect to the primary and check its read_only")
         }

@@ -246,6 +246,26 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
     other.close();
 }
 
+/// At full length it is held for longer than a number that is missing is believed to be on its way.
+#[tokio::test]
+async fn soak_a_transaction_that_commits_very_late_is_heard_of() {
+    let Some(test) = open() else { return };
+    let held = if std::env::var_os("SARSEN_SOAK").is_some() { 25_000 } else { 300 };
+    test.add("late", "ada", "late").await.expect("writes");
+    let (mut late, mut never) = (test.mysql().connect(), test.mysql().connect());
+    for client in [&mut late, &mut never] {
+        client.query_drop("BEGIN").expect("begins");
+        client.query_drop("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')").expect("logs");
+    }
+    test.add("n", "ada", "one").await.expect("a larger number, committed before");
+    never.query_drop("ROLLBACK").expect("never comes");
+    tokio::time::sleep(Duration::from_millis(held)).await;
+    let cache = test.store.cache("bodies", 10);
+    cached(&test.store, &cache, "late").await;
+    late.query_drop("COMMIT").expect("commits");
+    forgets(&cache, Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn keys_are_logged_with_the_change_and_old_ones_removed() {
     let Some(test) = open() else { return };
