@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Statements kept prepared on each connection; the program has a few hundred.
 const STATEMENTS_MAX: usize = 1024;
+
 /// Text is UTF-8, a backslash is a letter, what does not fit is an error, messages are in English.
 const SESSION: &str = "SET NAMES utf8mb4 COLLATE utf8mb4_bin;
     SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_BACKSLASH_ESCAPES',
