@@ -57,7 +57,7 @@ fn options(url: String) -> Options {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() {
-    static TYPES: Sql = sql("INSERT INTO samples (number, real, text, bytes) VALUES (?1, ?2, ?3, ?4)");
+    static TYPES: Sql = sql("INSERT INTO samples (number, fraction, text, bytes) VALUES (?1, ?2, ?3, ?4)");
     static COUNT: Sql = sql("SELECT COUNT(*), SUM(number) FROM samples WHERE number > ?1 OR text = ?2");
     let Some(server) = OwnServer::start() else { return };
     let Some(pooler) = Pooler::start(&server) else { return };
