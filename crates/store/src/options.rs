@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct Options {
     /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. May hold a password: it
     /// is never printed.
+    /// For PostgreSQL with `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE`
+    /// and, where a pooler like PgBouncer lends connections for a transaction, `pooler=transaction`.
     pub url: String,
     /// The schema, in order.
     pub migrations: &'static [Migration],

@@ -17,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Between two questions about a transaction that still runs.
 const PAUSE: Duration = Duration::from_millis(20);
 
-const STATUS: &str = "SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))";
+/// An id that is not smaller than one that is given out now was lost in a crash, with all that it did.
+const STATUS: &str = "SELECT CASE
+    WHEN CAST(CAST($1 AS TEXT) AS XID8) >= pg_current_xact_id() THEN 'aborted'
+    ELSE pg_xact_status(CAST(CAST($1 AS TEXT) AS XID8)) END";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
