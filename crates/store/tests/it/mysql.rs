@@ -221,6 +221,30 @@ async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
     other.close();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_is_used_once_on_whichever_of_three_instances() {
+    static USE: Sql = sql("UPDATE notes SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL");
+    let Some(test) = open() else { return };
+    let stores: Vec<Store> = (0..3).map(|_| Store::open(test.options()).expect("opens")).collect();
+    test.add("code", "ada", "code").await.expect("writes");
+    let tries = (0..99).map(|number: usize| {
+        let store = stores[number % 3].clone();
+        tokio::spawn(async move {
+            let used = store.write("note.use", move |tx| {
+                tx.changed(Key::row("notes", "id", "code"));
+                tx.exec(&USE, args!["code", Time::from_millis(number as i64)])
+            });
+            used.await.map_err(|error: Error| error).expect("runs")
+        })
+    });
+    let mut winners = 0;
+    for attempt in tries.collect::<Vec<_>>() {
+        winners += attempt.await.expect("joins");
+    }
+    assert_eq!(winners, 1);
+    stores.iter().for_each(Store::close);
+}
+
 #[tokio::test]
 async fn writers_that_commit_out_of_order_lose_no_change() {
     let Some(test) = open() else { return };
