@@ -22,6 +22,8 @@ pub(crate) struct SubscriptionBody {
 }
 
 pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Json<SubscriptionBody>> {
+    // Before the data: it may be newer than it says, never older.
+    let version = app.store.version();
     let entitlement = app.directory.entitlement(&caller.user, &caller.service, app.now()).await?;
     Ok(Json(SubscriptionBody {
         service: caller.access.claims.service.clone().unwrap_or_default(),
@@ -31,7 +33,7 @@ pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<J
         status: entitlement.status.clone(),
         current_period_end: entitlement.current_period_end.map(rfc3339),
         customer: entitlement.customer.to_string(),
-        version: app.store.version().to_string(),
+        version: version.to_string(),
     }))
 }
 

@@ -91,8 +91,10 @@ impl Tail {
         }
     }
 
-    /// One look at the log; true when there was more than fits into one.
+    /// One look at the log; true when there was more than fits into one. What is cached may be believed for a while
+    /// from when a look that saw everything began.
     fn look(&mut self) -> Result<bool, Error> {
+        let began = Instant::now();
         let missed: Vec<Version> = self.missing.keys().copied().collect();
         let [few, many] = ASKED;
         let length = if missed.len() > few { many } else { few };
@@ -113,6 +115,10 @@ impl Tail {
             self.publish(seq, &keys);
         }
         self.give_up_what_never_comes()?;
+        if !more {
+            // The version is this instance's own: the log's numbers are no order of commits.
+            self.shared.feed.follow(0, began + self.shared.options.following.lag_max);
+        }
         Ok(more)
     }
 

@@ -370,3 +370,24 @@ fn a_store_that_cannot_be_opened_says_why_but_no_password() {
     let closed = refused(format!("mysql://ada:hunter2@127.0.0.1:1/{name}"));
     assert!(closed.contains("check that it runs"), "{closed}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cached_is_believed_only_while_the_log_is_read() {
+    let Some(test) = open() else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    for (lag_max, believed) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
+        let mut options = test.options();
+        options.following.lag_max = lag_max;
+        let store = Store::open(options).expect("opens");
+        let cache: Cache<u8, String> = store.cache("bodies", 10);
+        let now = Time::from_millis(1_000);
+        let filled = store.fill(&cache, 1, now, |snapshot| {
+            let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
+            let keys = vec![Key::row("notes", "id", "n")];
+            Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
+        });
+        assert_eq!(filled.await.expect("reads").as_deref(), Some("one"));
+        assert_eq!(cache.get(&1, now).is_some(), believed, "{lag_max:?}");
+        store.close();
+    }
+}
