@@ -23,6 +23,9 @@ pub const CHROMIUM: Need =
     Need { packages: &["chromium"], present: || Path::new("/usr/bin/chromium").exists() };
 pub const POSTGRES: Need = Need { packages: &["postgresql"], present: || postgres_programs().is_some() };
 pub const MARIADB: Need = Need { packages: &["mariadb-server"], present: || mariadb_programs().is_some() };
+pub const PGBOUNCER: Need =
+    Need { packages: &["pgbouncer"], present: || Path::new("/usr/sbin/pgbouncer").exists() };
+pub const OPENSSL: Need = Need { packages: &["openssl"], present: || places::on_path("openssl") };
 pub const STRACE: Need = Need { packages: &["strace"], present: || places::on_path("strace") };
 pub const NODE: Need =
     Need { packages: &["nodejs", "npm"], present: || places::on_path("node") && places::on_path("npm") };

@@ -81,7 +81,7 @@ fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
 fn unit(report: &mut Report, databases: &[&str]) {
     let wanted = |database: &str| databases.is_empty() || databases.contains(&database);
     report.check("what the unit tests need", || {
-        needs::packages(&[needs::POSTGRES, needs::MARIADB, needs::STRACE])
+        needs::packages(&[needs::POSTGRES, needs::MARIADB, needs::PGBOUNCER, needs::OPENSSL, needs::STRACE])
     });
     let (cluster, server) = (start_postgres(report), start_mariadb(report));
     let cluster_url = cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url()));

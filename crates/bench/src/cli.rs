@@ -41,6 +41,12 @@ pub struct CommonArgs {
     /// Folder for the throw-away database; choose a real disk [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// An empty database on a server, such as postgres://… [default: a throw-away SQLite file]
+    #[arg(long, value_name = "URL", env = "SARSEN_BENCH_DATABASE", hide_env_values = true)]
+    pub database: Option<String>,
+    /// Another empty database, for the baseline
+    #[arg(long, value_name = "URL", env = "SARSEN_BENCH_BASELINE_DATABASE", hide_env_values = true)]
+    pub baseline_database: Option<String>,
     /// Also write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

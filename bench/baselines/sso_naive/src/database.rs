@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-use sqlx::SqlitePool;
+#[cfg(not(feature = "postgres"))]
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+
+/// The one pool for everything.
+#[cfg(not(feature = "postgres"))]
+pub type Pool = sqlx::SqlitePool;
+#[cfg(feature = "postgres")]
+pub type Pool = sqlx::PgPool;
 
 /// Run once each, on whichever connection of the pool is free: that is how it was, and why most of them
 /// held on one connection of a hundred. Only the journal mode is kept in the file.
+#[cfg(not(feature = "postgres"))]
 const PRAGMAS: [&str; 6] = [
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
@@ -24,24 +31,40 @@ const TABLES: [&str; 9] = [
     "CREATE TABLE plans (
         id TEXT PRIMARY KEY, service_id TEXT NOT NULL REFERENCES services (id), name TEXT NOT NULL,
         features TEXT NOT NULL)",
-    "CREATE TABLE users (id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE, created_at INTEGER NOT NULL)",
+    "CREATE TABLE users (id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL)",
     "CREATE TABLE subscriptions (
         id TEXT PRIMARY KEY, user_id TEXT NOT NULL REFERENCES users (id),
         service_id TEXT NOT NULL REFERENCES services (id), plan_id TEXT NOT NULL REFERENCES plans (id),
-        status TEXT NOT NULL, current_period_end INTEGER NOT NULL, UNIQUE (user_id, service_id))",
+        status TEXT NOT NULL, current_period_end BIGINT NOT NULL, UNIQUE (user_id, service_id))",
     "CREATE TABLE sessions (
         id TEXT PRIMARY KEY, user_id TEXT NOT NULL REFERENCES users (id), token_hash TEXT NOT NULL UNIQUE,
-        expires_at INTEGER NOT NULL)",
+        expires_at BIGINT NOT NULL)",
     "CREATE TABLE device_codes (
         id TEXT PRIMARY KEY, device_code TEXT NOT NULL UNIQUE, user_code TEXT NOT NULL UNIQUE,
         client_id TEXT NOT NULL, org_slug TEXT NOT NULL, service_slug TEXT NOT NULL,
-        status TEXT NOT NULL DEFAULT 'pending', user_id TEXT, expires_at INTEGER NOT NULL)",
+        status TEXT NOT NULL DEFAULT 'pending', user_id TEXT, expires_at BIGINT NOT NULL)",
     "CREATE INDEX subscriptions_by_user ON subscriptions (user_id)",
     "CREATE INDEX sessions_by_user ON sessions (user_id)",
 ];
 
+/// A database on a server, given by its URL; it must be empty.
+#[cfg(feature = "postgres")]
+pub async fn open(url: &str) -> Result<Pool, Box<dyn std::error::Error>> {
+    let pool = sqlx::postgres::PgPoolOptions::new()
+        .max_connections(100)
+        .min_connections(10)
+        .acquire_timeout(Duration::from_secs(30))
+        .connect(url)
+        .await?;
+    for table in TABLES {
+        sqlx::query(table).execute(&pool).await?;
+    }
+    Ok(pool)
+}
+
 /// A new file each time: a run must not inherit the rows of another.
-pub async fn open(path: &str) -> Result<SqlitePool, Box<dyn std::error::Error>> {
+#[cfg(not(feature = "postgres"))]
+pub async fn open(path: &str) -> Result<Pool, Box<dyn std::error::Error>> {
     for suffix in ["", "-wal", "-shm"] {
         match std::fs::remove_file(format!("{path}{suffix}")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),

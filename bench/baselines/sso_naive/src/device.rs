@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sqlx::SqlitePool;
+use crate::database::Pool;
 
 use crate::AppState;
 use crate::error::Failure;
@@ -76,10 +76,10 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Fai
 }
 
 /// The read: client, organization and service must belong together.
-async fn activation_uri(pool: &SqlitePool, request: &CodeRequest) -> Result<String, Failure> {
+async fn activation_uri(pool: &Pool, request: &CodeRequest) -> Result<String, Failure> {
     let row: Option<(Option<String>,)> = sqlx::query_as(
         "SELECT s.device_activation_uri FROM services s JOIN organizations o ON o.id = s.org_id
-         WHERE s.client_id = ? AND o.slug = ? AND s.slug = ? AND o.status = 'active'",
+         WHERE s.client_id = $1 AND o.slug = $2 AND s.slug = $3 AND o.status = 'active'",
     )
     .bind(&request.client_id)
     .bind(&request.org)
@@ -90,12 +90,12 @@ async fn activation_uri(pool: &SqlitePool, request: &CodeRequest) -> Result<Stri
 }
 
 /// The write: one statement, one implicit transaction, one request.
-async fn insert_code(pool: &SqlitePool, request: &CodeRequest) -> Result<(String, String), Failure> {
+async fn insert_code(pool: &Pool, request: &CodeRequest) -> Result<(String, String), Failure> {
     let (id, device_code) = (token::random_uuid()?, token::random_uuid()?);
     let user_code = token::random_user_code()?;
     sqlx::query(
         "INSERT INTO device_codes (id, device_code, user_code, client_id, org_slug, service_slug, expires_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(id)
     .bind(&device_code)
@@ -109,13 +109,13 @@ async fn insert_code(pool: &SqlitePool, request: &CodeRequest) -> Result<(String
     Ok((device_code, user_code))
 }
 
-async fn pending(pool: &SqlitePool, headers: &HeaderMap, body: &[u8]) -> Result<(), Failure> {
+async fn pending(pool: &Pool, headers: &HeaderMap, body: &[u8]) -> Result<(), Failure> {
     let request: TokenRequest = parse(headers, body)?;
     if request.grant_type != DEVICE_GRANT {
         return Err(Failure::INVALID_REQUEST);
     }
     let row: Option<(String, String, i64)> =
-        sqlx::query_as("SELECT client_id, status, expires_at FROM device_codes WHERE device_code = ?")
+        sqlx::query_as("SELECT client_id, status, expires_at FROM device_codes WHERE device_code = $1")
             .bind(&request.device_code)
             .fetch_optional(pool)
             .await?;

@@ -26,14 +26,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
-use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
 use token::Keys;
 
 #[derive(Clone)]
 struct AppState {
-    pool: SqlitePool,
+    pool: database::Pool,
     keys: Arc<Keys>,
 }
 

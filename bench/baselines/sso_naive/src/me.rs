@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sqlx::SqlitePool;
+use crate::database::Pool;
 
 use crate::AppState;
 use crate::error::Failure;
@@ -80,13 +80,13 @@ async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, Failure
     let token = header.and_then(|value| value.strip_prefix("Bearer ")).ok_or(Failure::UNAUTHORIZED)?;
     let claims = state.keys.verify(token).ok_or(Failure::UNAUTHORIZED)?;
     let session: Option<(String,)> =
-        sqlx::query_as("SELECT user_id FROM sessions WHERE token_hash = ? AND expires_at > ?")
+        sqlx::query_as("SELECT user_id FROM sessions WHERE token_hash = $1 AND expires_at > $2")
             .bind(token::hash(token))
             .bind(token::now_s())
             .fetch_optional(&state.pool)
             .await?;
     let (user_id,) = session.ok_or(Failure::UNAUTHORIZED)?;
-    let user: Option<(String, i64)> = sqlx::query_as("SELECT email, created_at FROM users WHERE id = ?")
+    let user: Option<(String, i64)> = sqlx::query_as("SELECT email, created_at FROM users WHERE id = $1")
         .bind(user_id)
         .fetch_optional(&state.pool)
         .await?;
@@ -94,14 +94,14 @@ async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, Failure
     Ok(Caller { claims, email, created_at })
 }
 
-async fn plan(pool: &SqlitePool, claims: &Claims) -> Result<Plan, Failure> {
+async fn plan(pool: &Pool, claims: &Claims) -> Result<Plan, Failure> {
     let row: Option<(String, String, String, i64)> = sqlx::query_as(
         "SELECT p.name, p.features, sub.status, sub.current_period_end
          FROM subscriptions sub
          JOIN plans p ON p.id = sub.plan_id
          JOIN services s ON s.id = sub.service_id
          JOIN organizations o ON o.id = s.org_id
-         WHERE sub.user_id = ? AND s.slug = ? AND o.slug = ?",
+         WHERE sub.user_id = $1 AND s.slug = $2 AND o.slug = $3",
     )
     .bind(&claims.sub)
     .bind(&claims.service)

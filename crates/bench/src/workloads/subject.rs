@@ -22,6 +22,9 @@ pub struct Stage<'a> {
     folder: TempDir,
     fsync: FsyncCost,
     core: Option<usize>,
+    /// Empty databases on a server, for the subject and for the baseline, in place of files in the folder.
+    database: Option<String>,
+    baseline_database: Option<String>,
 }
 
 /// One server (or several instances of one) with what is watched of it.
@@ -43,7 +46,9 @@ impl<'a> Stage<'a> {
         };
         let folder = folder.map_err(Error::io("cannot make a folder for the throw-away database"))?;
         let fsync = measure_fsync(folder.path())?;
-        Ok(Stage { launcher, folder, fsync, core: pin.then_some(SERVER_CORE) })
+        let (database, baseline_database) = (common.database.clone(), common.baseline_database.clone());
+        let core = pin.then_some(SERVER_CORE);
+        Ok(Stage { launcher, folder, fsync, core, database, baseline_database })
     }
 
     /// The bare handler.
@@ -62,7 +67,7 @@ impl<'a> Stage<'a> {
         }
         let data = self.folder.path().join("demo");
         std::fs::create_dir(&data).map_err(Error::io("cannot make a folder for the throw-away database"))?;
-        let arguments: [OsString; 6] = [
+        let mut arguments: Vec<OsString> = vec![
             "demo".into(),
             "--json".into(),
             "--data".into(),
@@ -70,6 +75,9 @@ impl<'a> Stage<'a> {
             "--listen".into(),
             "127.0.0.1:0".into(),
         ];
+        if let Some(url) = &self.database {
+            arguments.extend(["--database".into(), url.into()]);
+        }
         progress("set-up: starting the server under test");
         let process = launcher.start("sarsen", &arguments, self.core, self.folder.path()).await?;
         let credentials = Credentials {
@@ -82,9 +90,10 @@ impl<'a> Stage<'a> {
 
     /// Another program that prints a line of JSON with `listen` when it is ready.
     pub async fn baseline(&self, program: &Path) -> Result<(Subject, Value), Error> {
-        let database = self.folder.path().join("baseline.db");
+        let file = self.folder.path().join("baseline.db");
+        let database = self.baseline_database.as_ref().map_or(file.into(), OsString::from);
         let arguments: [OsString; 4] =
-            ["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database.into()];
+            ["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database];
         let launcher = Launcher::new(program);
         let process = launcher.start("baseline", &arguments, self.core, self.folder.path()).await?;
         let target = Target::parse(process.said("/listen")?)?;
