@@ -10,10 +10,12 @@ use std::time::Instant;
 
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
 #[derive(clap::Args)]
-#[command(after_help = "Stop the server first. The source is only read. The target must be an empty database. A move that was \
+#[command(
+    after_help = "Stop the server first. The source is only read. The target must be an empty database. A move that was \
     interrupted goes on where it ended when it is started again.\n\n\
     Example:  sarsen move --from sqlite:data/sarsen.db --to postgres://sarsen:SECRET@db.internal/sarsen\n\
-    Then set `database` to the new URL in sarsen.toml; secret_key stays the same.")]
+    Then set `database` to the new URL in sarsen.toml; secret_key stays the same."
+)]
 pub struct Args {
     /// The database to read: sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE
     #[arg(long, value_name = "URL", env = "SARSEN_MOVE_FROM", hide_env_values = true)]
