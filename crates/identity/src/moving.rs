@@ -1,37 +1,41 @@
-//! The mark of a database into which another one is being moved. It is made before the first row arrives and goes
-//! when all are there and verified: until then nobody may be served from it.
+//! The mark of a database into which another one is being moved: a lease without an end, held by the installation that
+//! comes. It is made before the first row arrives and goes when all are there and compared: until then nobody may be
+//! served from it. Leases belong to the running instances of one database; they are not moved.
 
-use crate::{Error, Result, secrets};
-use store::{Snapshot, Sql, Tx, args, sql, upsert};
+use crate::{Error, Result, leases, secrets};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use store::{Snapshot, Sql, Time, Tx, args, sql};
 
-static GET: Sql = sql("SELECT value FROM settings WHERE name = ?1");
-static PUT: Sql = upsert("settings", &["name"], &["value"]);
-static DELETE: Sql = sql("DELETE FROM settings WHERE name = ?1");
+static HOLDER: Sql = sql("SELECT holder FROM leases WHERE name = ?1");
+static END: Sql = sql("DELETE FROM leases WHERE name = ?1");
 
-/// The name of the mark among the settings.
-pub const MARK: &str = "move_from";
+const MARK: &str = "move";
+
+/// Whether the rows of this table are moved.
+pub fn is_moved(table: &str) -> bool {
+    table != "leases"
+}
 
 /// What tells one installation from another: a hash of what only its secret key opens.
 pub fn installation(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
-    let sealed: Option<Vec<u8>> = snapshot.one(&GET, args![crate::settings::CHECK], |row| row.get(0))?;
-    Ok(sealed.map(|sealed| hex(&secrets::hash(&sealed))))
+    let sealed = crate::settings::sealed_check(snapshot)?;
+    Ok(sealed.map(|sealed| URL_SAFE_NO_PAD.encode(secrets::hash(&sealed))))
 }
 
 /// From which installation a move into this database is under way, if one is.
 pub fn under_way(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
-    let mark: Option<Vec<u8>> = snapshot.one(&GET, args![MARK], |row| row.get(0))?;
-    Ok(mark.map(|mark| String::from_utf8_lossy(&mark).into_owned()))
+    Ok(snapshot.one(&HOLDER, args![MARK], |row| row.get(0))?)
 }
 
-/// Marks this database as the target of a move from `installation`.
-pub fn begin(tx: &mut Tx<'_>, installation: &str) -> Result<()> {
-    tx.exec(&PUT, args![MARK, installation.as_bytes()])?;
-    Ok(())
+/// Marks this database as the target of a move from `installation`. False when another one moves into it.
+pub fn begin(tx: &mut Tx<'_>, installation: &str) -> Result<bool> {
+    leases::take(tx, MARK, installation, Time::from_millis(0), Time::NEVER)
 }
 
 /// Takes the mark away.
 pub fn end(tx: &mut Tx<'_>) -> Result<()> {
-    tx.exec(&DELETE, args![MARK])?;
+    tx.exec(&END, args![MARK])?;
     Ok(())
 }
 
@@ -44,9 +48,4 @@ pub fn check_finished(snapshot: &mut Snapshot<'_>) -> Result<()> {
             "a move into it has not been finished; run sarsen move again, or use the old database",
         )),
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,7 +7,7 @@ use store::{Snapshot, Sql, Tx, args, insert_if_absent, sql};
 static PUT: Sql = insert_if_absent("settings", &["name", "value"]);
 static GET: Sql = sql("SELECT value FROM settings WHERE name = ?1");
 
-pub(crate) const CHECK: &str = "secret_key_check";
+const CHECK: &str = "secret_key_check";
 const CHECK_TEXT: &[u8] = b"sarsen";
 
 /// Stores what only this `secret_key` opens, unless something is stored already.
@@ -21,10 +21,14 @@ pub fn make_check(key: &SecretKey, random: &dyn Random) -> Result<Vec<u8>> {
     key.seal(CHECK, CHECK_TEXT, random)
 }
 
+/// What is stored to check the key with.
+pub(crate) fn sealed_check(snapshot: &mut Snapshot<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(snapshot.one(&GET, args![CHECK], |row| row.get(0))?)
+}
+
 /// Fails when the database was made with another `secret_key`.
 pub fn check(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<()> {
-    let sealed: Option<Vec<u8>> = snapshot.one(&GET, args![CHECK], |row| row.get(0))?;
-    match sealed.map(|sealed| key.open(CHECK, &sealed)) {
+    match sealed_check(snapshot)?.map(|sealed| key.open(CHECK, &sealed)) {
         None | Some(Ok(_)) => Ok(()),
         Some(Err(_)) => {
             let problem = "this is not the key that the database was made with; use that one";

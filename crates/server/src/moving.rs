@@ -9,7 +9,7 @@ use identity::schema::MIGRATIONS;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::transfer::{self, Table, TableRow};
-use store::{Error as StoreError, Store, Value};
+use store::{Error as StoreError, Store};
 
 /// Rows that are copied by one command; a command may not take long.
 const COPY_SLICE: usize = 1000;
@@ -24,6 +24,9 @@ pub enum MoveError {
     /// The target holds something else.
     #[error("the target is not empty: its table {0} has rows; choose an empty database")]
     NotEmpty(String),
+    /// Another installation moves into the target.
+    #[error("another installation is being moved into the target; choose another database")]
+    Taken,
     /// The source is no database of a server that has run.
     #[error("the source is not complete: {0}")]
     Source(String),
@@ -96,7 +99,9 @@ impl<'a> Move<'a> {
 
     /// Copies everything, compares, and takes the mark away. A `rehearsal` takes the rows away again instead.
     pub async fn run(mut self, rehearsal: bool) -> Result<Vec<MovedTable>> {
-        let tables: Vec<Arc<Table>> = transfer::tables(MIGRATIONS)?.into_iter().map(Arc::new).collect();
+        let moved = |table: &Table| moving::is_moved(&table.name);
+        let tables: Vec<Arc<Table>> =
+            transfer::tables(MIGRATIONS)?.into_iter().filter(moved).map(Arc::new).collect();
         self.claim_target(&tables).await?;
         self.progress.total = self.count(&tables).await?;
         for table in &tables {
@@ -126,15 +131,17 @@ impl<'a> Move<'a> {
         let source = source.await?.ok_or_else(|| {
             MoveError::Source("no server has ever run on it; there is nothing to move".to_owned())
         })?;
-        let under_way = self.to.read(moving::under_way).await?;
-        if under_way.as_ref() != Some(&source) {
-            for table in tables {
-                let wanted = table.clone();
-                if self.to.read(move |snapshot| wanted.last_key(snapshot)).await?.is_some() {
-                    return Err(MoveError::NotEmpty(table.name.clone()));
-                }
+        if self.to.read(moving::under_way).await?.as_ref() == Some(&source) {
+            return Ok(());
+        }
+        for table in tables {
+            let wanted = table.clone();
+            if self.to.read(move |snapshot| wanted.last_key(snapshot)).await?.is_some() {
+                return Err(MoveError::NotEmpty(table.name.clone()));
             }
-            self.to.write("move.begin", move |tx| moving::begin(tx, &source)).await?;
+        }
+        if !self.to.write("move.begin", move |tx| moving::begin(tx, &source)).await? {
+            return Err(MoveError::Taken);
         }
         Ok(())
     }
@@ -150,7 +157,8 @@ impl<'a> Move<'a> {
 
     /// Copies what comes after the last row that is there already; reads the next slice while one is written.
     async fn copy(&mut self, table: &Arc<Table>) -> Result<()> {
-        let mut after = self.last_of_target(table).await?;
+        let there = table.clone();
+        let mut after = self.to.read(move |snapshot| there.last_key(snapshot)).await?;
         if after.is_some() {
             let there = table.clone();
             self.progress.done += self.to.read(move |snapshot| there.count(snapshot)).await?;
@@ -166,25 +174,6 @@ impl<'a> Move<'a> {
             self.report(table, rows.len());
         }
         Ok(())
-    }
-
-    /// The greatest key in the target. The mark is not one of the rows that are moved.
-    async fn last_of_target(&self, table: &Arc<Table>) -> Result<Option<TableRow>> {
-        if table.name == "settings" {
-            // A few rows among which the mark is: copied afresh each time.
-            let (cleared, marked) = (table.clone(), self.to.read(moving::under_way).await?);
-            self.to
-                .write("move.settings", move |tx| {
-                    if let Some(last) = cleared.last_key(tx.snapshot())? {
-                        cleared.delete_up_to(tx, &last)?;
-                    }
-                    marked.as_deref().map_or(Ok(()), |mark| moving::begin(tx, mark))
-                })
-                .await?;
-            return Ok(None);
-        }
-        let table = table.clone();
-        Ok(self.to.read(move |snapshot| table.last_key(snapshot)).await?)
     }
 
     async fn insert(&self, table: &Arc<Table>, rows: Arc<Vec<TableRow>>) -> Result<()> {
@@ -216,8 +205,8 @@ impl<'a> Move<'a> {
             }
             after_here = left.last().map(|row| table.key_of(row)).or(after_here);
             after_there = right.last().map(|row| table.key_of(row)).or(after_there);
-            here.add(table, &left);
-            there.add(table, &right);
+            here.add(&left);
+            there.add(&right);
             self.report(table, left.len());
         }
         if here != there {
@@ -252,8 +241,7 @@ impl<'a> Move<'a> {
 
     fn report(&mut self, table: &Table, rows: usize) {
         self.progress.table.clone_from(&table.name);
-        // The mark counts as a row here and there.
-        self.progress.done = (self.progress.done + rows as u64).min(self.progress.total);
+        self.progress.done += rows as u64;
         if self.told.elapsed() >= Duration::from_millis(200) || self.progress.done == self.progress.total {
             self.told = Instant::now();
             (self.tell)(&self.progress);
@@ -279,10 +267,9 @@ struct Content {
 }
 
 impl Content {
-    fn add(&mut self, table: &Table, rows: &[TableRow]) {
-        let mark = Value::from(moving::MARK);
-        for row in rows.iter().filter(|row| table.name != "settings" || row.first() != Some(&mark)) {
-            self.rows += 1;
+    fn add(&mut self, rows: &[TableRow]) {
+        self.rows += rows.len() as u64;
+        for row in rows {
             let hash = identity::secrets::hash(&transfer::canonical(row));
             for (lane, bytes) in self.sum.iter_mut().zip(hash.chunks_exact(8)) {
                 let word = bytes.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));

@@ -6,7 +6,6 @@
 
 use crate::value::FromValue;
 use crate::{Error, Migration, Snapshot, Sql, Tx, Value, sqlite};
-use std::fmt::Write as _;
 
 /// Rows in one INSERT. Every database takes that many arguments of a table with 300 columns.
 const ROWS_A_STATEMENT: usize = 100;
@@ -136,19 +135,6 @@ pub fn canonical(row: &[Value<'static>]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// For people, in an error: the values of a key.
-pub fn show(key: &[Value<'static>]) -> String {
-    let mut text = String::new();
-    for value in key {
-        let separator = if text.is_empty() { "" } else { ", " };
-        let _ = match value {
-            Value::Text(value) => write!(text, "{separator}{value}"),
-            other => write!(text, "{separator}{other:?}"),
-        };
-    }
-    text
 }
 
 impl FromValue for Value<'static> {

@@ -69,7 +69,7 @@ async fn open(which: &'static str, url: &str) -> Result<server::Store> {
 
 fn explain(error: MoveError) -> Error {
     match error {
-        MoveError::NotEmpty(_) | MoveError::Source(_) => Error::usage(error.to_string()),
+        MoveError::NotEmpty(_) | MoveError::Taken | MoveError::Source(_) => Error::usage(error.to_string()),
         MoveError::Differs(_) => Error::failed(error.to_string()),
         MoveError::Domain(error) => {
             Error::failed(format!("{error}. Start the same command again: it goes on where it ended"))

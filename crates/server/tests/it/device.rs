@@ -845,3 +845,26 @@ async fn a_session_of_another_organization_approves_nothing() {
     refusal(&answer);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_s_auth_time_is_when_its_user_proved_who_he_is() {
+    let server = TestServer::start().await;
+    crate::support::until_both_keys_sign(&server).await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let signed_in_at = server.app.now().seconds();
+    server.clock.advance(Duration::from_secs(60));
+    let codes = codes_for(&server, server.client("cli"), Some("openid offline_access")).await;
+    ada.decide(&codes.text("user_code"), "allow").await;
+    let tokens = poll(&server, &codes).await;
+    server.clock.advance(Duration::from_secs(60));
+    let fields = [
+        ("grant_type", "refresh_token"),
+        ("refresh_token", &*tokens.text("refresh_token")),
+        ("client_id", server.client("cli")),
+    ];
+    let refreshed = server.post("/auth/token", &fields).send().await;
+    for answer in [&tokens, &refreshed] {
+        assert_eq!(crate::support::claims(&answer.text("id_token"))["auth_time"], signed_in_at, "{answer:?}");
+    }
+    server.stop().await;
+}

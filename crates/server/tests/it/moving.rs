@@ -93,6 +93,11 @@ async fn a_target_with_other_data_and_a_source_without_any_are_refused() {
     let refused = moved(&server.app.store, &other.app.store, false).await.expect_err("not empty");
     assert!(matches!(refused, MoveError::NotEmpty(_)), "{refused}");
     let folder = tempfile::tempdir().expect("a folder");
+    let awaited = open(&folder.path().join("awaited.db"));
+    awaited.write("mark", |tx| identity::moving::begin(tx, "somebody else")).await.expect("marks");
+    let taken = moved(&server.app.store, &awaited, false).await.expect_err("another one comes");
+    assert!(matches!(taken, MoveError::Taken), "{taken}");
+    let folder = tempfile::tempdir().expect("a folder");
     let (empty, target) = (open(&folder.path().join("empty.db")), open(&folder.path().join("target.db")));
     let nothing = moved(&empty, &target, false).await.expect_err("nothing to move");
     assert!(matches!(nothing, MoveError::Source(_)), "{nothing}");

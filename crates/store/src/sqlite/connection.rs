@@ -1,6 +1,6 @@
 //! A connection as Sarsen opens it: every setting made here, on each of them, and read back in a test.
 
-use super::errors::{Constraints, translate};
+use super::errors::{Constraints, translate, translate_commit};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Snapshot, Value, ValueRef};
@@ -127,18 +127,11 @@ impl Connection {
         result.map_err(|error| self.error(error))
     }
 
-    /// Returns when the transaction is on disk. A disk that fails in the middle of it leaves open whether the
-    /// transaction will be there after the next start.
+    /// Returns when the transaction is on disk.
     pub(super) fn commit(&self) -> Result<(), Error> {
         let result =
             self.raw.prepare_cached("COMMIT").and_then(|mut commit| commit.raw_execute().map(|_| ()));
-        result.map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::SystemIoFailure) => {
-                tracing::error!(%error, "the disk failed while a transaction was committed");
-                Error::OutcomeUnknown
-            }
-            _ => self.error(error),
-        })
+        result.map_err(|error| translate_commit(error, &self.constraints, self.limit))
     }
 
     /// From now on a statement that runs past `limit` is interrupted.

@@ -53,6 +53,18 @@ pub(super) fn translate(error: rusqlite::Error, constraints: &Constraints, limit
     }
 }
 
+/// What went wrong in a COMMIT. A disk that fails in the middle of it leaves open whether the transaction will be
+/// there after the next start.
+pub(super) fn translate_commit(error: rusqlite::Error, constraints: &Constraints, limit: Duration) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::SystemIoFailure) => {
+            tracing::error!(%error, "the disk failed while a transaction was committed");
+            Error::OutcomeUnknown
+        }
+        _ => translate(error, constraints, limit),
+    }
+}
+
 /// `UNIQUE constraint failed: users.organization_id, users.email` → the constraint's name.
 fn conflict(text: &str, constraints: &Constraints) -> Error {
     let Some(columns) = text.strip_prefix("UNIQUE constraint failed: ") else {
@@ -61,4 +73,19 @@ fn conflict(text: &str, constraints: &Constraints) -> Error {
     let table = columns.split('.').next().unwrap_or_default().to_owned();
     let constraint = constraints.0.get(columns).cloned().unwrap_or_else(|| columns.to_owned());
     Error::Conflict { table, constraint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_fails_in_a_commit_leaves_its_outcome_open_and_a_full_one_does_not() {
+        let said = |code: i32| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            translate_commit(error, &Constraints::default(), Duration::ZERO)
+        };
+        assert!(matches!(said(rusqlite::ffi::SQLITE_IOERR_FSYNC), Error::OutcomeUnknown));
+        assert!(matches!(said(rusqlite::ffi::SQLITE_FULL), Error::Unavailable { .. }));
+    }
 }
