@@ -1,13 +1,17 @@
-//! What concerns every answer: CORS where other origins may read (never with credentials), and counting.
+//! What concerns every answer: CORS where other origins may read (never with credentials), the version of the
+//! state that it shows, and counting.
 
 use crate::app::App;
+use crate::error::Problem;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use tower::ServiceExt as _;
+
+const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
 
 /// Where any origin may read answers. Not here: the authorization endpoint and the pages.
 fn is_shared(path: &str) -> bool {
@@ -31,15 +35,20 @@ where
 {
     let shareable = is_shared(request.uri().path());
     let shared = shareable && request.headers().contains_key(ORIGIN);
-    let mut response = if shared && request.method() == Method::OPTIONS {
-        preflight()
-    } else {
-        match router.oneshot(request.map(axum::body::Body::new)).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+    let versioned = request.uri().path().starts_with("/api/");
+    let carried = if versioned { carried(request.headers()) } else { Ok(None) };
+    let known = carried.as_ref().map_or(None, |version| *version);
+    let mut response = match carried {
+        _ if shared && request.method() == Method::OPTIONS => preflight(),
+        Ok(None) => answer(router, request).await,
+        Ok(Some(version)) => store::not_before(version, answer(router, request)).await,
+        Err(problem) => problem.into_response(),
     };
     let headers = response.headers_mut();
+    if versioned {
+        // After the data: they may be older than it says, never newer.
+        headers.insert(VERSION, HeaderValue::from(app.store.shown().max(known.unwrap_or(0))));
+    }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if shareable {
         // A cache that keeps an answer without CORS headers must not give it to who needs them.
@@ -54,6 +63,29 @@ where
     }
     app.metrics.answered(response.status().as_u16());
     response
+}
+
+async fn answer<B>(router: axum::Router, request: Request<B>) -> Response
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    match router.oneshot(request.map(axum::body::Body::new)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// The version that the caller has from an earlier answer, of this instance or another one.
+fn carried(headers: &HeaderMap) -> Result<Option<store::Version>, Problem> {
+    let Some(value) = headers.get(VERSION) else { return Ok(None) };
+    let version = value.to_str().ok().and_then(|text| text.parse().ok());
+    version.map(Some).ok_or_else(|| {
+        Problem::bad_request(
+            "invalid_version",
+            "Sarsen-Version is not one that an answer has carried; send back what you got, or nothing.",
+        )
+    })
 }
 
 fn preflight() -> Response {

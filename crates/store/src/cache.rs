@@ -99,14 +99,14 @@ where
     }
 
     /// The value, if it is known and still true at `now`. What other instances changed is known in time
-    /// or nothing is said.
+    /// or nothing is said; nor to a caller who knows a newer state ([`crate::not_before`]).
     pub fn get<Q>(&self, key: &Q, now: Time) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let mut entries = self.inner.entries.lock();
-        if !self.inner.feed.is_fresh() {
+        if !self.inner.feed.is_fresh() || !self.inner.feed.covers(crate::floor::floor()) {
             return None;
         }
         let place = *entries.by_key.get(key)?;

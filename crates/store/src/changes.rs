@@ -104,6 +104,10 @@ pub(crate) struct Feed {
     position: AtomicU64,
     /// The version, where other instances write too; 0 where this process is alone: then positions are.
     horizon: AtomicU64,
+    /// No state that this process has shown is newer than this version.
+    shown: AtomicU64,
+    /// What this process has committed is in every state from this version on.
+    written: AtomicU64,
     /// Until when what is cached may be believed, in microseconds after `born`; [`ALWAYS`] without others.
     fresh_until: AtomicU64,
     born: Instant,
@@ -121,6 +125,8 @@ impl Feed {
         Feed {
             position: AtomicU64::new(version),
             horizon: AtomicU64::new(0),
+            shown: AtomicU64::new(version),
+            written: AtomicU64::new(0),
             fresh_until: AtomicU64::new(ALWAYS),
             born: Instant::now(),
             recent: Mutex::new(VecDeque::with_capacity(64)),
@@ -152,6 +158,35 @@ impl Feed {
     pub(crate) fn is_fresh(&self) -> bool {
         let until = self.fresh_until.load(Ordering::Acquire);
         until == ALWAYS || (self.born.elapsed().as_micros() as u64) < until
+    }
+
+    /// A state up to `version` is about to be seen by somebody outside: called before a commit, and before
+    /// what a snapshot says is handed out.
+    pub(crate) fn shows(&self, version: Version) {
+        self.shown.fetch_max(version, Ordering::AcqRel);
+    }
+
+    /// What a caller carries along who must not be answered from an older state than before.
+    pub(crate) fn shown(&self) -> Version {
+        self.shown.load(Ordering::Acquire).max(self.version())
+    }
+
+    /// A commit of this process is in every state from `version` on. Called before its caller is answered.
+    pub(crate) fn wrote(&self, version: Version) {
+        self.written.fetch_max(version, Ordering::AcqRel);
+    }
+
+    /// From which version on a state holds all that this process has acknowledged.
+    pub(crate) fn written(&self) -> Version {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// True when all of the state `needed` has been published here, so that what is cached is not older. Where
+    /// instances have no version in common, nobody can tell.
+    pub(crate) fn covers(&self, needed: Version) -> bool {
+        let is_alone = self.fresh_until.load(Ordering::Acquire) == ALWAYS;
+        let reached = if is_alone { self.position() } else { self.horizon.load(Ordering::Acquire) };
+        needed <= reached
     }
 
     pub(crate) fn listen(&self, listener: Listener) {
@@ -223,6 +258,26 @@ mod tests {
         assert_eq!((feed.is_fresh(), feed.version(), feed.position()), (true, 900, 8));
         feed.follow(800, Instant::now());
         assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "nothing goes backwards");
+    }
+
+    #[test]
+    fn what_was_shown_is_covered_when_it_is_published() {
+        let feed = Feed::new(7);
+        assert_eq!((feed.shown(), feed.covers(7), feed.covers(8)), (7, true, false));
+        feed.shows(8);
+        assert_eq!((feed.shown(), feed.covers(feed.shown())), (8, false), "committing");
+        feed.publish(8, vec![Key::table("users")]);
+        assert!(feed.covers(feed.shown()));
+    }
+
+    #[test]
+    fn where_others_write_too_the_horizon_must_have_reached_what_was_shown() {
+        let feed = Feed::new(7);
+        feed.follow(0, Instant::now());
+        assert!(feed.covers(0) && !feed.covers(1), "nobody can tell");
+        feed.follow(900, Instant::now());
+        feed.shows(905);
+        assert_eq!((feed.shown(), feed.covers(900), feed.covers(905)), (905, true, false));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, what a command or query may do.
 //! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
+//! - `floor.rs`: the state that a caller has seen, and must not be answered from before.
 //! - `migrate.rs`: numbered, forward-only schema files.
 //! - [`transfer`]: whole tables from one database to another.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. Nothing of them shows in this crate's public face.
@@ -31,6 +32,7 @@ mod answers;
 mod cache;
 mod changes;
 mod error;
+mod floor;
 mod job;
 mod migrate;
 mod mysql;
@@ -52,6 +54,7 @@ mod value;
 pub use cache::{Cache, Filled};
 pub use changes::{Change, Key, Version};
 pub use error::Error;
+pub use floor::not_before;
 pub use migrate::Migration;
 pub use options::{Following, Options, WriterLimits};
 pub use sql::{Dialect, Sql, Where, claim_next, insert_if_absent, lock, sql, upsert};

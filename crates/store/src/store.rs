@@ -210,6 +210,12 @@ impl Store {
         self.inner.shared.feed.version()
     }
 
+    /// No answer that this process has given so far shows a newer state than this version. A caller who
+    /// carries it along is served inside [`crate::not_before`], by whichever instance.
+    pub fn shown(&self) -> Version {
+        self.inner.shared.feed.shown()
+    }
+
     /// The counters.
     pub fn stats(&self) -> StatsSnapshot {
         self.inner.shared.stats.snapshot(self.inner.shared.commands.depth())

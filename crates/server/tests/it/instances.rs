@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Three instances, or as many as the database allows.
-async fn instances() -> Vec<TestServer> {
+pub async fn instances() -> Vec<TestServer> {
     let first = TestServer::start().await;
     let mut all = Vec::new();
     for _ in 0..2 {
@@ -20,11 +20,11 @@ async fn instances() -> Vec<TestServer> {
 }
 
 /// The instance that the `number`th request goes to.
-fn at(instances: &[TestServer], number: usize) -> &TestServer {
+pub fn at(instances: &[TestServer], number: usize) -> &TestServer {
     &instances[number % instances.len()]
 }
 
-async fn stop(instances: Vec<TestServer>) {
+pub async fn stop(instances: Vec<TestServer>) {
     for instance in instances.into_iter().rev() {
         instance.stop().await;
     }

@@ -11,3 +11,4 @@ mod pages;
 mod support;
 mod tenancy;
 mod token;
+mod versions;

@@ -3,12 +3,14 @@
 //! A connection of its own moves the log into the file as it grows (PASSIVE: it waits for nobody). The
 //! log can start again from its beginning only when all of it was moved and nobody reads from it, so
 //! when it is long and only a small tail is left, the writer moves that tail itself, between two
-//! commits. SQLite reports "could not" in a result row, not as an error: the row is read.
+//! commits. Where commits come faster than pages can be moved, no tail would ever be small: a log that
+//! is too long slows the writer down a little after each commit, until one is.
+//! SQLite reports "could not" in a result row, not as an error: the row is read.
 
 use super::connection::{Connection, Role};
 use crate::Error;
 use crate::store::Shared;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +26,12 @@ const MOVE_EVERY: u64 = 2048;
 const RESTART_FROM: u64 = 8 * 1024;
 /// … which is when no more than this is left to move (2 MiB).
 const TAIL_MAX: u64 = 512;
-/// At this length (72 MiB) the writer moves whatever is left: slower is better than without end.
-const RESTART_AT_LAST: u64 = 18 * 1024;
+/// From this length on (64 MiB) the writer lets a running checkpoint get ahead of it after each commit …
+const SLOW_FROM: u64 = 16 * 1024;
+/// … for no longer than this.
+const SLOW_BY: Duration = Duration::from_millis(20);
+/// At this length (104 MiB) the writer moves whatever is left: slower is better than without end.
+const RESTART_AT_LAST: u64 = 26 * 1024;
 /// At this length (1 GiB) writes are refused.
 const FULL_AT: u64 = 256 * 1024;
 /// How long the writer waits for readers when it starts the log again.
@@ -52,6 +58,8 @@ struct State {
     stopped: bool,
     /// Length of the log when a checkpoint was last asked for.
     asked_at: u64,
+    /// What had been moved then.
+    moved_at_asking: u64,
     /// The writer does not try before this.
     not_before: Option<Instant>,
     warned: bool,
@@ -108,29 +116,38 @@ impl Checkpointer {
         self.shared.stats.wal_is(pages * FRAME_BYTES);
         let mut state = self.state.lock();
         if pages < state.asked_at {
-            state.asked_at = 0; // The log has started again.
+            (state.asked_at, state.moved_at_asking) = (0, 0); // The log has started again.
             self.moved_pages.store(0, Relaxed);
         }
-        let tail = pages.saturating_sub(self.moved_pages.load(Relaxed));
-        let chance = pages >= RESTART_FROM && tail <= TAIL_MAX;
-        let due = || state.not_before.is_none_or(|moment| Instant::now() >= moment);
-        if (chance || pages >= RESTART_AT_LAST) && due() {
-            self.restart(writer, state, chance);
-        } else if pages >= state.asked_at + MOVE_EVERY {
+        let due = state.not_before.is_none_or(|moment| Instant::now() >= moment);
+        let mut ask = pages >= state.asked_at + MOVE_EVERY;
+        if pages >= RESTART_FROM && due {
+            let began = Instant::now();
+            let patience = if pages >= SLOW_FROM { SLOW_BY } else { Duration::ZERO };
+            if let Some(_running) = self.running.try_lock_for(patience) {
+                let moved = self.moved_pages.load(Relaxed);
+                if pages.saturating_sub(moved) <= TAIL_MAX || pages >= RESTART_AT_LAST {
+                    self.restart(writer, &mut state);
+                    ask = false;
+                } else {
+                    // What has come meanwhile takes less time to move than what was there before.
+                    ask |= moved > state.moved_at_asking;
+                }
+            }
+            self.shared.stats.paused(began.elapsed());
+        }
+        if ask {
             state.asked_at = pages;
+            state.moved_at_asking = self.moved_pages.load(Relaxed);
             state.wanted = true;
             self.wake.notify_one();
         }
     }
 
-    /// Moves the tail and lets the next commit start the log again. The writer stands still meanwhile.
-    fn restart(&self, writer: &mut Connection, mut state: MutexGuard<'_, State>, chance: bool) {
+    /// Moves the tail and lets the next commit start the log again. The writer stands still meanwhile, and
+    /// holds `running`.
+    fn restart(&self, writer: &mut Connection, state: &mut State) {
         let now = Instant::now();
-        // While the checkpointer works, the tail will soon be shorter; at the last, wait for it.
-        let running = if chance { self.running.try_lock() } else { Some(self.running.lock()) };
-        if running.is_none() {
-            return;
-        }
         let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
         state.not_before = match moved {
             Ok(true) => None,
@@ -148,7 +165,6 @@ impl Checkpointer {
             );
         }
         state.warned = long;
-        self.shared.stats.paused(now.elapsed());
     }
 
     /// When the log has reached its limit and cannot be moved: why writes are refused.

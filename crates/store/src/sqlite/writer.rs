@@ -214,6 +214,8 @@ impl Writer {
         let stats = &shared.stats;
         let began = Instant::now();
         let version = self.version + u64::from(batch.wrote);
+        // A reader may see the commit before it is published.
+        shared.feed.shows(version);
         let committed = self.flush(batch.wrote, version);
         let took = began.elapsed();
         match committed {
