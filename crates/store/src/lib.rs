@@ -19,7 +19,8 @@
 //! - `floor.rs`: the state that a caller has seen, and must not be answered from before.
 //! - `migrate.rs`: numbered, forward-only schema files.
 //! - [`transfer`]: whole tables from one database to another.
-//! - `sqlite/`, `postgres/`, `mysql/`: the back ends. Nothing of them shows in this crate's public face.
+//! - `sqlite/`, `postgres/`, `mysql/`: the back ends; `remote/`: what the last two have in common. Nothing of them
+//!   shows in this crate's public face.
 //!
 //! # What it promises
 //! - `write` returns `Ok` only after the commit was flushed to disk.
@@ -39,6 +40,7 @@ mod mysql;
 mod options;
 mod postgres;
 mod queue;
+mod remote;
 mod sql;
 mod sqlite;
 mod stats;

@@ -4,13 +4,11 @@ use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
 use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
-use crate::mysql::Mysql;
 use crate::options::Place;
-use crate::postgres::Postgres;
 use crate::queue::Queue;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
-use crate::{Error, Options, Snapshot, Sql, Tx};
+use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,11 +57,11 @@ impl Store {
                 (shared, Box::new(backend))
             }
             Place::Postgres(config) => {
-                let (shared, backend) = Postgres::open(*config, options)?;
+                let (shared, backend) = postgres::open(*config, options)?;
                 (shared, Box::new(backend))
             }
             Place::Mysql(opts) => {
-                let (shared, backend) = Mysql::open(*opts, options)?;
+                let (shared, backend) = mysql::open(*opts, options)?;
                 (shared, Box::new(backend))
             }
         };

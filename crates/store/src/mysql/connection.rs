@@ -5,10 +5,11 @@
 //! remembers what went wrong inside a transaction and refuses all further statements of it: a deadlock has
 //! ended it on the server, and what came next would be a transaction of its own.
 
-use super::errors::{Trouble, is_duplicate, translate};
-use super::purpose::{Maker, Purpose};
+use super::errors::{is_duplicate, refused, translate};
+use super::purpose::{self, Maker};
 use super::text::{Count, Text};
 use super::values::{Read, bound};
+use crate::remote::{Purpose, Session, Trouble};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
@@ -48,7 +49,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(opts: &Opts) -> Result<Connection, ::mysql::Error> {
+    fn connect(opts: &Opts) -> ::mysql::Result<Connection> {
         let mut client = Conn::new(opts.clone())?;
         batch(&mut client, SESSION)?;
         let version: Option<String> = client.query_first("SELECT VERSION()")?;
@@ -65,40 +66,6 @@ impl Connection {
             limit: None,
             trouble: None,
         })
-    }
-
-    pub(super) fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
-        self.began = Instant::now();
-        self.limit = purpose.limit();
-        self.trouble = None;
-        if self.set_for != Some(purpose) {
-            self.set_for = None;
-            self.batch(&purpose.settings(self.maker))?;
-            self.set_for = Some(purpose);
-        }
-        self.batch(purpose.begin())
-    }
-
-    /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
-    pub(super) fn commit(&mut self) -> Result<(), Error> {
-        match &self.trouble {
-            Some((_, error)) => Err(error.clone()),
-            None => self.batch("COMMIT"),
-        }
-    }
-
-    /// Undoes the transaction; false when the connection is of no more use.
-    pub(super) fn roll_back(&mut self) -> bool {
-        !self.is_lost() && batch(&mut self.client, "ROLLBACK").is_ok()
-    }
-
-    /// The worst that happened since the transaction began.
-    pub(super) fn trouble(&self) -> Option<(Trouble, Error)> {
-        self.trouble.clone()
-    }
-
-    pub(super) fn is_lost(&self) -> bool {
-        matches!(self.trouble, Some((Trouble::Lost, _)))
     }
 
     /// Forgets what went wrong: for a question that need not be answered.
@@ -203,6 +170,45 @@ fn batch(client: &mut Conn, sql: &str) -> ::mysql::Result<()> {
         }
     }
     Ok(())
+}
+
+impl Session for Connection {
+    type Address = Opts;
+
+    fn open(opts: &Opts) -> Result<Connection, (bool, Error)> {
+        Connection::connect(opts).map_err(|error| refused(&error))
+    }
+
+    fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
+        self.began = Instant::now();
+        self.limit = purpose::limit(purpose);
+        self.trouble = None;
+        if self.set_for != Some(purpose) {
+            self.set_for = None;
+            self.batch(&purpose::settings(purpose, self.maker))?;
+            self.set_for = Some(purpose);
+        }
+        self.batch(purpose::begin(purpose))
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        match &self.trouble {
+            Some((_, error)) => Err(error.clone()),
+            None => self.batch("COMMIT"),
+        }
+    }
+
+    fn roll_back(&mut self) -> bool {
+        !self.is_lost() && batch(&mut self.client, "ROLLBACK").is_ok()
+    }
+
+    fn trouble(&self) -> Option<(Trouble, Error)> {
+        self.trouble.clone()
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.trouble, Some((Trouble::Lost, _)))
+    }
 }
 
 impl tx::Connection for Connection {

@@ -1,19 +1,9 @@
 //! The errors of MySQL and MariaDB in the store's words. The only place that reads an error of the driver.
 
 use crate::Error;
+use crate::remote::{Trouble, contended};
 use ::mysql::{DriverError, Error as Told, MySqlError};
 use std::time::Duration;
-
-/// What an error means for the transaction that it happened in. Later is worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
-    /// It can only be rolled back.
-    Failed,
-    /// Another transaction was in the way: roll it back and run it again.
-    Again,
-    /// The connection is gone, or of no use; whatever was not committed is undone.
-    Lost,
-}
 
 const DUPLICATE: [u16; 2] = [1062, 1586];
 /// Deadlock, or a certification that failed (Galera); a row that has changed since the snapshot (MariaDB); a
@@ -135,11 +125,6 @@ pub(super) fn refused(error: &Told) -> (bool, Error) {
     let passing = [1040, 1203, 1053].contains(&told.code);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
     (passing, unavailable(what, "check user, password and database of the URL"))
-}
-
-/// Collisions that did not end: nothing is wrong, but not now.
-fn contended() -> Error {
-    Error::Overloaded { retry_after: Duration::from_millis(100) }
 }
 
 /// The driver's words without its brackets.

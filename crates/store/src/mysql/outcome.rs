@@ -4,50 +4,20 @@
 //! question that takes the row waits while the transaction still lives; then the row is there, or it never
 //! will be.
 
-use super::link::Link;
-use super::purpose::Purpose;
-use crate::threads::pause;
+use super::connection::Connection;
+use crate::remote::{Link, Outcome, Purpose};
 use crate::tx::Connection as _;
 use crate::{Error, Value};
-use std::time::{Duration, Instant};
-
-/// How long the server is asked before the caller is told that nobody knows.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two questions.
-const PAUSE: Duration = Duration::from_millis(20);
+use std::time::Instant;
 
 const ROW: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE";
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Committed,
-    Aborted,
-    Unknown,
-}
-
-/// Asks until the transaction that took the number `seq` has ended.
-pub(super) fn outcome(link: &mut Link, seq: u64) -> Outcome {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match ask(link, seq, until) {
-            Ok(true) => return Outcome::Committed,
-            Ok(false) => return Outcome::Aborted,
-            Err(error) => tracing::warn!(seq, %error, "cannot tell yet what became of a transaction"),
-        }
-        if Instant::now() + PAUSE > until {
-            tracing::error!(seq, "what became of a transaction is unknown");
-            return Outcome::Unknown;
-        }
-        pause(PAUSE);
-    }
-}
-
-/// Whether the row is there. An error while its transaction lives.
-fn ask(link: &mut Link, seq: u64, until: Instant) -> Result<bool, Error> {
+/// Asks whether the row is there. An error while its transaction lives.
+pub(super) fn ask(link: &mut Link<Connection>, seq: u64, until: Instant) -> Result<Outcome, Error> {
     let connection = link.begin(Purpose::Log, until)?;
-    let mut found = false;
+    let mut found = Outcome::Aborted;
     let asked = connection.query(ROW, &[Value::Int(seq.cast_signed())], &mut |_| {
-        found = true;
+        found = Outcome::Committed;
         Ok(false)
     });
     link.roll_back();

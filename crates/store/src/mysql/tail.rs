@@ -4,10 +4,9 @@
 //! published at first sight. A number that is missing below it is remembered, and asked for again until its
 //! row appears, or until it is certain that it never will: then nobody holds a lock on it any more.
 
-use super::errors::Trouble;
+use super::connection::Connection;
 use super::feed::{Publisher, keys_of};
-use super::link::Link;
-use super::purpose::Purpose;
+use crate::remote::{Link, Purpose, Trouble};
 use crate::store::Shared;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};
@@ -37,7 +36,7 @@ const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq > ?1 ORDER BY se
 const HELD: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
 
 pub(super) struct Tail {
-    link: Link,
+    link: Link<Connection>,
     shared: Arc<Shared>,
     publisher: Arc<Publisher>,
     /// Rows up to here were seen, but for those that are missing.
@@ -50,7 +49,12 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(link: Link, shared: Arc<Shared>, publisher: Arc<Publisher>, started: Version) -> Tail {
+    pub(super) fn new(
+        link: Link<Connection>,
+        shared: Arc<Shared>,
+        publisher: Arc<Publisher>,
+        started: Version,
+    ) -> Tail {
         Tail {
             link,
             shared,

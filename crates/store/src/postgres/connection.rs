@@ -6,8 +6,10 @@
 //! thread can tell a command that must run again from one that failed by itself.
 
 use super::address::Server;
-use super::errors::{Trouble, ended, refused, translate};
+use super::errors::{ended, refused, translate};
+use super::purpose;
 use super::values::{Bound, type_of};
+use crate::remote::{Purpose, Session, Trouble, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Row, Value};
@@ -19,64 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Statements kept prepared on each connection; the program has a few hundred.
 const STATEMENTS_MAX: usize = 1024;
-/// A command may run this long. Ten times what it may on SQLite: here each statement is a journey, and
-/// a slow command holds up one of several connections, not everybody.
-const COMMAND_LIMIT: Duration = Duration::from_secs(1);
-/// A query may run this long, as on SQLite.
-const QUERY_LIMIT: Duration = Duration::from_secs(5);
-
-/// What a transaction is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
-    Command,
-    Query,
-    /// The program's own housekeeping: at start …
-    Schema,
-    /// … and later.
-    Trim,
-}
-
-impl Purpose {
-    /// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
-    /// for a little less long than a command may run, so that it is told apart from slowness. A program
-    /// that falls silent in a transaction loses it, and its locks, after 10 s.
-    fn begin(self) -> &'static str {
-        match self {
-            Purpose::Command => {
-                "BEGIN ISOLATION LEVEL SERIALIZABLE;
-                 SET LOCAL synchronous_commit = on;
-                 SET LOCAL statement_timeout = 1000;
-                 SET LOCAL lock_timeout = 900;
-                 SET LOCAL idle_in_transaction_session_timeout = 10000"
-            }
-            Purpose::Query => {
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-                 SET LOCAL statement_timeout = 5000;
-                 SET LOCAL idle_in_transaction_session_timeout = 10000"
-            }
-            Purpose::Trim => {
-                "BEGIN ISOLATION LEVEL READ COMMITTED;
-                 SET LOCAL synchronous_commit = off;
-                 SET LOCAL statement_timeout = 5000;
-                 SET LOCAL lock_timeout = 500"
-            }
-            Purpose::Schema => {
-                "BEGIN ISOLATION LEVEL READ COMMITTED;
-                 SET LOCAL synchronous_commit = on;
-                 SET LOCAL statement_timeout = 0;
-                 SET LOCAL lock_timeout = 30000"
-            }
-        }
-    }
-
-    fn limit(self) -> Option<Duration> {
-        match self {
-            Purpose::Command => Some(COMMAND_LIMIT),
-            Purpose::Query | Purpose::Trim => Some(QUERY_LIMIT),
-            Purpose::Schema => None,
-        }
-    }
-}
 
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
@@ -92,51 +36,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
-    pub(super) fn open(server: &Server) -> Result<Connection, ::postgres::Error> {
-        Ok(Connection {
-            client: server.connect()?,
-            pooled: server.pooled,
-            statements: HashMap::new(),
-            began: Instant::now(),
-            limit: None,
-            trouble: None,
-        })
-    }
-
-    /// The same, for who does not ask whether waiting may help.
+    /// Opens one, for who does not ask whether waiting may help.
     pub(super) fn reach(server: &Server) -> Result<Connection, Error> {
-        Connection::open(server).map_err(|error| refused(&error).1)
-    }
-
-    pub(super) fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
-        self.began = Instant::now();
-        self.limit = purpose.limit();
-        self.trouble = None;
-        self.batch(purpose.begin())
-    }
-
-    /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
-    /// transaction with a failed statement.
-    pub(super) fn commit(&mut self) -> Result<(), Error> {
-        match &self.trouble {
-            Some((_, error)) => Err(error.clone()),
-            None => self.batch("COMMIT"),
-        }
-    }
-
-    /// Undoes the transaction; false when the connection is of no more use.
-    pub(super) fn roll_back(&mut self) -> bool {
-        !self.is_lost() && self.client.batch_execute("ROLLBACK").is_ok()
-    }
-
-    /// The worst that happened since the transaction began.
-    pub(super) fn trouble(&self) -> Option<(Trouble, Error)> {
-        self.trouble.clone()
-    }
-
-    pub(super) fn is_lost(&self) -> bool {
-        self.client.is_closed() || matches!(self.trouble, Some((Trouble::Lost, _)))
+        Connection::open(server).map_err(|(_, error)| error)
     }
 
     /// Runs statements that have no arguments and give no rows.
@@ -235,6 +137,54 @@ impl Connection {
             return Err(self.fail(Trouble::Failed, Error::Database(text)));
         }
         Ok(statement)
+    }
+}
+
+impl Session for Connection {
+    type Address = Server;
+
+    /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
+    fn open(server: &Server) -> Result<Connection, (bool, Error)> {
+        Ok(Connection {
+            client: server.connect().map_err(|error| refused(&error))?,
+            pooled: server.pooled,
+            statements: HashMap::new(),
+            began: Instant::now(),
+            limit: None,
+            trouble: None,
+        })
+    }
+
+    fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
+        self.began = Instant::now();
+        self.limit = purpose::limit(purpose);
+        self.trouble = None;
+        self.batch(purpose::begin(purpose))
+    }
+
+    /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
+    /// transaction with a failed statement.
+    fn commit(&mut self) -> Result<(), Error> {
+        match &self.trouble {
+            Some((_, error)) => Err(error.clone()),
+            None => self.batch("COMMIT"),
+        }
+    }
+
+    fn roll_back(&mut self) -> bool {
+        !self.is_lost() && self.client.batch_execute("ROLLBACK").is_ok()
+    }
+
+    /// To meet another transaction is nothing wrong, in whatever words the server says so.
+    fn trouble(&self) -> Option<(Trouble, Error)> {
+        match &self.trouble {
+            Some((Trouble::Again, _)) => Some((Trouble::Again, contended())),
+            met => met.clone(),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.client.is_closed() || matches!(self.trouble, Some((Trouble::Lost, _)))
     }
 }
 

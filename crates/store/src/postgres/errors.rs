@@ -1,20 +1,10 @@
 //! PostgreSQL's errors in the store's words. The only place that reads an error of the driver.
 
 use crate::Error;
+use crate::remote::Trouble;
 use ::postgres::error::{DbError, Severity, SqlState};
 use std::error::Error as _;
 use std::time::Duration;
-
-/// What an error means for the transaction that it happened in. Later is worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
-    /// It can only be rolled back.
-    Failed,
-    /// Another transaction was in the way: roll it back and run it again.
-    Again,
-    /// The connection is gone, or of no use; whatever was not committed is undone.
-    Lost,
-}
 
 /// What went wrong, in the store's words, and what it means.
 pub(super) fn translate(error: &::postgres::Error, limit: Duration) -> (Trouble, Error) {
@@ -117,11 +107,6 @@ pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
 /// A connection that is closed from the other end.
 pub(super) fn ended() -> Error {
     unavailable("the database server ended the connection".to_owned(), "try again")
-}
-
-/// Serialization failures that did not end: nothing is wrong, but not now.
-pub(super) fn contended() -> Error {
-    Error::Overloaded { retry_after: Duration::from_millis(100) }
 }
 
 /// The driver's own complaint about an argument or a column: the connection is as good as before.

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::seen::Seen;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value};
+use std::fmt;
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS change_log (
@@ -63,10 +64,15 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<Seen, Error> {
 }
 
 /// A transaction in the log: enough to ask what became of it.
-#[derive(Debug)]
 pub(super) struct Entry {
     pub(super) xid: String,
     mark: i64,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.xid)
+    }
 }
 
 /// Logs `keys` in the open transaction, with a mark that no other one has.

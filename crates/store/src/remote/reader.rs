@@ -1,7 +1,6 @@
 //! A thread that answers queries, each in a snapshot of its own.
 
-use super::connection::Purpose;
-use super::link::Link;
+use super::{Link, Purpose, Session};
 use crate::Snapshot;
 use crate::job::Query;
 use crate::store::Shared;
@@ -9,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 /// Serves queries until the queue is closed and empty.
-pub(super) fn answer_queries(mut link: Link, shared: &Shared) {
+pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
     link.warm_up();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while shared.queries.take(&mut taken, 1) {
@@ -22,7 +21,7 @@ pub(super) fn answer_queries(mut link: Link, shared: &Shared) {
     }
 }
 
-fn answer(query: Box<dyn Query>, link: &mut Link, shared: &Shared) {
+fn answer<S: Session>(query: Box<dyn Query>, link: &mut Link<S>, shared: &Shared) {
     let began = Instant::now();
     match link.begin(Purpose::Query, began + shared.queries.deadline) {
         Ok(connection) => {

@@ -1,14 +1,10 @@
 //! A thread that runs commands: each in a transaction of its own, again when another was in the way.
 //!
-//! Several of these take from one queue. The server makes them behave as if they ran one after another
-//! (SERIALIZABLE): of two that cannot both be right, one fails and is run again here.
+//! Several of these take from one queue. The server keeps them apart, each in its own way (`purpose.rs` of the
+//! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
 
-use super::connection::Purpose;
-use super::errors::{Trouble, contended};
-use super::link::Link;
-use super::log;
-use super::outcome::{Outcome, outcome};
-use super::publisher::Publisher;
+use super::log::{Log, Outcome, outcome};
+use super::{Link, Purpose, Session as _, Trouble};
 use crate::job::Command;
 use crate::store::Shared;
 use crate::threads::pause;
@@ -16,7 +12,6 @@ use crate::tx::Done;
 use crate::{Error, Tx};
 use parking_lot::RwLock;
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -31,22 +26,17 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// … up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Slices that are cut off the log at once.
-const SLICES_MAX: u32 = 4;
-
 type Job = Box<dyn Command>;
 
 /// Who runs now: one that has lost several times, or any number of others. Held while a command runs
 /// and commits; nobody waits for it with a transaction open.
 pub(super) type Turns = RwLock<()>;
 
-pub(super) struct Worker {
-    link: Link,
+pub(super) struct Worker<L: Log> {
+    link: Link<L::Session>,
     shared: Arc<Shared>,
-    publisher: Arc<Publisher>,
+    log: L,
     turns: Arc<Turns>,
-    /// Of the last commit; the next one's is one more. Where it begins is left to chance.
-    mark: i64,
 }
 
 /// Why an attempt at a command ended.
@@ -59,15 +49,9 @@ enum End {
     Again(Error),
 }
 
-impl Worker {
-    pub(super) fn new(
-        link: Link,
-        shared: Arc<Shared>,
-        publisher: Arc<Publisher>,
-        turns: Arc<Turns>,
-    ) -> Worker {
-        let mark = RandomState::new().hash_one(0) as i64;
-        Worker { link, shared, publisher, turns, mark }
+impl<L: Log> Worker<L> {
+    pub(super) fn new(link: Link<L::Session>, shared: Arc<Shared>, log: L, turns: Arc<Turns>) -> Worker<L> {
+        Worker { link, shared, log, turns }
     }
 
     /// Serves commands until the queue is closed and empty.
@@ -82,9 +66,7 @@ impl Worker {
                     self.serve(job);
                 }
             }
-            if let Some(below) = self.publisher.cut_below() {
-                self.cut_log(below);
-            }
+            self.log.tidy_up(&mut self.link);
         }
     }
 
@@ -170,27 +152,26 @@ impl Worker {
         if !done.wrote {
             return if connection.commit().is_ok() { End::Kept } else { self.undone() };
         }
-        self.mark = self.mark.wrapping_add(1);
-        let Ok(entry) = log::write(connection, &done.changed, self.mark) else { return self.undone() };
+        let Ok(entry) = self.log.write(connection, &done.changed) else { return self.undone() };
         pause(delay);
         if connection.commit().is_err() {
             let met = self.link.roll_back();
             let became = match &met {
                 Some((Trouble::Again, _)) => Outcome::Aborted,
-                _ => outcome(&mut self.link, &entry),
+                _ => outcome(&self.log, &mut self.link, &entry),
             };
             match became {
                 Outcome::Committed => {}
                 Outcome::Aborted => return undone_by(met),
                 Outcome::Unknown => {
                     // It may have happened: what is cached must be read again.
-                    self.publisher.perhaps_committed(done.changed);
+                    self.log.perhaps_committed(done.changed);
                     return End::Failed(Some(Error::OutcomeUnknown));
                 }
             }
         }
         self.shared.stats.committed(began.elapsed());
-        self.publisher.committed(&entry.xid, done.changed);
+        self.log.committed(&entry, done.changed);
         End::Kept
     }
 
@@ -198,29 +179,12 @@ impl Worker {
     fn undone(&mut self) -> End {
         undone_by(self.link.roll_back())
     }
-
-    /// Keeps the log of changes short, after callers have their answers.
-    fn cut_log(&mut self, below: u64) {
-        for _ in 0..SLICES_MAX {
-            let cut = self.link.begin(Purpose::Trim, Instant::now()).and_then(|open| log::cut(open, below));
-            self.link.finish();
-            match cut {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "the log of changes was not cut; a later commit tries again");
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// A transaction that met another one, or lost its connection, may run again.
 fn undone_by(met: Option<(Trouble, Error)>) -> End {
     match met {
-        Some((Trouble::Again, _)) => End::Again(contended()),
-        Some((Trouble::Lost, error)) => End::Again(error),
+        Some((Trouble::Again | Trouble::Lost, error)) => End::Again(error),
         Some((Trouble::Failed, error)) => End::Failed(Some(error)),
         None => End::Failed(Some(Error::Database("the transaction was lost".to_owned()))),
     }

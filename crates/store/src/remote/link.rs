@@ -1,11 +1,8 @@
 //! A thread's connection: opened when it is needed, opened again when it was lost.
 
-use super::connection::Connection;
-use super::errors::{Trouble, refused};
-use super::purpose::Purpose;
+use super::{Purpose, Session, Trouble};
 use crate::Error;
 use crate::threads::pause;
-use ::mysql::Opts;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,9 +14,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// From then on nobody is kept waiting for the server.
 const OUTAGE_LONG: Duration = Duration::from_secs(1);
 
-pub(super) struct Link {
-    opts: Arc<Opts>,
-    connection: Option<Connection>,
+pub(crate) struct Link<S: Session> {
+    address: Arc<S::Address>,
+    connection: Option<S>,
     outage: Option<Outage>,
 }
 
@@ -32,9 +29,9 @@ struct Outage {
     error: Error,
 }
 
-impl Link {
-    pub(super) fn new(opts: Arc<Opts>) -> Link {
-        Link { opts, connection: None, outage: None }
+impl<S: Session> Link<S> {
+    pub(crate) fn new(address: Arc<S::Address>) -> Link<S> {
+        Link { address, connection: None, outage: None }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
@@ -46,7 +43,7 @@ impl Link {
 
     /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
     /// just gone away; not for one that has been away for longer: then it says so at once.
-    pub(super) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut Connection, Error> {
+    pub(crate) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut S, Error> {
         let long_away = self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_LONG);
         loop {
             if let Some(outage) = &self.outage {
@@ -78,12 +75,12 @@ impl Link {
     }
 
     /// The connection whose transaction [`Link::begin`] has opened.
-    pub(super) fn current(&mut self) -> Result<&mut Connection, Error> {
+    pub(super) fn current(&mut self) -> Result<&mut S, Error> {
         self.connection.as_mut().ok_or_else(|| Error::Database("no transaction is open".to_owned()))
     }
 
     /// Undoes the open transaction and says what it met; a connection of no more use is dropped.
-    pub(super) fn roll_back(&mut self) -> Option<(Trouble, Error)> {
+    pub(crate) fn roll_back(&mut self) -> Option<(Trouble, Error)> {
         let connection = self.connection.as_mut()?;
         let met = connection.trouble();
         if !connection.roll_back() {
@@ -93,7 +90,7 @@ impl Link {
     }
 
     /// Ends a transaction that has only read.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if self.connection.as_mut().is_some_and(|connection| connection.commit().is_err()) {
             self.roll_back();
         }
@@ -101,7 +98,7 @@ impl Link {
 
     /// Forgets the connection when it is of no more use; true when it was not.
     fn drop_if_lost(&mut self) -> bool {
-        let lost = self.connection.as_ref().is_none_or(Connection::is_lost);
+        let lost = self.connection.as_ref().is_none_or(S::is_lost);
         if lost {
             self.connection = None;
         }
@@ -109,10 +106,10 @@ impl Link {
     }
 
     /// The connection, opened now if there is none. The error says whether it may pass.
-    fn connected(&mut self) -> Result<&mut Connection, (bool, Error)> {
+    fn connected(&mut self) -> Result<&mut S, (bool, Error)> {
         let opened = match self.connection.take() {
             Some(connection) => connection,
-            None => Connection::open(&self.opts).map_err(|error| refused(&error))?,
+            None => S::open(&self.address)?,
         };
         Ok(self.connection.insert(opened))
     }

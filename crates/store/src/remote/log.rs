@@ -1,0 +1,64 @@
+//! What a thread that runs commands does with the log of changes; each back end has a log of its own kind.
+
+use super::{Link, Session};
+use crate::threads::pause;
+use crate::{Error, Key};
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// How long the server is asked before the caller is told that nobody knows.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two questions about a transaction that has not ended.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// One thread's hold on the log of changes, and on who hears of them.
+pub(crate) trait Log: Send + 'static {
+    type Session: Session;
+    /// A transaction in the log: enough to ask what became of it.
+    type Entry: Display;
+
+    /// Logs `keys` in the open transaction.
+    fn write(&mut self, session: &mut Self::Session, keys: &[Key]) -> Result<Self::Entry, Error>;
+
+    /// What became of a commit whose answer was lost; unknown while it has not ended.
+    fn ask(
+        &self,
+        link: &mut Link<Self::Session>,
+        entry: &Self::Entry,
+        until: Instant,
+    ) -> Result<Outcome, Error>;
+
+    /// Publishes a commit that is durable.
+    fn committed(&mut self, entry: &Self::Entry, keys: Vec<Key>);
+
+    /// Publishes what may have been committed, or may be yet.
+    fn perhaps_committed(&mut self, keys: Vec<Key>);
+
+    /// Keeps the log short, when that is due. Called when callers have their answers.
+    fn tidy_up(&mut self, link: &mut Link<Self::Session>);
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Committed,
+    Aborted,
+    Unknown,
+}
+
+/// Asks until the transaction has ended. Its old server process may not have noticed yet that
+/// nobody listens: then it still counts as running.
+pub(super) fn outcome<L: Log>(log: &L, link: &mut Link<L::Session>, entry: &L::Entry) -> Outcome {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match log.ask(link, entry, until) {
+            Ok(Outcome::Unknown) => {}
+            Ok(known) => return known,
+            Err(error) => tracing::warn!(%entry, %error, "cannot tell yet what became of a transaction"),
+        }
+        if Instant::now() + PAUSE > until {
+            tracing::error!(%entry, "what became of a transaction is unknown");
+            return Outcome::Unknown;
+        }
+        pause(PAUSE);
+    }
+}

@@ -1,0 +1,139 @@
+//! What database servers have in common: threads that each own a connection, and take commands or queries
+//! from one queue.
+//!
+//! - `session.rs`: what a connection can do, what its transactions are for, what goes wrong in them.
+//! - `link.rs`: keeps a connection open.
+//! - `worker.rs`: runs commands. `log.rs`: what it does with the log of changes, as each server wants it.
+//! - `reader.rs`: answers queries.
+//!
+//! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
+
+mod link;
+mod log;
+mod reader;
+mod session;
+mod worker;
+
+pub(crate) use link::Link;
+pub(crate) use log::{Log, Outcome};
+pub(crate) use session::{Purpose, Session, Trouble, contended};
+
+use crate::job::Query;
+use crate::store::{Backend, Shared};
+use crate::threads::spawn;
+use crate::{Dialect, Error, Snapshot, Sql};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use worker::{Turns, Worker};
+
+/// How long the start tries to reach the server.
+const START_LIMIT: Duration = Duration::from_secs(5);
+
+/// A database on a server.
+pub(crate) struct Remote {
+    shared: Arc<Shared>,
+    dialect: Dialect,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that follow the log of changes end when this is dropped.
+    following: Mutex<Option<Box<dyn Send>>>,
+}
+
+impl Remote {
+    /// `threads` are those that run already.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        dialect: Dialect,
+        threads: Vec<JoinHandle<()>>,
+        following: Box<dyn Send>,
+    ) -> Remote {
+        Remote { shared, dialect, threads: Mutex::new(threads), following: Mutex::new(Some(following)) }
+    }
+}
+
+impl Backend for Remote {
+    /// A journey to the server must not hold up the thread that asks.
+    fn inline(&self, _read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn prepare(&self, sql: &Sql) -> Result<(), Error> {
+        let (reply, answer) = sync_channel(1);
+        let text = sql.text(self.dialect).to_owned();
+        self.shared.queries.push(Box::new(Preparation { text, reply })).map_err(|(_, error)| error)?;
+        answer.recv().unwrap_or(Err(Error::Stopped))
+    }
+
+    fn explain(&self, _sql: &Sql) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    fn join(&self) {
+        self.following.lock().take();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs what the start needs, on a connection of its own.
+pub(crate) fn prepare_schema<S: Session, T>(
+    address: Arc<S::Address>,
+    work: impl FnOnce(&mut S) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut link = Link::new(address);
+    let session = link.begin(Purpose::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
+    work(session).map_err(opening)
+}
+
+/// Starts the threads that run commands, each with a `log` of its own, and those that answer queries.
+pub(crate) fn serve<L: Log>(
+    address: &Arc<<L::Session as Session>::Address>,
+    shared: &Arc<Shared>,
+    log: impl Fn() -> L,
+) -> Result<Vec<JoinHandle<()>>, Error> {
+    let turns = Arc::new(Turns::default());
+    let mut threads = Vec::new();
+    for _ in 0..shared.options.writers.max(1) {
+        let link = Link::new(address.clone());
+        let worker = Worker::new(link, shared.clone(), log(), turns.clone());
+        threads.push(spawn("sarsen-writer", move || worker.run())?);
+    }
+    for _ in 0..shared.options.readers.max(1) {
+        let (link, shared) = (Link::<L::Session>::new(address.clone()), shared.clone());
+        threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
+    }
+    Ok(threads)
+}
+
+/// An error of the start, in words that say so.
+pub(crate) fn opening(error: Error) -> Error {
+    match error {
+        Error::Open(_) => error,
+        other => Error::Open(format!("the database cannot be opened: {other}")),
+    }
+}
+
+/// A statement on its way to a reader thread to be prepared.
+struct Preparation {
+    text: String,
+    reply: SyncSender<Result<(), Error>>,
+}
+
+impl Query for Preparation {
+    fn start(&self) -> bool {
+        true
+    }
+
+    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>) {
+        // The one who asks waits for as long as it takes.
+        let _ = self.reply.send(snapshot.prepare(&self.text));
+    }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        let _ = self.reply.send(Err(error));
+    }
+}

@@ -1,0 +1,56 @@
+//! A connection to a database server, as the threads that own one need it: one transaction after another.
+//!
+//! A session remembers what went wrong inside a transaction, so that its thread can tell a command that must
+//! run again from one that failed by itself.
+
+use crate::{Error, tx};
+use std::time::Duration;
+
+/// An open connection.
+pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
+    /// What it connects to.
+    type Address: Send + Sync;
+
+    /// The error says whether it may pass.
+    fn open(address: &Self::Address) -> Result<Self, (bool, Error)>;
+
+    fn begin(&mut self, purpose: Purpose) -> Result<(), Error>;
+
+    /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
+    fn commit(&mut self) -> Result<(), Error>;
+
+    /// Undoes the transaction; false when the connection is of no more use.
+    fn roll_back(&mut self) -> bool;
+
+    /// The worst that happened since the transaction began, and what its caller is told.
+    fn trouble(&self) -> Option<(Trouble, Error)>;
+
+    fn is_lost(&self) -> bool;
+}
+
+/// What a transaction is for. The settings that each kind has are the back end's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Command,
+    Query,
+    /// The program's own housekeeping: at start …
+    Schema,
+    /// … and with the log of changes.
+    Log,
+}
+
+/// What an error means for the transaction that it happened in. Later is worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trouble {
+    /// It can only be rolled back.
+    Failed,
+    /// Another transaction was in the way: roll it back and run it again.
+    Again,
+    /// The connection is gone, or of no use; whatever was not committed is undone.
+    Lost,
+}
+
+/// Collisions that did not end: nothing is wrong, but not now.
+pub(crate) fn contended() -> Error {
+    Error::Overloaded { retry_after: Duration::from_millis(100) }
+}
