@@ -1,6 +1,6 @@
 //! A command or query on its way to a database thread and back.
 
-use crate::{Error, Snapshot, Tx};
+use crate::{Error, Snapshot, Tx, Version};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -40,9 +40,14 @@ pub(crate) trait Command: Send {
 
 /// A query for a reader thread, its caller's type forgotten.
 pub(crate) trait Query: Send {
-    fn start(&self) -> bool;
-    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>);
-    fn refuse(self: Box<Self>, error: Error);
+    /// Claims the start, once for all threads that it may be handed to; false when nobody waits for it any more.
+    fn start(&mut self) -> bool;
+    /// The state that its snapshot must have.
+    fn needed(&self) -> Version;
+    /// Runs it, perhaps not for the first time. The result is kept for [`Query::answer`].
+    fn run(&mut self, snapshot: &mut Snapshot<'_>);
+    /// Tells the caller: the kept result, or `error` in its place.
+    fn answer(self: Box<Self>, error: Option<Error>);
 }
 
 pub(crate) struct CommandOf<T, E, F> {
@@ -94,27 +99,36 @@ where
 
 pub(crate) struct QueryOf<T, E, F> {
     pub(crate) function: F,
+    pub(crate) needed: Version,
+    pub(crate) result: Option<Result<T, E>>,
     pub(crate) reply: oneshot::Sender<Result<T, E>>,
     pub(crate) start: Start,
+    pub(crate) started: bool,
 }
 
 impl<T, E, F> Query for QueryOf<T, E, F>
 where
-    F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send,
+    F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send,
     E: From<Error> + Send,
     T: Send,
 {
-    fn start(&self) -> bool {
-        !self.reply.is_closed() && self.start.claim()
+    fn start(&mut self) -> bool {
+        self.started = !self.reply.is_closed() && (self.started || self.start.claim());
+        self.started
     }
 
-    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>) {
-        let QueryOf { function, reply, .. } = *self;
-        let _ = reply.send(guarded(function, snapshot));
+    fn needed(&self) -> Version {
+        self.needed
     }
 
-    fn refuse(self: Box<Self>, error: Error) {
-        let _ = self.reply.send(Err(error.into()));
+    fn run(&mut self, snapshot: &mut Snapshot<'_>) {
+        self.result = Some(guarded(&mut self.function, snapshot));
+    }
+
+    fn answer(self: Box<Self>, error: Option<Error>) {
+        let result = error.map_or(self.result, |error| Some(Err(error.into())));
+        // A caller that has gone meanwhile does not need its answer.
+        let _ = self.reply.send(result.unwrap_or_else(|| Err(Error::Stopped.into())));
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Options {
     /// For PostgreSQL with `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE`
     /// and, where a pooler like PgBouncer lends connections for a transaction, `pooler=transaction`.
     pub url: String,
+    /// Replicas of a PostgreSQL primary, best first, as `url` is written: lists are read there ([`crate::Store::list`]).
+    pub replicas: Vec<String>,
     /// The schema, in order.
     pub migrations: &'static [Migration],
     /// Tables whose changes some cache or live query depends on: commands must declare keys of them.
@@ -87,6 +89,7 @@ impl Options {
     pub fn new(url: impl Into<String>, migrations: &'static [Migration]) -> Options {
         Options {
             url: url.into(),
+            replicas: Vec::new(),
             migrations,
             watched: &[],
             check: false,
@@ -100,6 +103,10 @@ impl Options {
     /// Where the URL points to. What cannot be read is not repeated: it may hold a password.
     pub(crate) fn place(&self) -> Result<Place, Error> {
         let (scheme, rest) = self.url.split_once(':').unwrap_or_default();
+        if !self.replicas.is_empty() && !scheme.starts_with("postgres") {
+            let text = "replicas are read from with PostgreSQL only; with another database, name none";
+            return Err(Error::Open(text.to_owned()));
+        }
         match scheme {
             "sqlite" if !rest.is_empty() => Ok(Place::Sqlite(PathBuf::from(rest))),
             "postgres" | "postgresql" if rest.starts_with("//") => match Address::parse(&self.url) {

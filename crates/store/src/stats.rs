@@ -18,6 +18,7 @@ pub struct Stats {
     pub(crate) wal_bytes: AtomicU64,
     pub(crate) wal_bytes_max: AtomicU64,
     pub(crate) reads: AtomicU64,
+    pub(crate) replica_reads: AtomicU64,
 }
 
 /// The counters at one moment. Times are in microseconds, sizes in bytes.
@@ -48,6 +49,8 @@ pub struct StatsSnapshot {
     pub wal_bytes_max: u64,
     /// Queries answered.
     pub reads: u64,
+    /// Those of them that a replica answered.
+    pub replica_reads: u64,
     /// Commands waiting now.
     pub queue_depth: u64,
 }
@@ -83,6 +86,7 @@ impl Stats {
             wal_bytes: self.wal_bytes.load(Relaxed),
             wal_bytes_max: self.wal_bytes_max.load(Relaxed),
             reads: self.reads.load(Relaxed),
+            replica_reads: self.replica_reads.load(Relaxed),
             queue_depth: queue_depth as u64,
         }
     }

@@ -3,9 +3,11 @@
 use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
+use crate::floor::floor;
 use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
 use crate::options::Place;
 use crate::queue::Queue;
+use crate::remote::Replicas;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
@@ -30,6 +32,7 @@ struct Inner {
 pub(crate) struct Shared {
     pub(crate) commands: Queue<Box<dyn Command>>,
     pub(crate) queries: Queue<Box<dyn Query>>,
+    pub(crate) replicas: Replicas,
     pub(crate) feed: Arc<Feed>,
     pub(crate) stats: Stats,
     pub(crate) options: Options,
@@ -131,20 +134,64 @@ impl Store {
         }
     }
 
-    /// Runs a query that may scan, on a reader thread, in one snapshot.
+    /// Runs a query that may scan, on a reader thread, in one snapshot of the newest state.
     pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
+        let mut once = Some(query);
+        let run = move |snapshot: &mut Snapshot<'_>| match once.take() {
+            Some(query) => query(snapshot),
+            None => Err(Error::Stopped.into()),
+        };
+        self.queue(run, false).await
+    }
+
+    /// Runs a query whose answer people look at: it may come from a replica, and then be some moments old. Never
+    /// older than what this process wrote before, nor than what the caller has seen ([`crate::not_before`]). For what is
+    /// decided by, use [`Store::read`].
+    pub async fn list<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        self.queue(query, self.inner.shared.replicas.in_use()).await
+    }
+
+    async fn queue<T, E, F>(&self, function: F, from_replica: bool) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        let job = QueryOf { function: query, reply, start: start.clone() };
-        shared.queries.push(Box::new(job)).map_err(|(_, error)| error)?;
+        let needed = floor().max(shared.feed.written());
+        let job = QueryOf { function, needed, result: None, reply, start: start.clone(), started: false };
+        let mut job: Box<dyn Query> = Box::new(job);
+        if from_replica {
+            match shared.replicas.queries.push(job) {
+                Ok(()) => return self.answered(answer, &start).await,
+                // A replica that is full is a reason to ask the primary.
+                Err((given_back, _)) => job = given_back,
+            }
+        }
+        shared.queries.push(job).map_err(|(_, error)| error)?;
+        self.answered(answer, &start).await
+    }
+
+    async fn answered<T, E: From<Error>>(
+        &self,
+        answer: oneshot::Receiver<Result<T, E>>,
+        start: &Start,
+    ) -> Result<T, E> {
+        let shared = &self.inner.shared;
         shared.stats.reads.fetch_add(1, Ordering::Relaxed);
-        wait(answer, &start, shared.queries.deadline).await?
+        wait(answer, start, shared.queries.deadline).await?
     }
 
     /// A cache of this database's answers, with room for `capacity` of them.
@@ -233,6 +280,7 @@ impl Store {
     /// Blocks until done.
     pub fn close(&self) {
         self.inner.shared.commands.close();
+        self.inner.shared.replicas.close();
         self.inner.shared.queries.close();
         self.inner.backend.join();
     }
@@ -244,6 +292,7 @@ impl Shared {
         Shared {
             commands: Queue::new(batch_max, writers, options.writer.deadline),
             queries: Queue::new(1, options.readers, options.writer.deadline),
+            replicas: Replicas::new(&options),
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),
             options,

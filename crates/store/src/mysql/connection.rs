@@ -9,7 +9,7 @@ use super::errors::{is_duplicate, refused, translate};
 use super::purpose::{self, Maker};
 use super::text::{Count, Text};
 use super::values::{Read, bound};
-use crate::remote::{Purpose, Session, Trouble};
+use crate::remote::{Purpose, Session, Trouble, View};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
@@ -208,6 +208,10 @@ impl Session for Connection {
 
     fn is_lost(&self) -> bool {
         matches!(self.trouble, Some((Trouble::Lost, _)))
+    }
+
+    fn view(&self) -> Option<View> {
+        None
     }
 }
 

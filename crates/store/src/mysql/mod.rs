@@ -7,7 +7,7 @@
 //! - `text.rs`: places of arguments. `values.rs`: arguments and columns. `errors.rs`: the only place that
 //!   reads the driver's errors.
 //!
-//! The third database: complete, not the fastest. There are no replicas and no TLS yet. MySQL cannot stop a
+//! The third database: complete, not the fastest. It reads from no replicas, and there is no TLS yet. MySQL cannot stop a
 //! statement that writes for too long; MariaDB can.
 
 mod commits;
@@ -52,7 +52,7 @@ pub(crate) fn open(opts: Opts, options: Options) -> Result<(Arc<Shared>, Remote)
     let mut tail = Tail::new(Link::new(opts.clone()), shared.clone(), publisher.clone(), version);
     tail.start().map_err(remote::opening)?;
     let mut threads = vec![spawn("sarsen-tail", move || tail.run(&stopped))?];
-    threads.extend(remote::serve(&opts, &shared, || Commits::new(publisher.clone()))?);
+    threads.extend(remote::serve(&opts, &[], &shared, || Commits::new(publisher.clone()))?);
     Ok((shared.clone(), Remote::new(shared, Dialect::Mysql, threads, Box::new(stop))))
 }
 

@@ -32,7 +32,9 @@ impl Log for Commits {
 
     fn write(&mut self, connection: &mut Connection, keys: &[Key]) -> Result<Entry, Error> {
         self.mark = self.mark.wrapping_add(1);
-        log::write(connection, keys, self.mark)
+        let entry = log::write(connection, keys, self.mark)?;
+        self.publisher.commits(&entry.xid);
+        Ok(entry)
     }
 
     fn ask(&self, link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<Outcome, Error> {

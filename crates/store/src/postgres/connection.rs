@@ -8,14 +8,15 @@
 use super::address::Server;
 use super::errors::{ended, refused, translate};
 use super::purpose;
+use super::seen::Seen;
 use super::values::{Bound, type_of};
-use crate::remote::{Purpose, Session, Trouble, contended};
+use crate::remote::{Purpose, Session, Trouble, View, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Row, Value};
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::{ToSql, Type};
-use ::postgres::{Client, RowIter, Statement};
+use ::postgres::{Client, RowIter, SimpleQueryMessage, Statement};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub(super) struct Connection {
     statements: HashMap<String, Statement>,
     began: Instant,
     limit: Option<Duration>,
+    /// What the open transaction can see, when it is for a query.
+    view: Option<View>,
     /// The worst that happened since the transaction began.
     trouble: Option<(Trouble, Error)>,
 }
@@ -151,6 +154,7 @@ impl Session for Connection {
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
+            view: None,
             trouble: None,
         })
     }
@@ -158,8 +162,18 @@ impl Session for Connection {
     fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = purpose::limit(purpose);
-        self.trouble = None;
-        self.batch(purpose::begin(purpose))
+        (self.trouble, self.view) = (None, None);
+        if purpose != Purpose::Query {
+            return self.batch(purpose::begin(purpose));
+        }
+        let answers = self.client.simple_query(purpose::begin(purpose)).map_err(|error| self.note(&error))?;
+        let text = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let seen = text.and_then(Seen::parse);
+        self.view = seen.map(|seen| View { whole: seen.horizon(), next: seen.next() });
+        Ok(())
     }
 
     /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
@@ -185,6 +199,10 @@ impl Session for Connection {
 
     fn is_lost(&self) -> bool {
         self.client.is_closed() || matches!(self.trouble, Some((Trouble::Lost, _)))
+    }
+
+    fn view(&self) -> Option<View> {
+        self.view
     }
 }
 

@@ -8,7 +8,7 @@
 //! - `address.rs`, `tls.rs`: the URL, and how to get there.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
 //!
-//! Everything is read on the primary: there are no replicas yet.
+//! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
 
 mod address;
 mod commits;
@@ -50,15 +50,27 @@ pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, R
         let (server, migrations) = (server.clone(), options.migrations);
         move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
     })?;
+    let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
     let writers = options.writers.max(1);
     let shared = Arc::new(Shared::new(options, seen.horizon(), writers, 1));
     let (ear, voice) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
     let publisher = Publisher::new(shared.feed.clone(), seen, voice.clone(), &shared.options);
     let publisher = Arc::new(publisher);
     let mut threads = follow(&server, &publisher, &ear, &voice, &shared.options)?;
-    threads.extend(remote::serve(&server, &shared, || Commits::new(publisher.clone()))?);
+    threads.extend(remote::serve(&server, &replicas, &shared, || Commits::new(publisher.clone()))?);
     let following = Box::new(Bells([ear, voice]));
     Ok((shared.clone(), Remote::new(shared, Dialect::Postgres, threads, following)))
+}
+
+fn replica(url: &str) -> Result<Arc<Server>, Error> {
+    let unreadable = || {
+        Error::Open(
+            "the URL of a replica cannot be read; expected postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is \
+             special in a password as %XX"
+                .to_owned(),
+        )
+    };
+    Ok(Arc::new(Address::parse(url).ok_or_else(unreadable)?.server()?))
 }
 
 /// Starts the threads that hear of other instances and speak to them.

@@ -10,7 +10,7 @@ use super::log::News;
 use super::seen::Seen;
 use super::wake::Bell;
 use crate::changes::Feed;
-use crate::{Key, Options};
+use crate::{Key, Options, Version};
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -74,8 +74,14 @@ impl Publisher {
         }
     }
 
+    /// A transaction of this process is about to commit: from then on others may see it.
+    pub(super) fn commits(&self, xid: &str) {
+        self.feed.shows(version_with(xid));
+    }
+
     /// Publishes a commit of this process that is durable.
     pub(super) fn committed(&self, xid: &str, keys: Vec<Key>) {
+        self.feed.wrote(version_with(xid));
         if keys.is_empty() {
             return;
         }
@@ -189,4 +195,9 @@ impl Publisher {
             self.feed.publish(self.feed.position() + 1, keys);
         }
     }
+}
+
+/// The first version whose state holds the transaction. An id that cannot be read is in none.
+fn version_with(xid: &str) -> Version {
+    xid.parse().map_or(0, |xid: Version| xid.saturating_add(1))
 }

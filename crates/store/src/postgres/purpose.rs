@@ -14,7 +14,7 @@ const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
 /// for a little less long than a command may run, so that it is told apart from slowness. A program
-/// that falls silent in a transaction loses it, and its locks, after 10 s.
+/// that falls silent in a transaction loses it, and its locks, after 10 s. A query begins with what it can see.
 pub(super) fn begin(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Command => {
@@ -27,7 +27,8 @@ pub(super) fn begin(purpose: Purpose) -> &'static str {
         Purpose::Query => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 5000;
-             SET LOCAL idle_in_transaction_session_timeout = 10000"
+             SET LOCAL idle_in_transaction_session_timeout = 10000;
+             SELECT CAST(pg_current_snapshot() AS TEXT)"
         }
         Purpose::Log => {
             "BEGIN ISOLATION LEVEL READ COMMITTED;

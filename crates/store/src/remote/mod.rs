@@ -4,24 +4,26 @@
 //! - `session.rs`: what a connection can do, what its transactions are for, what goes wrong in them.
 //! - `link.rs`: keeps a connection open.
 //! - `worker.rs`: runs commands. `log.rs`: what it does with the log of changes, as each server wants it.
-//! - `reader.rs`: answers queries.
+//! - `reader.rs`: answers queries. `replicas.rs`: those that may be answered by a replica.
 //!
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
 
 mod link;
 mod log;
 mod reader;
+mod replicas;
 mod session;
 mod worker;
 
 pub(crate) use link::Link;
 pub(crate) use log::{Log, Outcome};
-pub(crate) use session::{Purpose, Session, Trouble, contended};
+pub(crate) use replicas::Replicas;
+pub(crate) use session::{Purpose, Session, Trouble, View, contended};
 
 use crate::job::Query;
 use crate::store::{Backend, Shared};
 use crate::threads::spawn;
-use crate::{Dialect, Error, Snapshot, Sql};
+use crate::{Dialect, Error, Snapshot, Sql, Version};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -62,7 +64,10 @@ impl Backend for Remote {
     fn prepare(&self, sql: &Sql) -> Result<(), Error> {
         let (reply, answer) = sync_channel(1);
         let text = sql.text(self.dialect).to_owned();
-        self.shared.queries.push(Box::new(Preparation { text, reply })).map_err(|(_, error)| error)?;
+        self.shared
+            .queries
+            .push(Box::new(Preparation { text, result: Ok(()), reply }))
+            .map_err(|(_, error)| error)?;
         answer.recv().unwrap_or(Err(Error::Stopped))
     }
 
@@ -89,9 +94,11 @@ pub(crate) fn prepare_schema<S: Session, T>(
     work(session).map_err(opening)
 }
 
-/// Starts the threads that run commands, each with a `log` of its own, and those that answer queries.
+/// Starts the threads that run commands, each with a `log` of its own, and those that answer queries, here and on
+/// `replicas`.
 pub(crate) fn serve<L: Log>(
     address: &Arc<<L::Session as Session>::Address>,
+    replicas: &[Arc<<L::Session as Session>::Address>],
     shared: &Arc<Shared>,
     log: impl Fn() -> L,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
@@ -106,6 +113,7 @@ pub(crate) fn serve<L: Log>(
         let (link, shared) = (Link::<L::Session>::new(address.clone()), shared.clone());
         threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
     }
+    threads.extend(replicas::serve::<L::Session>(replicas, shared)?);
     Ok(threads)
 }
 
@@ -120,20 +128,25 @@ pub(crate) fn opening(error: Error) -> Error {
 /// A statement on its way to a reader thread to be prepared.
 struct Preparation {
     text: String,
+    result: Result<(), Error>,
     reply: SyncSender<Result<(), Error>>,
 }
 
 impl Query for Preparation {
-    fn start(&self) -> bool {
+    fn start(&mut self) -> bool {
         true
     }
 
-    fn run(self: Box<Self>, snapshot: &mut Snapshot<'_>) {
-        // The one who asks waits for as long as it takes.
-        let _ = self.reply.send(snapshot.prepare(&self.text));
+    fn needed(&self) -> Version {
+        0
     }
 
-    fn refuse(self: Box<Self>, error: Error) {
-        let _ = self.reply.send(Err(error));
+    fn run(&mut self, snapshot: &mut Snapshot<'_>) {
+        self.result = snapshot.prepare(&self.text);
+    }
+
+    fn answer(self: Box<Self>, error: Option<Error>) {
+        // The one who asks waits for as long as it takes.
+        let _ = self.reply.send(error.map_or(self.result, Err));
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
     link.warm_up();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while shared.queries.take(&mut taken, 1) {
-        for query in taken.drain(..) {
+        for mut query in taken.drain(..) {
             shared.queries.started();
             if query.start() {
                 answer(query, &mut link, shared);
@@ -21,14 +21,18 @@ pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
     }
 }
 
-fn answer<S: Session>(query: Box<dyn Query>, link: &mut Link<S>, shared: &Shared) {
+fn answer<S: Session>(mut query: Box<dyn Query>, link: &mut Link<S>, shared: &Shared) {
     let began = Instant::now();
     match link.begin(Purpose::Query, began + shared.queries.deadline) {
         Ok(connection) => {
+            if let Some(view) = connection.view() {
+                shared.feed.shows(view.next);
+            }
             query.run(&mut Snapshot::new(connection, shared.options.check));
             link.finish();
             shared.queries.pace.ran(1, began.elapsed());
+            query.answer(None);
         }
-        Err(error) => query.refuse(error),
+        Err(error) => query.answer(Some(error)),
     }
 }

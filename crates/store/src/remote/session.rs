@@ -3,7 +3,7 @@
 //! A session remembers what went wrong inside a transaction, so that its thread can tell a command that must
 //! run again from one that failed by itself.
 
-use crate::{Error, tx};
+use crate::{Error, Version, tx};
 use std::time::Duration;
 
 /// An open connection.
@@ -26,6 +26,18 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     fn trouble(&self) -> Option<(Trouble, Error)>;
 
     fn is_lost(&self) -> bool;
+
+    /// What the open transaction for a query can see; none where the server does not tell.
+    fn view(&self) -> Option<View>;
+}
+
+/// What a snapshot can see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// Every commit before this version.
+    pub(crate) whole: Version,
+    /// No commit from this version on.
+    pub(crate) next: Version,
 }
 
 /// What a transaction is for. The settings that each kind has are the back end's.

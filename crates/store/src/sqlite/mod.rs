@@ -144,7 +144,7 @@ fn answer_queries(path: &Path, shared: &Shared) {
     let mut connection = None;
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while shared.queries.take(&mut taken, 1) {
-        for query in taken.drain(..) {
+        for mut query in taken.drain(..) {
             shared.queries.started();
             if query.start() {
                 connection = answer(query, connection.take(), path, shared);
@@ -155,7 +155,7 @@ fn answer_queries(path: &Path, shared: &Shared) {
 
 /// Answers one query, and gives the connection back unless it is broken.
 fn answer(
-    query: Box<dyn Query>,
+    mut query: Box<dyn Query>,
     connection: Option<Connection>,
     path: &Path,
     shared: &Shared,
@@ -165,22 +165,27 @@ fn answer(
     let mut connection = match opened {
         Ok(connection) => connection,
         Err(error) => {
-            query.refuse(error);
+            query.answer(Some(error));
             return None;
         }
     };
     let began = Instant::now();
-    let mut query = Some(query);
+    let mut has_run = false;
     let ran = connection.in_snapshot(SCAN_LIMIT, check, &mut |snapshot| {
-        if let Some(query) = query.take() {
-            query.run(snapshot);
-        }
+        query.run(snapshot);
+        has_run = true;
     });
     shared.queries.pace.ran(1, began.elapsed());
-    let Err(error) = ran else { return Some(connection) };
-    match query {
-        Some(query) => query.refuse(error),
-        None => tracing::warn!(%error, "a snapshot could not be ended; its connection is dropped"),
+    match ran {
+        Ok(()) => {
+            query.answer(None);
+            return Some(connection);
+        }
+        Err(error) if has_run => {
+            tracing::warn!(%error, "a snapshot could not be ended; its connection is dropped");
+            query.answer(None);
+        }
+        Err(error) => query.answer(Some(error)),
     }
     None
 }
