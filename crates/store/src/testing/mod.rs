@@ -1,7 +1,9 @@
 //! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
+//! `own_server.rs` is for tests that stop and start theirs.
 
 pub mod mysql;
+pub mod own_server;
 pub mod postgres;
 
 use mysql::MysqlDatabase;
@@ -68,6 +70,13 @@ impl TestPlace {
     pub fn is_shared(&self) -> bool {
         !matches!(self.0, Inner::File(_))
     }
+}
+
+/// Past the test harness, which keeps what passing tests print to itself.
+pub fn say_skipped(what: &str) {
+    use std::io::Write as _;
+    // Who cannot be told does not hear it.
+    let _ = std::io::stderr().write_all(format!("SKIPPED {what}\n").as_bytes());
 }
 
 /// A variable of the environment that is set to something.

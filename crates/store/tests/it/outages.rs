@@ -1,12 +1,12 @@
 //! The server itself ends in the middle of the work, and comes back.
 
 use crate::instances::{NOW, keep, rename, soon};
-use crate::server::OwnServer;
 use crate::support::{MIGRATIONS, add};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use store::testing::own_server::OwnServer;
 use store::{Error, Options, Sql, Store, args, sql};
 
 #[derive(Default)]

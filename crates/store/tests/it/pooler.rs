@@ -1,14 +1,15 @@
 //! Behind a pooler that lends a connection for one transaction, and over TLS.
 
 use crate::instances::{NOW, keep, rename, soon};
-use crate::server::{OwnServer, free_port};
-use crate::support::{MIGRATIONS, add, say_skipped};
+use crate::support::{MIGRATIONS, add};
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
+use store::testing::own_server::{OwnServer, free_port};
 use store::testing::postgres::with_client;
+use store::testing::say_skipped;
 use store::{Error, Options, Sql, Store, Value, args, sql};
 
 /// PgBouncer with a handful of connections for everybody.

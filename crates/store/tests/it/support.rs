@@ -1,11 +1,11 @@
 //! A small schema and a store on a throw-away database.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 use store::testing::mysql::{self as server, MysqlDatabase};
 use store::testing::postgres::{self as cluster, PostgresDatabase as TestDatabase};
+use store::testing::say_skipped;
 use store::{Error, Migration, Options, Sql, Store, args, sql};
 
 const SQLITE: &str = "
@@ -115,10 +115,7 @@ impl Database {
     pub fn mysql() -> Option<Database> {
         static SAID: Once = Once::new();
         if server::url().is_none() {
-            SAID.call_once(|| {
-                let line = b"SKIPPED on MySQL: SARSEN_TEST_MYSQL names no server\n";
-                std::io::stderr().write_all(line).expect("stderr");
-            });
+            SAID.call_once(|| say_skipped("on MySQL: SARSEN_TEST_MYSQL names no server"));
         }
         server::url().map(|_| Database::Mysql)
     }
@@ -205,11 +202,6 @@ impl TestStore {
         let read = self.store.read(|snapshot| snapshot.one(&COUNT, args![], |row| row.get(0)));
         read.await.map_err(|error: Error| error).expect("reads").expect("a count")
     }
-}
-
-/// Past the test harness, which keeps what passing tests print to itself.
-pub fn say_skipped(what: &str) {
-    std::io::stderr().write_all(format!("SKIPPED {what}\n").as_bytes()).expect("stderr");
 }
 
 pub async fn add(store: &Store, id: &str, owner: &str, body: &str) -> Result<u64, Error> {

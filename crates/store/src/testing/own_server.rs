@@ -1,5 +1,6 @@
 //! A PostgreSQL server of a test's own, for what would disturb the others: it is restarted, speaks TLS,
-//! has a pooler before it. Skipped where the server's programs are not installed.
+//! has a pooler before it. There is none where the server's programs are not installed.
+#![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +15,9 @@ pub struct OwnServer {
     programs: PathBuf,
     user: Option<(u32, u32)>,
     settings: String,
+    /// Where it listens, on 127.0.0.1.
     pub port: u16,
+    /// That of its only user, `sarsen`.
     pub password: String,
 }
 
@@ -26,9 +29,9 @@ impl OwnServer {
 
     /// `prepare` may put files into the server's folder, and gives further settings.
     pub fn start_with(prepare: impl FnOnce(&Path) -> String) -> Option<OwnServer> {
-        store::testing::postgres::url()?;
+        super::postgres::url()?;
         let Some(programs) = programs() else {
-            crate::support::say_skipped("with a server of the test's own: its programs are not installed");
+            super::say_skipped("with a server of the test's own: its programs are not installed");
             return None;
         };
         let user = if is_root() { Some(postgres_user()?) } else { None };
@@ -43,7 +46,7 @@ impl OwnServer {
             format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= {settings}");
         let server = OwnServer { folder, programs, user, settings, port, password };
         server.initialise();
-        server.control(&["start"]);
+        server.resume();
         Some(server)
     }
 
@@ -60,9 +63,19 @@ impl OwnServer {
         assert!(initdb.arg("--no-sync").status().expect("runs").success(), "initdb");
     }
 
-    /// Ends the server in the middle of what it does, and starts it again.
+    /// Ends the server in the middle of what it does, and starts it again. `how`: `fast`, or `immediate` as in a crash.
     pub fn restart(&self, how: &str) {
         self.control(&["restart", "-m", how]);
+    }
+
+    /// Ends it; its data stay.
+    pub fn stop(&self, how: &str) {
+        self.control(&["stop", "-m", how]);
+    }
+
+    /// Starts it after [`OwnServer::stop`], where it was.
+    pub fn resume(&self) {
+        self.control(&["start"]);
     }
 
     fn control(&self, what: &[&str]) {
@@ -74,14 +87,17 @@ impl OwnServer {
         assert!(done, "pg_ctl {what:?}: {log}");
     }
 
+    /// For [`crate::Options`].
     pub fn url(&self) -> String {
         self.url_at("127.0.0.1", self.port)
     }
 
+    /// The URL with another place in it: that of a proxy.
     pub fn url_at(&self, host: &str, port: u16) -> String {
         format!("postgres://sarsen:{}@{host}:{port}/postgres", self.password)
     }
 
+    /// The folder of its files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -119,10 +135,12 @@ impl Drop for OwnServer {
     fn drop(&mut self) {
         let mut stop = self.command("pg_ctl");
         stop.args(["stop", "-m", "immediate", "-w", "-D"]).arg(self.data());
-        stop.status().expect("runs");
+        // It may be stopped already.
+        let _ = stop.status();
     }
 }
 
+/// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
