@@ -32,12 +32,13 @@ pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-async fn tidy(app: &App) -> identity::Result<()> {
+/// One turn; false when it is another instance's.
+pub(crate) async fn tidy(app: &App) -> identity::Result<bool> {
     let (holder, now) = (app.instance.clone(), app.now());
     let is_ours =
         app.store.write("janitor.lease", move |tx| leases::take(tx, "janitor", &holder, now, now + LEASE));
     if !is_ours.await? {
-        return Ok(());
+        return Ok(false);
     }
     for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
         renew(app, algorithm).await?;
@@ -46,7 +47,8 @@ async fn tidy(app: &App) -> identity::Result<()> {
     let before = app.now() - KEPT;
     sweep(app, "codes.tidy", before, codes::delete_older).await?;
     sweep(app, "links.tidy", before, links::delete_older).await?;
-    sweep(app, "grants.tidy", before - grants::REFRESH_LIFE, grants::delete_older).await
+    sweep(app, "grants.tidy", before - grants::REFRESH_LIFE, grants::delete_older).await?;
+    Ok(true)
 }
 
 /// Deletes slice by slice until little is left; others go first.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use store::testing::TestPlace;
+/// Throw-away databases, for tests above this crate.
+pub use store::testing::{Kind, TestPlace, kind, own_server::OwnServer, own_server::free_port, say_skipped};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -123,6 +124,11 @@ impl TestServer {
             place: self.place.clone(),
             limits: self.limits.clone(),
         })
+    }
+
+    /// One turn of what is done by the clock; whether it was this instance's turn.
+    pub async fn tidy(&self) -> identity::Result<bool> {
+        crate::janitor::tidy(&self.app).await
     }
 
     /// Stops it; its database goes with the last instance.

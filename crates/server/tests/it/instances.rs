@@ -2,8 +2,11 @@
 //! instance, and the same must hold.
 
 use crate::device::{codes, error, poll, refusal, signed_in};
-use crate::support::{Ask, CALLBACK, VERIFIER, code};
+use crate::support::{Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::clients::DEVICE_GRANT;
+use identity::keys;
 use server::testing::{Answer, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -142,5 +145,92 @@ async fn a_hundred_refreshes_give_one_successor() {
     assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
     let successors: BTreeSet<String> = answers.iter().map(|answer| answer.text("refresh_token")).collect();
     assert_eq!(successors.len(), 1, "one family");
+    stop(instances).await;
+}
+
+/// The keys that an instance publishes.
+async fn published(server: &TestServer) -> BTreeSet<String> {
+    let jwks = server.get("/.well-known/jwks.json").send().await.json();
+    jwks["keys"].as_array().into_iter().flatten().map(|key| text(key, "kid").to_owned()).collect()
+}
+
+/// What all instances publish, once they agree.
+async fn published_by_all(instances: &[TestServer]) -> BTreeSet<String> {
+    let began = Instant::now();
+    loop {
+        let all = at_once(instances.iter().map(published)).await;
+        let different: BTreeSet<_> = all.iter().collect();
+        match different.first() {
+            Some(keys) if different.len() == 1 => return (*keys).clone(),
+            _ => assert!(began.elapsed() < Duration::from_secs(5), "they do not agree: {all:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Every instance takes its turn of the housekeeping at once; who did the work.
+async fn tidy(instances: &[TestServer]) -> Vec<usize> {
+    let turns = at_once(instances.iter().map(TestServer::tidy)).await;
+    let did = turns.into_iter().map(|turn| turn.expect("no error")).enumerate();
+    did.filter(|(_, did)| *did).map(|(number, _)| number).collect()
+}
+
+/// The access token of a device, signed by one instance, and the key's name in it.
+async fn signed_by(instances: &[TestServer], number: usize) -> (Answer, String) {
+    let codes = codes(at(instances, 0)).await;
+    let mut ada = signed_in(at(instances, 0), "ada@acme.test").await;
+    ada.decide(&codes.text("user_code"), "allow").await;
+    let tokens = poll(at(instances, number), &codes).await;
+    assert_eq!(tokens.status, 200, "{tokens:?}");
+    let token = tokens.text("access_token");
+    let head = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap_or_default()).expect("base64");
+    let head: serde_json::Value = serde_json::from_slice(&head).expect("JSON");
+    (tokens, text(&head, "kid").to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn housekeeping_and_the_change_of_keys_are_the_work_of_one() {
+    let instances = instances().await;
+    for instance in &instances {
+        until_both_keys_sign(instance).await;
+    }
+    let first_keys = published_by_all(&instances).await;
+    let forgotten = codes(at(&instances, 1)).await;
+    instances[0].clock.advance(keys::ROTATE_AFTER);
+    for instance in &instances {
+        assert_eq!(refusal(&poll(instance, &forgotten).await), error(400, "expired_token"));
+    }
+
+    // Nobody holds the lease any more, and both keys are due.
+    let workers = tidy(&instances).await;
+    assert_eq!(workers.len(), 1, "one of {} does it: {workers:?}", instances.len());
+    let keys = published_by_all(&instances).await;
+    assert!(keys.is_superset(&first_keys) && keys.len() == 4, "one more of each kind: {keys:?}");
+    for instance in &instances {
+        assert_eq!(refusal(&poll(instance, &forgotten).await), error(400, "invalid_grant"), "deleted");
+    }
+    assert_eq!(tidy(&instances).await, workers, "who has the lease goes on");
+    let (early, old) = signed_by(&instances, 1).await;
+    assert!(first_keys.contains(&old), "the new key does not sign yet");
+
+    // Who held it is not heard of any more: another one goes on, and makes no second key.
+    instances[0].clock.advance(keys::PUBLISH_AHEAD);
+    let heirs: Vec<usize> = (0..instances.len()).filter(|number| !workers.contains(number)).collect();
+    if let Some(heir) = heirs.first() {
+        assert!(instances[*heir].tidy().await.expect("no error"), "it takes over");
+        assert_eq!(tidy(&instances).await, [*heir]);
+    }
+    assert_eq!(published_by_all(&instances).await, keys);
+    let mut signers = BTreeSet::new();
+    for number in 0..instances.len() {
+        let (tokens, key) = signed_by(&instances, number).await;
+        signers.insert(key);
+        for instance in &instances {
+            assert_eq!(reads(instance, &tokens).await, 200, "every instance knows the new key");
+        }
+    }
+    assert_eq!(signers.len(), 1, "all sign with the same key: {signers:?}");
+    assert!(!first_keys.is_superset(&signers) && keys.is_superset(&signers), "the new one: {signers:?}");
+    assert_eq!(reads(at(&instances, 1), &early).await, 401, "an hour is longer than a token lives");
     stop(instances).await;
 }
