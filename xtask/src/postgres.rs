@@ -1,4 +1,5 @@
-//! A throw-away PostgreSQL cluster: made, started, and removed with all that is in it.
+//! A throw-away PostgreSQL cluster, and a standby that follows it: made, started, and removed with all that is in
+//! them.
 //!
 //! It listens on a free loopback port and asks for a password that lives as long as it does. Text is
 //! ordered by a language's rules by default, as on many real servers: a column of ours that forgot to
@@ -40,7 +41,7 @@ impl Postgres {
         let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
         let folder = make_folder("test-postgres-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
-            let server = spawn(&programs, &folder, user)?;
+            let server = spawn(&programs, &folder, user, &[])?;
             Ok((password, server))
         });
         let (password, (server, port)) = made.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
@@ -50,6 +51,22 @@ impl Postgres {
         cluster.wait_until_ready()?;
         println!("PostgreSQL {} answers on 127.0.0.1:{port}", version(&programs).unwrap_or_default());
         Ok(cluster)
+    }
+
+    /// A cluster that has what this one has and follows it: what is read there is some moments old.
+    pub fn start_standby(&self) -> Result<Postgres, String> {
+        let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
+        let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
+        let folder = make_folder("test-standby-", user)?;
+        let copied = copy(&programs, &folder, user, &self.url);
+        // It has nothing that is not on the primary too.
+        let started = copied.and_then(|()| spawn(&programs, &folder, user, &["fsync=off"]));
+        let (server, port) = started.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
+        let (login, _) = self.url.rsplit_once('@').ok_or("a URL without a login")?;
+        let mut standby = Postgres { server, folder, url: format!("{login}@127.0.0.1:{port}/postgres") };
+        standby.wait_until_ready()?;
+        println!("its standby answers on 127.0.0.1:{port}");
+        Ok(standby)
     }
 
     /// A superuser's URL: tests make databases of their own.
@@ -108,14 +125,26 @@ fn initialise(programs: &Path, folder: &Path, user: Option<User>) -> Result<Stri
     }
 }
 
-fn spawn(programs: &Path, folder: &Path, user: Option<User>) -> Result<(Child, u16), String> {
+/// A copy of the primary at `url`, made to follow it.
+fn copy(programs: &Path, folder: &Path, user: Option<User>, url: &str) -> Result<(), String> {
+    let mut copy = as_user(&programs.join("pg_basebackup"), user);
+    copy.arg("--dbname").arg(url).arg("--pgdata").arg(folder.join("data"));
+    copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
+    let output = copy.stdin(Stdio::null()).output().map_err(|error| format!("pg_basebackup: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("pg_basebackup failed: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn spawn(programs: &Path, folder: &Path, user: Option<User>, more: &[&str]) -> Result<(Child, u16), String> {
     let log = fs::File::create(folder.join("log")).map_err(|error| error.to_string())?;
     let errors = log.try_clone().map_err(|error| error.to_string())?;
     let port = free_port()?;
     let mut server = as_user(&programs.join("postgres"), user);
     server.arg("-D").arg(folder.join("data")).arg("-p").arg(port.to_string());
     let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
-    server.args(settings.iter().flat_map(|setting| ["-c", setting]));
+    server.args(settings.iter().chain(more).flat_map(|setting| ["-c", setting]));
     let child = server.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
     Ok((child.map_err(|error| format!("postgres: {error}"))?, port))
 }

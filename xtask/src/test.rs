@@ -84,9 +84,11 @@ fn unit(report: &mut Report, databases: &[&str]) {
         needs::packages(&[needs::POSTGRES, needs::MARIADB, needs::PGBOUNCER, needs::OPENSSL, needs::STRACE])
     });
     let (cluster, server) = (start_postgres(report), start_mariadb(report));
+    let standby = start_standby(report, cluster.as_ref());
     let cluster_url = cluster.iter().map(|cluster| ("SARSEN_TEST_POSTGRES", cluster.url()));
+    let standby_url = standby.iter().map(|standby| ("SARSEN_TEST_POSTGRES_REPLICA", standby.url()));
     let server_url = server.iter().map(|server| ("SARSEN_TEST_MYSQL", server.url()));
-    let variables: Vec<_> = cluster_url.chain(server_url).collect();
+    let variables: Vec<_> = cluster_url.chain(standby_url).chain(server_url).collect();
     if wanted("sqlite") {
         report.step("unit", || cargo_test(&["--workspace", "--exclude", "xtask"], &variables));
     } else {
@@ -112,6 +114,16 @@ pub fn start_postgres(report: &mut Report) -> Option<Postgres> {
         Ok(true)
     });
     cluster
+}
+
+/// A replica of the tests' cluster: where there is one, servers under test read lists from it.
+fn start_standby(report: &mut Report, cluster: Option<&Postgres>) -> Option<Postgres> {
+    let mut standby = None;
+    report.check("its standby starts", || {
+        standby = cluster.map(Postgres::start_standby).transpose()?;
+        Ok(true)
+    });
+    standby
 }
 
 /// A MariaDB server for the tests, unless the environment names one already.

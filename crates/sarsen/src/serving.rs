@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use rustix::fs::Mode;
 use server::{
-    App, Limits, Running, SecretKey, Settings, Store, StoreError, SystemClock, SystemRandom, WriterLimits,
+    App, Limits, Running, SecretKey, Settings, Store, StoreError, StoreOptions, SystemClock, SystemRandom,
 };
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -33,8 +33,8 @@ pub fn keep_files_private() {
 }
 
 /// Opens the database. Not on a thread of the runtime: it waits for the disk or the network.
-pub fn open_store(url: &str, limits: WriterLimits) -> Result<Store> {
-    server::open_store(url, limits, false).map_err(|error| match error {
+pub fn open_store(options: StoreOptions) -> Result<Store> {
+    Store::open(options).map_err(|error| match error {
         StoreError::Open(text) => Error::Failed(text),
         error => Error::failed(format!("the database cannot be opened: {error}")),
     })

@@ -41,14 +41,11 @@ pub use clock::{Clock, SystemClock, SystemRandom};
 pub use identity::secrets::SecretKey;
 pub use listener::{Limits, Running, serve};
 pub use router::router;
-pub use store::{Error as StoreError, Store, Time, WriterLimits};
+pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 
-/// Opens the database at `url` (`sqlite:PATH`), with Sarsen's schema brought up to date. `check`: compare
-/// what commands declare with what they do (tests and development).
-pub fn open_store(url: &str, limits: WriterLimits, check: bool) -> Result<Store, StoreError> {
-    let mut options = store::Options::new(url, identity::schema::MIGRATIONS);
+/// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
+pub fn store_options(url: impl Into<String>) -> StoreOptions {
+    let mut options = StoreOptions::new(url, identity::schema::MIGRATIONS);
     options.watched = identity::schema::WATCHED;
-    options.writer = limits;
-    options.check = check;
-    Store::open(options)
+    options
 }

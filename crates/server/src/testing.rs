@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+use store::Store;
 /// Throw-away databases, for tests above this crate.
 pub use store::testing::{Kind, TestPlace, kind, own_server::OwnServer, own_server::free_port, say_skipped};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,6 +39,15 @@ async fn listen(app: &App, limits: &Limits) -> (Running, SocketAddr) {
     let running = serve(app.clone(), &[loopback], limits.clone()).await.expect("serves");
     let address = running.addresses[0];
     (running, address)
+}
+
+/// With replicas, where the environment names some: then every test is one of them too.
+#[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+fn open_store(place: &TestPlace, writer: WriterLimits) -> Store {
+    let mut options = crate::store_options(place.url());
+    options.replicas = place.replica_url().into_iter().collect();
+    (options.writer, options.check) = (writer, true);
+    Store::open(options).expect("opens")
 }
 
 /// A server that runs for one test.
@@ -87,7 +97,7 @@ impl TestServer {
         with_demo: bool,
     ) -> TestServer {
         let place = Arc::new(TestPlace::create());
-        let store = crate::open_store(&place.url(), writer, true).expect("opens");
+        let store = open_store(&place, writer);
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");
         settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1])];
@@ -109,7 +119,7 @@ impl TestServer {
         if !self.place.is_shared() {
             return None;
         }
-        let store = crate::open_store(&self.place.url(), WriterLimits::default(), true).expect("opens");
+        let store = open_store(&self.place, WriterLimits::default());
         let (settings, key) = (self.app.settings.clone(), SecretKey::new(&[7; 32]));
         let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None);
         setup::prepare(&app).await.expect("prepares");

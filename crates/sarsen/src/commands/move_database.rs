@@ -61,8 +61,7 @@ async fn move_all(args: &Args) -> Result<()> {
 
 async fn open(which: &'static str, url: &str) -> Result<server::Store> {
     let url = url.to_owned();
-    let opened =
-        tokio::task::spawn_blocking(move || server::open_store(&url, server::WriterLimits::default(), false));
+    let opened = tokio::task::spawn_blocking(move || server::Store::open(server::store_options(url)));
     let opened = opened.await.map_err(|error| Error::failed(format!("{which}: {error}")))?;
     opened.map_err(|error| Error::usage(format!("{which}: {error}")))
 }

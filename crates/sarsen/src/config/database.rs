@@ -57,6 +57,11 @@ impl Database {
         }
     }
 
+    /// Whether it is on a PostgreSQL server.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self, Database::Server(Url(url)) if url.starts_with("postgres"))
+    }
+
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -19,6 +19,15 @@ pub struct Flags {
     /// Where the data is: sqlite:PATH, postgres://… or mysql://… [default: sqlite:sarsen.db]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
+    /// Replica of a PostgreSQL database where lists are read, best first; may be repeated [default: none]
+    #[arg(long, value_name = "URL")]
+    replicas: Vec<String>,
+    /// The PostgreSQL server itself, where `database` leads to a pooler: wake-ups are heard there [default: none]
+    #[arg(long, value_name = "URL")]
+    database_direct: Option<String>,
+    /// Whether instances on PostgreSQL wake each other, so that changes are heard of sooner [default: true]
+    #[arg(long, value_name = "BOOL")]
+    wake_ups: Option<String>,
     /// File with the secret key (or the key itself in SARSEN_SECRET_KEY) [default: sarsen.key]
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
@@ -62,6 +71,9 @@ impl Flags {
             many("listen", &self.listen),
             one("issuer", &self.issuer),
             one("database", &self.database),
+            many("replicas", &self.replicas),
+            one("database_direct", &self.database_direct),
+            one("wake_ups", &self.wake_ups),
             one("secret_key_file", &self.secret_key_file),
             many("trusted_proxies", &self.trusted_proxies),
             one("metrics_token", &self.metrics_token),

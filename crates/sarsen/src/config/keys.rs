@@ -15,7 +15,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Key {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const KEYS: [Key; 12] = [
+pub(super) const KEYS: [Key; 15] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at its end, like https://id.example.com"),
     // May hold a password.
@@ -23,6 +23,12 @@ pub(super) const KEYS: [Key; 12] = [
         secret: true,
         ..key("database", "sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…")
     },
+    Key {
+        secret: true,
+        ..key("replicas", "a list of replicas of a PostgreSQL database, like [\"postgres://…\"]")
+    },
+    Key { secret: true, ..key("database_direct", "postgres://… of the server itself, past its pooler") },
+    key("wake_ups", "true or false"),
     key("secret_key_file", "the path of a file"),
     key("trusted_proxies", "addresses of proxies without a port, like 10.0.0.7"),
     Key { secret: true, ..key("metrics_token", "at least 16 letters that can stand in a header") },

@@ -56,6 +56,12 @@ pub struct Config {
     pub issuer: Setting<Option<Origin>>,
     /// Where the data is.
     pub database: Setting<Database>,
+    /// Replicas of a PostgreSQL database, best first.
+    pub replicas: Setting<Vec<Database>>,
+    /// The PostgreSQL server itself, where `database` leads to a pooler.
+    pub database_direct: Setting<Option<Database>>,
+    /// Whether instances wake each other.
+    pub wake_ups: Setting<bool>,
     /// Where the secret key is, unless `secret_key` is set.
     pub secret_key_file: Setting<PathBuf>,
     /// The key itself, from the environment only.
@@ -100,6 +106,13 @@ impl Config {
             listen,
             issuer,
             database,
+            replicas: layers.setting("replicas", raw::replicas, Vec::new)?,
+            database_direct: layers.setting(
+                "database_direct",
+                |raw| raw::postgres(raw).map(Some),
+                || None,
+            )?,
+            wake_ups: layers.setting("wake_ups", raw::boolean, || true)?,
             secret_key_file,
             secret_key: environment.get(SECRET_KEY_VARIABLE).map(str::to_owned),
             trusted_proxies: layers.setting("trusted_proxies", raw::ip_addresses, Vec::new)?,
@@ -121,7 +134,35 @@ impl Config {
             file: layers.file,
         };
         config.check_issuer()?;
+        config.check_database()?;
         Ok(config)
+    }
+
+    /// What concerns PostgreSQL only must not be believed to help elsewhere.
+    fn check_database(&self) -> Result<()> {
+        if self.database.value.is_postgres() {
+            return Ok(());
+        }
+        let replicas = (!self.replicas.value.is_empty()).then_some(("replicas", &self.replicas.place));
+        let direct =
+            self.database_direct.value.as_ref().map(|_| ("database_direct", &self.database_direct.place));
+        match replicas.or(direct) {
+            Some((name, place)) => Err(Error::usage(format!(
+                "{name} ({place}) is not allowed with this database ({}): it is for PostgreSQL; leave it out",
+                self.database.value
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// How the store is opened.
+    pub fn store_options(&self, limits: WriterLimits) -> server::StoreOptions {
+        let mut options = server::store_options(self.database.value.url());
+        options.replicas = self.replicas.value.iter().map(Database::url).collect();
+        options.following.direct_url = self.database_direct.value.as_ref().map(Database::url);
+        options.following.wake_ups = self.wake_ups.value;
+        options.writer = limits;
+        options
     }
 
     /// An `http` issuer is for this machine only; an address that others reach needs one that they know.

@@ -14,6 +14,11 @@ pub fn print(config: &Config) -> String {
     lines.add("listen", &config.listen, Some(list(listen)));
     lines.add("issuer", &config.issuer, Some(quoted(&config.issuer_at(&config.listen.value))));
     lines.add("database", &config.database, Some(quoted(&config.database.value)));
+    let replicas = config.replicas.value.iter().map(|replica| quoted(replica)).collect();
+    lines.add("replicas", &config.replicas, Some(list(replicas)));
+    let direct = config.database_direct.value.as_ref().map(|direct| quoted(direct));
+    lines.add("database_direct", &config.database_direct, direct);
+    lines.add("wake_ups", &config.wake_ups, Some(config.wake_ups.value.to_string()));
     match &config.secret_key {
         None => lines.add(
             "secret_key_file",

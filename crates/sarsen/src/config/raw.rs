@@ -87,6 +87,15 @@ pub(super) fn database(raw: &Raw) -> Option<Database> {
     text(raw).and_then(Database::parse)
 }
 
+pub(super) fn postgres(raw: &Raw) -> Option<Database> {
+    database(raw).filter(Database::is_postgres)
+}
+
+pub(super) fn replicas(raw: &Raw) -> Option<Vec<Database>> {
+    let each = |item: &str| Database::parse(item).filter(Database::is_postgres);
+    items(raw)?.into_iter().map(each).collect()
+}
+
 /// A bearer token (RFC 6750 section 2.1).
 pub(super) fn token(raw: &Raw) -> Option<String> {
     let in_header = |letter: u8| letter.is_ascii_alphanumeric() || b"-._~+/=".contains(&letter);

@@ -50,7 +50,7 @@ pub(crate) async fn list(
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found = app
         .store
-        .read(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
+        .list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |administrator| administrator.user.to_string(), show)))
 }
 

@@ -38,6 +38,6 @@ pub(crate) async fn list(
 ) -> Result<Json<List<EntryBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found =
-        app.store.read(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
+        app.store.list(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
 }

@@ -34,6 +34,6 @@ pub(crate) async fn list(
 ) -> Result<Json<List<CustomerBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found =
-        app.store.read(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
+        app.store.list(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |customer| customer.id.to_string(), show)))
 }

@@ -49,7 +49,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<OrganizationBody>>> {
     let (user, cursor, fetch) = (caller.user, page.cursor.clone(), page.fetch());
     let found =
-        app.store.read(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
+        app.store.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
 }
 

@@ -72,7 +72,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<PlanBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found =
-        app.store.read(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
+        app.store.list(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))
 }
 

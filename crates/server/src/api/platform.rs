@@ -31,7 +31,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<OrganizationBody>>> {
     caller.owner()?;
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
-    let found = app.store.read(move |snapshot| organizations::list(snapshot, None, cursor.as_deref(), fetch));
+    let found = app.store.list(move |snapshot| organizations::list(snapshot, None, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<ServiceBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found =
-        app.store.read(move |snapshot| services::list(snapshot, &organization, cursor.as_deref(), fetch));
+        app.store.list(move |snapshot| services::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |service| service.slug.clone(), show)))
 }
 

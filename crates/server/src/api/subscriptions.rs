@@ -86,7 +86,7 @@ pub(crate) async fn list(
     let page = Page::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let filter = Filter { user: query.user.as_deref().map(UserId::parse).transpose()?, plan: query.plan };
-    let found = app.store.read(move |snapshot| {
+    let found = app.store.list(move |snapshot| {
         subscriptions::list(snapshot, &organization, &filter, cursor.as_deref(), fetch)
     });
     Ok(Json(List::new(found.await?, &page, |subscription| subscription.id.to_string(), show)))

@@ -2,13 +2,13 @@
 
 use crate::support::Admin;
 use serde_json::json;
+use server::Store;
 use server::moving::{Move, MoveError, MovedTable, Progress, Step};
 use server::testing::TestServer;
-use server::{Store, WriterLimits};
 use std::path::Path;
 
 fn open(path: &Path) -> Store {
-    server::open_store(&format!("sqlite:{}", path.display()), WriterLimits::default(), false).expect("opens")
+    Store::open(server::store_options(format!("sqlite:{}", path.display()))).expect("opens")
 }
 
 async fn moved(

@@ -66,6 +66,14 @@ impl TestPlace {
         }
     }
 
+    /// The same database on the replica that the environment names (`SARSEN_TEST_POSTGRES_REPLICA`).
+    pub fn replica_url(&self) -> Option<String> {
+        match &self.0 {
+            Inner::Postgres(database) => database.replica_url(),
+            Inner::File(_) | Inner::Mysql(_) => None,
+        }
+    }
+
     /// Whether several instances can share it.
     pub fn is_shared(&self) -> bool {
         !matches!(self.0, Inner::File(_))

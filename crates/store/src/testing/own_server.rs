@@ -2,6 +2,7 @@
 //! has a pooler before it. There is none where the server's programs are not installed.
 #![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
 
+use super::postgres::{Config, with_client};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -35,19 +36,32 @@ impl OwnServer {
             return None;
         };
         let user = if is_root() { Some(postgres_user()?) } else { None };
-        let folder = tempfile::Builder::new().prefix("sarsen-test-").tempdir().expect("a folder");
+        let folder = new_folder();
         let mut bytes = [0_u8; 16];
         std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").expect("opens"), &mut bytes)
             .expect("random");
         let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let port = free_port();
         let settings = prepare(folder.path());
-        let settings =
-            format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= {settings}");
+        let settings = format!("{} {settings}", place(port));
         let server = OwnServer { folder, programs, user, settings, port, password };
         server.initialise();
         server.resume();
         Some(server)
+    }
+
+    /// Another server that has what this one has, and follows it. It can be read from.
+    pub fn standby(&self) -> OwnServer {
+        let (folder, port) = (new_folder(), free_port());
+        self.give(folder.path());
+        let (programs, user, password) = (self.programs.clone(), self.user, self.password.clone());
+        let standby = OwnServer { folder, programs, user, settings: place(port), port, password };
+        let mut copy = standby.command("pg_basebackup");
+        copy.args(["--host=127.0.0.1", "--username=sarsen", "--write-recovery-conf", "--checkpoint=fast"]);
+        copy.arg(format!("--port={}", self.port)).arg("--pgdata").arg(standby.data()).arg("--no-sync");
+        assert!(copy.env("PGPASSWORD", &self.password).status().expect("runs").success(), "pg_basebackup");
+        standby.resume();
+        standby
     }
 
     fn initialise(&self) {
@@ -90,6 +104,16 @@ impl OwnServer {
     /// For [`crate::Options`].
     pub fn url(&self) -> String {
         self.url_at("127.0.0.1", self.port)
+    }
+
+    /// For a connection past the store.
+    pub fn config(&self) -> Config {
+        self.url().parse().expect("a URL")
+    }
+
+    /// Runs SQL past the store.
+    pub fn sql(&self, text: &'static str) {
+        with_client(self.config(), move |client| client.batch_execute(text).expect("runs"));
     }
 
     /// The URL with another place in it: that of a proxy.
@@ -138,6 +162,14 @@ impl Drop for OwnServer {
         // It may be stopped already.
         let _ = stop.status();
     }
+}
+
+fn new_folder() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sarsen-test-").tempdir().expect("a folder")
+}
+
+fn place(port: u16) -> String {
+    format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=")
 }
 
 /// A port that was free a moment ago.

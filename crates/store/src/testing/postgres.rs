@@ -1,8 +1,9 @@
 //! Throw-away databases on the PostgreSQL cluster that the environment names.
 #![expect(clippy::expect_used, reason = "a test whose database server does not answer has failed")]
 
+pub use ::postgres::Config;
 use ::postgres::config::Host;
-use ::postgres::{Client, Config, NoTls};
+use ::postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::UNIX_EPOCH;
 
@@ -36,13 +37,16 @@ impl PostgresDatabase {
 
     /// For [`crate::Options`].
     pub fn url(&self) -> String {
-        let config = config();
-        let host = match config.get_hosts().first() {
-            Some(Host::Tcp(host)) => host.clone(),
-            Some(Host::Unix(folder)) => folder.display().to_string(),
-            None => "localhost".to_owned(),
-        };
-        self.url_at(&host, config.get_ports().first().copied().unwrap_or(5432))
+        let (host, port) = place(&config());
+        self.url_at(&host, port)
+    }
+
+    /// The same on the replica of the cluster, if the environment names one.
+    pub fn replica_url(&self) -> Option<String> {
+        let replica = super::variable("SARSEN_TEST_POSTGRES_REPLICA")?;
+        let (host, port) =
+            place(&replica.parse().expect("SARSEN_TEST_POSTGRES_REPLICA is a URL of PostgreSQL"));
+        Some(self.url_at(&host, port))
     }
 
     /// The URL with another place in it: that of a proxy.
@@ -78,6 +82,15 @@ impl Drop for PostgresDatabase {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         with_client(config(), move |client| client.batch_execute(&drop).expect("dropped"));
     }
+}
+
+fn place(config: &Config) -> (String, u16) {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(folder)) => folder.display().to_string(),
+        None => "localhost".to_owned(),
+    };
+    (host, config.get_ports().first().copied().unwrap_or(5432))
 }
 
 /// Runs `work` on a thread where the driver may block.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::testing::postgres::with_client;
+use store::testing::postgres::{Config, with_client};
 use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
 
 pub const NOW: Time = Time::from_millis(1_000);
@@ -60,14 +60,14 @@ pub async fn soon(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
 }
 
 /// A transaction past the store that stays open until it is told to end.
-struct Foreign {
+pub struct Foreign {
     end: Sender<String>,
     thread: JoinHandle<()>,
 }
 
 impl Foreign {
-    fn begin(test: &TestStore, statements: &str) -> Foreign {
-        let (config, statements) = (test.database().config(), format!("BEGIN; {statements}"));
+    pub fn begin(config: Config, statements: &str) -> Foreign {
+        let statements = format!("BEGIN; {statements}");
         let (end, is_over): (Sender<String>, Receiver<String>) = channel();
         let (begun, has_begun) = channel();
         let thread = std::thread::spawn(move || {
@@ -82,7 +82,7 @@ impl Foreign {
         Foreign { end, thread }
     }
 
-    fn end(self, statements: &str) {
+    pub fn end(self, statements: &str) {
         self.end.send(statements.to_owned()).expect("it waits");
         self.thread.join().expect("ends");
     }
@@ -170,7 +170,7 @@ async fn an_early_number_that_commits_late_is_not_lost() {
     one.add("late", "ada", "old").await.expect("writes");
     one.add("n", "ada", "0").await.expect("writes");
     let late = Foreign::begin(
-        &one,
+        one.database().config(),
         "UPDATE notes SET body = 'new' WHERE id = 'late';
          INSERT INTO change_log (keys) VALUES ('notes.id=late')",
     );
@@ -192,7 +192,10 @@ async fn a_long_transaction_holds_back_the_version_and_nothing_else() {
     let Some((one, other)) = two(|_| {}) else { return };
     let cache = other.cache("bodies", 100);
     one.add("n", "ada", "0").await.expect("writes");
-    let long = Foreign::begin(&one, "INSERT INTO samples (number) SELECT 1 FROM pg_current_xact_id()");
+    let long = Foreign::begin(
+        one.database().config(),
+        "INSERT INTO samples (number) SELECT 1 FROM pg_current_xact_id()",
+    );
     let next = one.database().number("SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)");
     for number in 1..=20 {
         keep(&other, &cache, "n").await;
@@ -247,7 +250,7 @@ async fn caches_are_bypassed_while_the_log_cannot_be_read() {
     soon("it is heard", || hear().contains_key("notes.id=n")).await;
     keep(&other, &cache, "n").await;
     // Nobody reads the log now.
-    let lock = Foreign::begin(&one, "LOCK TABLE change_log IN ACCESS EXCLUSIVE MODE");
+    let lock = Foreign::begin(one.database().config(), "LOCK TABLE change_log IN ACCESS EXCLUSIVE MODE");
     soon("the entry is not believed", || cache.get("n", NOW).is_none()).await;
     assert_eq!(cache.len(), 1, "it is there still");
     for body in ["two", "three"] {

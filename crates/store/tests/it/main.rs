@@ -23,5 +23,6 @@ mod pooler;
 mod postgres;
 mod proxy;
 mod random;
+mod replicas;
 mod sqlite;
 mod values;

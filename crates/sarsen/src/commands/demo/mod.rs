@@ -51,7 +51,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 
     serving::keep_files_private();
     let folder = Folder::open(args.data.clone().unwrap_or_else(data::default_folder), database)?;
-    let store = serving::open_store(&folder.database().url(), limits)?;
+    let mut options = server::store_options(folder.database().url());
+    options.writer = limits;
+    let store = serving::open_store(options)?;
     let served = serving::runtime()?.block_on(serve(args, &folder, &store, &ports));
     if served.is_err() {
         store.close();

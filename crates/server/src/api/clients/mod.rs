@@ -79,7 +79,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<ClientBody>>> {
     let page = Page::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found = app.store.read(move |snapshot| {
+    let found = app.store.list(move |snapshot| {
         let service = match &query.service {
             Some(slug) => Some(services::find(snapshot, &organization, slug)?.id),
             None => None,

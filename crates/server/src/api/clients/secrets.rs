@@ -36,7 +36,7 @@ pub(crate) async fn list(
     Path((_, client)): Path<(String, String)>,
 ) -> Result<Json<List<SecretBody>>> {
     let (organization, client) = (admin.organization.id, ClientId::parse(&client)?);
-    let found = app.store.read(move |snapshot| {
+    let found = app.store.list(move |snapshot| {
         let client = clients::in_organization(snapshot, &organization, &client)?;
         clients::list_secrets(snapshot, &client)
     });

@@ -78,7 +78,7 @@ pub(crate) async fn list(
 ) -> Result<Json<List<UserBody>>> {
     let page = Page::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found = app.store.read(move |snapshot| {
+    let found = app.store.list(move |snapshot| {
         users::list(snapshot, &organization, query.email.as_deref(), cursor.as_deref(), fetch)
     });
     Ok(Json(List::new(found.await?, &page, |user| user.id.to_string(), show)))

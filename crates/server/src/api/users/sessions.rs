@@ -40,7 +40,7 @@ pub(crate) async fn list(
     Path((_, user)): Path<(String, String)>,
 ) -> Result<Json<List<SessionBody>>> {
     let (organization, user, now) = (admin.organization.id, UserId::parse(&user)?, app.now());
-    let found = app.store.read(move |snapshot| {
+    let found = app.store.list(move |snapshot| {
         let user = users::in_organization(snapshot, &organization, &user)?;
         sessions::of_user(snapshot, &user.id, now)
     });

@@ -1,0 +1,142 @@
+//! Reading from a replica: nothing that its reader knows is missing from what it answers, and when it lags or dies
+//! nobody notices but the primary.
+
+use crate::instances::{Foreign, rename, soon};
+use crate::support::{MIGRATIONS, add};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use store::testing::own_server::OwnServer;
+use store::{Error, Options, Sql, Store, args, not_before, sql};
+
+static NOTES: Sql = sql("SELECT id, body FROM notes ORDER BY id");
+
+fn open(primary: &OwnServer, replicas: &[&OwnServer]) -> Store {
+    let replicas = replicas.iter().map(|replica| replica.url()).collect();
+    let options = Options { watched: &["notes"], replicas, ..Options::new(primary.url(), MIGRATIONS) };
+    Store::open(options).expect("opens")
+}
+
+async fn notes(store: &Store) -> BTreeSet<(String, String)> {
+    let listed = store.list(|snapshot| snapshot.all(&NOTES, args![], |row| Ok((row.get(0)?, row.get(1)?))));
+    let listed: Vec<_> = listed.await.map_err(|error: Error| error).expect("lists");
+    listed.into_iter().collect()
+}
+
+async fn has(store: &Store, id: &str, body: &str) -> bool {
+    notes(store).await.contains(&(id.to_owned(), body.to_owned()))
+}
+
+/// Lists until a replica has answered.
+async fn until_replica_reads(store: &Store) {
+    let (before, began) = (store.stats().replica_reads, Instant::now());
+    while store.stats().replica_reads == before {
+        assert!(began.elapsed() < Duration::from_secs(20), "no list is read from a replica");
+        notes(store).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_come_from_the_replica_and_show_what_was_just_written() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let store = open(&primary, &[&replica]);
+    until_replica_reads(&store).await;
+    let before = store.stats().replica_reads;
+    for number in 0..200 {
+        let id = format!("n{number}");
+        add(&store, &id, "ada", &id).await.expect("writes");
+        assert!(has(&store, &id, &id).await, "{id} was written before");
+    }
+    let read = store.stats().replica_reads - before;
+    assert!(read > 100, "mostly there: {read}");
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stands_still_for_ten_seconds_answers_nobody_who_knows_better() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let (writer, reader) = (open(&primary, &[]), open(&primary, &[&replica]));
+    add(&writer, "n", "ada", "0").await.expect("writes");
+    until_replica_reads(&reader).await;
+    replica.sql("SELECT pg_wal_replay_pause()");
+    let paused = Instant::now();
+    let mut number = 0;
+    while paused.elapsed() < Duration::from_secs(10) {
+        number += 1;
+        rename(&writer, "n", &number.to_string()).await;
+        let seen = not_before(writer.shown(), has(&reader, "n", &number.to_string())).await;
+        assert!(seen, "change {number} was known to who asked");
+    }
+    // It is left for good when it is a second behind: then also for those who know nothing.
+    let left = reader.stats().replica_reads;
+    assert!(has(&reader, "n", &number.to_string()).await);
+    assert_eq!(reader.stats().replica_reads, left);
+    replica.sql("SELECT pg_wal_replay_resume()");
+    until_replica_reads(&reader).await;
+    let began = Instant::now();
+    while !has(&reader, "n", &number.to_string()).await {
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing is lost when it returns");
+    }
+    writer.close();
+    reader.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_dies_costs_no_list_and_is_read_again_when_it_is_back() {
+    let Some(primary) = OwnServer::start() else { return };
+    let (first, second) = (primary.standby(), primary.standby());
+    let store = open(&primary, &[&first, &second]);
+    add(&store, "n", "ada", "one").await.expect("writes");
+    until_replica_reads(&store).await;
+    for dies in [&[&first][..], &[&second], &[&first, &second]] {
+        let going = store.clone();
+        let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
+        let reading = tokio::spawn(async move {
+            let mut count = 0;
+            while stopped.try_recv().is_err() {
+                assert!(has(&going, "n", "one").await);
+                count += 1;
+            }
+            count
+        });
+        tokio::task::block_in_place(|| dies.iter().for_each(|replica| replica.stop("immediate")));
+        let reads = store.stats().reads;
+        soon("lists go on without it", || store.stats().reads > reads + 50).await;
+        tokio::task::block_in_place(|| dies.iter().for_each(|replica| replica.resume()));
+        until_replica_reads(&store).await;
+        stop.send(()).expect("it reads");
+        assert!(reading.await.expect("no list failed") > 50);
+    }
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_transaction_stays_open_lists_show_what_was_written() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let store = open(&primary, &[&replica]);
+    add(&store, "n", "ada", "one").await.expect("writes");
+    until_replica_reads(&store).await;
+    let late = "INSERT INTO notes (id, owner, body) VALUES ('late', 'ada', 'x')";
+    let late = Foreign::begin(primary.config(), late);
+    for number in 0..50 {
+        rename(&store, "n", &number.to_string()).await;
+        assert!(has(&store, "n", &number.to_string()).await, "{number}");
+    }
+    late.end("COMMIT");
+    rename(&store, "n", "end").await;
+    assert!(has(&store, "n", "end").await && has(&store, "late", "x").await);
+    until_replica_reads(&store).await;
+    store.close();
+}
+
+#[test]
+fn only_postgresql_has_replicas() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("test.db").display());
+    let replicas = vec!["postgres://db.test/sarsen".to_owned()];
+    let refused = Store::open(Options { replicas, ..Options::new(url, MIGRATIONS) }).err().expect("refuses");
+    assert!(refused.to_string().contains("PostgreSQL only"), "{refused}");
+}
