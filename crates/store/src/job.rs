@@ -29,6 +29,8 @@ impl Start {
 /// A command, its caller's type forgotten.
 pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
+    /// Whether it may share a transaction with others of its kind.
+    fn is_hot(&self) -> bool;
     /// Claims the start; false when nobody waits for it any more.
     fn start(&self) -> bool;
     /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by
@@ -52,6 +54,7 @@ pub(crate) trait Query: Send {
 
 pub(crate) struct CommandOf<T, E, F> {
     pub(crate) name: &'static str,
+    pub(crate) hot: bool,
     pub(crate) function: F,
     pub(crate) result: Option<Result<T, E>>,
     /// `None` when nobody wants to know.
@@ -67,6 +70,10 @@ where
 {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn is_hot(&self) -> bool {
+        self.hot
     }
 
     fn start(&self) -> bool {

@@ -91,6 +91,13 @@ impl<J> Queue<J> {
         into.extend(state.jobs.drain(..count));
     }
 
+    /// Moves the first jobs that are like this, without waiting.
+    pub(crate) fn take_while(&self, into: &mut VecDeque<J>, most: usize, is_like: impl Fn(&J) -> bool) {
+        let mut state = self.state.lock();
+        let count = state.jobs.iter().take(most).take_while(|job| is_like(job)).count();
+        into.extend(state.jobs.drain(..count));
+    }
+
     /// One taken job was started or dropped.
     pub(crate) fn started(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);

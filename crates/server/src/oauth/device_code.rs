@@ -85,7 +85,7 @@ async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
         let new = device.clone();
-        match app.store.write("device.begin", move |tx| devices::begin(tx, &new)).await {
+        match app.store.write_hot("device.begin", move |tx| devices::begin(tx, &new)).await {
             Ok(()) => return Ok(device),
             Err(Error::Taken { .. }) => Arc::make_mut(&mut device).draw_again(app.random()),
             Err(error) => return Err(error.into()),

@@ -1,4 +1,6 @@
-//! A thread that runs commands: each in a transaction of its own, again when another was in the way.
+//! A thread that runs commands: each in a transaction of its own, again when another was in the way. Hot ones that
+//! have gathered share one, for what it costs is mostly its beginning and its end; when that one fails, each is run
+//! by itself.
 //!
 //! Several of these take from one queue. The server keeps them apart, each in its own way (`purpose.rs` of the
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
@@ -25,6 +27,9 @@ const TRIES_MAX: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(1);
 /// … up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Hot commands in one transaction, at most.
+const HOT_MAX: usize = 64;
 
 type Job = Box<dyn Command>;
 
@@ -60,14 +65,61 @@ impl<L: Log> Worker<L> {
         self.link.warm_up();
         let mut taken: VecDeque<Job> = VecDeque::new();
         while shared.commands.take(&mut taken, 1) {
-            for job in taken.drain(..) {
+            if taken.front().is_some_and(|job| job.is_hot()) {
+                shared.commands.take_while(&mut taken, HOT_MAX - 1, |job| job.is_hot());
+            }
+            let started = taken.drain(..).filter(|job| {
                 shared.commands.started();
-                if job.start() {
-                    self.serve(job);
-                }
+                job.start()
+            });
+            let mut jobs: Vec<Job> = started.collect();
+            if jobs.len() < 2 || !self.serve_together(&mut jobs) {
+                jobs.into_iter().for_each(|job| self.serve(job));
             }
             self.log.tidy_up(&mut self.link);
         }
+    }
+
+    /// Runs commands in one transaction and answers them; false when they must be run one by one.
+    fn serve_together(&mut self, jobs: &mut Vec<Job>) -> bool {
+        let (shared, turns) = (self.shared.clone(), self.turns.clone());
+        let began = Instant::now();
+        let end = {
+            let _beside_others = turns.read();
+            match self.run_together(jobs, began + shared.commands.deadline) {
+                Some(done) => self.commit(done),
+                None => self.undone(),
+            }
+        };
+        let error = match end {
+            End::Kept => None,
+            End::Failed(Some(Error::OutcomeUnknown)) => Some(Error::OutcomeUnknown),
+            End::Failed(_) | End::Again(_) => return false,
+        };
+        let count = jobs.len();
+        let counter = if error.is_none() { &shared.stats.commands } else { &shared.stats.failed };
+        counter.fetch_add(count as u64, Relaxed);
+        shared.commands.pace.ran(count, began.elapsed());
+        jobs.drain(..).for_each(|job| job.answer(error.clone()));
+        true
+    }
+
+    /// What all of the commands did; none when one of them must not be kept.
+    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<Done> {
+        let connection = self.link.begin(Purpose::Command, until).ok()?;
+        let options = &self.shared.options;
+        let mut all = Done { changed: Vec::new(), wrote: false };
+        for job in jobs {
+            let mut tx = Tx::new(connection, options.check);
+            let ran = job.run(&mut tx);
+            let done = tx.finish(ran, job.name(), options.watched).ok()??;
+            if connection.trouble().is_some() {
+                return None;
+            }
+            all.changed.extend(done.changed);
+            all.wrote |= done.wrote;
+        }
+        Some(all)
     }
 
     /// Runs a command until it is done, or its time or number of tries is up.

@@ -1,9 +1,10 @@
 //! Commands: durable, isolated from each other, as if one after another, refused when late.
 
 use crate::support::{BODY, COUNT, Database, INSERT, TestStore, endless};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Error, Key, Sql, Time, args, insert_if_absent, lock, sql, upsert};
 use tokio::task::JoinHandle;
@@ -12,6 +13,7 @@ on_each_database!(
     what_write_acknowledged_is_there_after_a_restart,
     a_unique_constraint_is_reported_by_its_name,
     one_bad_command_in_a_thousand_hurts_nobody_else,
+    hot_commands_share_commits_and_each_hears_what_became_of_its_own,
     a_command_that_is_too_slow_costs_the_others_nothing,
     a_statement_that_failed_fails_the_command_that_ignores_it,
     a_command_that_waited_too_long_is_not_started,
@@ -72,6 +74,43 @@ async fn one_bad_command_in_a_thousand_hurts_nobody_else(database: Database) {
     assert_eq!(test.count().await, 998);
     assert_eq!(test.body("n333").await, None, "what the failed command wrote is undone");
     assert_eq!((test.store.stats().commands, test.store.stats().failed), (998, 2));
+}
+
+async fn hot_commands_share_commits_and_each_hears_what_became_of_its_own(database: Database) {
+    let test = Arc::new(patient(database));
+    let heard = Arc::new(Mutex::new(BTreeSet::new()));
+    let ear = heard.clone();
+    test.store.on_change(move |change| {
+        let names = change.keys.iter().map(|key| key.as_str().to_owned());
+        ear.lock().expect("no panic").extend(names);
+    });
+    test.add("n500", "grace", "in the way").await.expect("writes");
+    let jobs = (0..1000).map(|number| {
+        let test = test.clone();
+        tokio::spawn(async move {
+            let id = format!("n{number}");
+            let added = test.store.write_hot("note.add", move |tx| {
+                tx.changed(Key::row("notes", "id", &id));
+                tx.exec(&INSERT, args![&id, "ada", format!("body {number}")])?;
+                match number {
+                    333 => Err(Error::Database("on purpose".to_owned())),
+                    666 => std::panic::resume_unwind(Box::new("on purpose")),
+                    _ => Ok(()),
+                }
+            });
+            added.await
+        })
+    });
+    let mut failed = Vec::new();
+    for (number, job) in jobs.collect::<Vec<_>>().into_iter().enumerate() {
+        failed.extend(job.await.expect("joins").err().map(|error| (number, error.conflict().is_some())));
+    }
+    assert_eq!(failed, [(333, false), (500, true), (666, false)]);
+    assert_eq!(test.count().await, 998);
+    let stats = test.store.stats();
+    assert_eq!((stats.commands, stats.failed), (998, 3));
+    assert!(stats.batches < 700, "commits for 998 commands: {}", stats.batches);
+    assert_eq!(heard.lock().expect("no panic").len(), 998, "a listener hears of each");
 }
 
 async fn a_command_that_is_too_slow_costs_the_others_nothing(database: Database) {
