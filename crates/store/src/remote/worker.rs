@@ -66,7 +66,8 @@ impl<L: Log> Worker<L> {
         let mut taken: VecDeque<Job> = VecDeque::new();
         while shared.commands.take(&mut taken, 1) {
             if taken.front().is_some_and(|job| job.is_hot()) {
-                shared.commands.take_while(&mut taken, HOT_MAX - 1, |job| job.is_hot());
+                let most = HOT_MAX.min(shared.options.writer.batch_max);
+                shared.commands.take_while(&mut taken, most.saturating_sub(1), |job| job.is_hot());
             }
             let started = taken.drain(..).filter(|job| {
                 shared.commands.started();

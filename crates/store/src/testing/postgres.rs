@@ -35,9 +35,14 @@ impl PostgresDatabase {
         PostgresDatabase { name }
     }
 
+    /// Where the cluster is.
+    pub fn place(&self) -> (String, u16) {
+        place(&config())
+    }
+
     /// For [`crate::Options`].
     pub fn url(&self) -> String {
-        let (host, port) = place(&config());
+        let (host, port) = self.place();
         self.url_at(&host, port)
     }
 

@@ -1,25 +1,16 @@
 //! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
 
-use crate::proxy::{Cut, Proxy};
-use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
+use crate::instances::{cached, rename, soon};
+use crate::support::{BODY, Database, TestStore, add};
 use mysql::prelude::Queryable as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Cache, Error, Filled, Key, Migration, Options, Sql, Store, Time, args, sql};
 
 /// A store on MySQL; none when the environment names no server.
 fn open() -> Option<TestStore> {
     Database::mysql().map(Database::open)
-}
-
-/// A store that reaches its database through a proxy.
-fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
-    let (host, port) = test.mysql().place();
-    let proxy = Proxy::start(host, port);
-    let url = test.mysql().url_at("127.0.0.1", proxy.port);
-    let options = Options { url, writers: 1, readers: 1, ..test.options() };
-    (Store::open(options).expect("opens"), proxy)
 }
 
 #[tokio::test]
@@ -44,95 +35,6 @@ async fn every_transaction_has_every_setting() {
     let query = test.store.read(|snapshot| snapshot.all(&SETTINGS, args![], |row| row.get::<String>(0)));
     let query = query.await.map_err(|error: Error| error).expect("runs");
     assert_eq!([&query[1], &query[3]], ["5.000000", "REPEATABLE-READ"]);
-}
-
-#[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_looked_up() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "calm", "ada", "calm").await.expect("writes");
-    for (id, cut) in [("arrived", Cut::After), ("lost", Cut::Before), ("again", Cut::After)] {
-        proxy.cut_next(cut);
-        assert_eq!(add(&store, id, "ada", id).await.expect("the truth is found out"), 1);
-        assert_eq!(test.body(id).await.as_deref(), Some(id));
-    }
-    assert_eq!(store.stats().retried, 1, "only the one that did not arrive ran again");
-    let logged = "SELECT COUNT(*) FROM change_log WHERE `keys` <> ''";
-    assert_eq!(test.mysql().number(logged), 4);
-}
-
-#[tokio::test]
-async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "n", "ada", "one").await.expect("writes");
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
-    store.on_change(move |_| {
-        ear.fetch_add(1, Ordering::SeqCst);
-    });
-    proxy.cut_next(Cut::After);
-    proxy.close();
-    let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");
-    assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
-    assert!(!error.is_temporary(), "it must not be tried again blindly");
-    assert_eq!(heard.load(Ordering::SeqCst), 1, "it may have happened");
-    proxy.open();
-    let began = Instant::now();
-    while let Err(error) = add(&store, "after", "ada", "after").await {
-        assert!(matches!(&error, Error::Unavailable { .. }), "{error:?}");
-        assert!(began.elapsed() < Duration::from_secs(5), "it is asked again soon");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-async fn lost_connections_are_opened_again_between_and_inside_transactions() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "before", "ada", "before").await.expect("writes");
-    proxy.cut_all();
-    add(&store, "between", "ada", "between").await.expect("a new connection");
-    let runs = Arc::new(AtomicUsize::new(0));
-    let (counter, proxy) = (runs.clone(), Arc::new(proxy));
-    let cutter = proxy.clone();
-    let inside = store.write("note.add", move |tx| {
-        tx.changed(Key::table("notes"));
-        tx.exec(&INSERT, args!["inside", "ada", "inside"])?;
-        if counter.fetch_add(1, Ordering::SeqCst) == 0 {
-            cutter.cut_all();
-        }
-        // What the command makes of the lost connection does not matter.
-        Ok::<_, Error>(tx.one(&BODY, args!["before"], |row| row.get::<String>(0)).is_ok())
-    });
-    assert!(inside.await.expect("runs again"));
-    assert_eq!((runs.load(Ordering::SeqCst), test.count().await), (2, 3));
-    proxy.cut_all();
-    let read = store.read(|snapshot| snapshot.one(&BODY, args!["inside"], |row| row.get::<String>(0)));
-    assert_eq!(read.await.map_err(|error: Error| error).expect("reads").as_deref(), Some("inside"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_is_resolved_by_running_one_again_and_nothing_is_half_done() {
-    static TOUCH: Sql = sql("UPDATE notes SET used_at = COALESCE(used_at, 0) + 1 WHERE id = ?1");
-    let Some(test) = open() else { return };
-    test.add("a", "ada", "a").await.expect("writes");
-    test.add("b", "ada", "b").await.expect("writes");
-    let touch = |first: &'static str, second: &'static str| {
-        test.store.write("note.touch", move |tx| {
-            tx.changed(Key::table("notes"));
-            tx.exec(&TOUCH, args![first])?;
-            std::thread::park_timeout(Duration::from_millis(50));
-            // One that goes on after a deadlock would write outside of any transaction.
-            let second = tx.exec(&TOUCH, args![second]);
-            let _ = tx.exec(&TOUCH, args![first]);
-            second
-        })
-    };
-    let (one, two) = tokio::join!(touch("a", "b"), touch("b", "a"));
-    assert_eq!((one.map_err(|error: Error| error).expect("runs"), two.expect("runs")), (1, 1));
-    assert!(test.store.stats().retried > 0);
-    assert_eq!(test.mysql().number("SELECT SUM(used_at) FROM notes"), 6, "three of each that was kept");
 }
 
 #[tokio::test]
@@ -170,30 +72,8 @@ async fn what_does_not_fit_is_refused_and_not_cut_off() {
     assert_eq!((literal.as_str(), stored.as_str()), ("\\n", "\\n"));
 }
 
-/// A cached body, filled when it is not there.
-async fn cached(store: &Store, cache: &Cache<String, String>, id: &str) -> Option<String> {
-    let wanted = id.to_owned();
-    let filled = store.fill(cache, id.to_owned(), Time::from_millis(1), move |snapshot| {
-        let body: Option<String> = snapshot.one(&BODY, args![&wanted], |row| row.get(0))?;
-        let keys = vec![Key::row("notes", "id", &wanted)];
-        Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
-    });
-    filled.await.expect("fills")
-}
-
-/// How long until the cache has forgotten everything.
-async fn forgets(cache: &Cache<String, String>, most: Duration) -> Duration {
-    let began = Instant::now();
-    while !cache.is_empty() {
-        assert!(began.elapsed() < most, "it still remembers after {most:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    began.elapsed()
-}
-
 #[tokio::test]
 async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
-    static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
     let Some(test) = open() else { return };
     test.add("n\n1", "ada", "one").await.expect("writes");
     let other = Store::open(test.options()).expect("opens");
@@ -205,12 +85,8 @@ async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
     });
     for body in ["two", "three", "four"] {
         cached(&other, &cache, "n\n1").await;
-        let renamed = test.store.write("note.rename", move |tx| {
-            tx.changed(Key::row("notes", "id", "n\n1"));
-            tx.exec(&RENAME, args!["n\n1", body])
-        });
-        renamed.await.map_err(|error: Error| error).expect("writes");
-        let took = forgets(&cache, Duration::from_secs(5)).await;
+        rename(&test.store, "n\n1", body).await;
+        let took = soon("the cache forgets", || cache.is_empty()).await;
         eprintln!("heard after {took:?}");
         assert_eq!(cached(&other, &cache, "n\n1").await.as_deref(), Some(body));
     }
@@ -265,7 +141,7 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
         cached(&other, &cache, "late").await;
         assert_eq!(cache.len(), 1);
         client.query_drop("COMMIT").expect("commits");
-        forgets(&cache, Duration::from_secs(5)).await;
+        soon("the cache forgets", || cache.is_empty()).await;
     }
     other.close();
 }
@@ -287,7 +163,7 @@ async fn soak_a_transaction_that_commits_very_late_is_heard_of() {
     let cache = test.store.cache("bodies", 10);
     cached(&test.store, &cache, "late").await;
     late.query_drop("COMMIT").expect("commits");
-    forgets(&cache, Duration::from_secs(5)).await;
+    soon("the cache forgets", || cache.is_empty()).await;
 }
 
 #[tokio::test]
@@ -301,20 +177,6 @@ async fn keys_are_logged_with_the_change_and_old_ones_removed() {
     let test = test.reopen();
     assert_eq!(test.mysql().number(logged), 0);
     assert!(test.store.version() >= 150_001);
-}
-
-#[tokio::test]
-async fn programs_that_start_together_migrate_once() {
-    let Some(test) = open() else { return };
-    test.mysql().sql("DROP TABLE notes, samples, sarsen_migrations, sarsen_migration_steps, change_log");
-    let starts = (0..4).map(|_| {
-        let options = test.options();
-        std::thread::spawn(move || Store::open(options).map(|store| store.close()))
-    });
-    for start in starts.collect::<Vec<_>>() {
-        start.join().expect("joins").expect("opens");
-    }
-    assert_eq!(test.mysql().number("SELECT COUNT(*) FROM sarsen_migrations"), MIGRATIONS.len() as i64);
 }
 
 #[tokio::test]

@@ -1,27 +1,15 @@
-//! What only PostgreSQL can go through: a network, other programs, transactions that meet.
+//! What only PostgreSQL can go through: other programs, transactions that meet.
 
-use crate::proxy::{Cut, Proxy};
-use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
-use postgres::config::Host;
+use crate::support::{BODY, Database, TestStore, add};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use store::testing::postgres::{self as cluster, with_client};
+use store::testing::postgres::with_client;
 use store::{Error, Key, Options, Sql, Store, args, sql};
 
 /// A store on PostgreSQL; none when the environment names no cluster.
 fn open() -> Option<TestStore> {
     Database::postgres().map(Database::open)
-}
-
-/// A store that reaches its database through a proxy.
-fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
-    let config = cluster::config();
-    let Some(Host::Tcp(host)) = config.get_hosts().first().cloned() else { panic!("a cluster on TCP") };
-    let proxy = Proxy::start(host, config.get_ports().first().copied().unwrap_or(5432));
-    let url = test.database().url_at("127.0.0.1", proxy.port);
-    let options = Options { url, writers: 1, readers: 1, ..test.options() };
-    (Store::open(options).expect("opens"), proxy)
 }
 
 #[tokio::test]
@@ -42,108 +30,6 @@ async fn every_transaction_has_every_setting() {
     let query = query.await.map_err(|error: Error| error).expect("runs").expect("a row");
     assert_eq!(query[..2], ["repeatable read", "on"]);
     assert_eq!(query[3], "5s");
-}
-
-#[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_looked_up() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "calm", "ada", "calm").await.expect("writes");
-    for (id, cut) in [("arrived", Cut::After), ("lost", Cut::Before), ("again", Cut::After)] {
-        proxy.cut_next(cut);
-        assert_eq!(add(&store, id, "ada", id).await.expect("the truth is found out"), 1);
-        assert_eq!(test.body(id).await.as_deref(), Some(id));
-    }
-    assert_eq!(store.stats().retried, 1, "only the one that did not arrive ran again");
-    assert_eq!(test.database().number("SELECT COUNT(*) FROM change_log"), 4);
-}
-
-#[tokio::test]
-async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "n", "ada", "one").await.expect("writes");
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
-    store.on_change(move |_| {
-        ear.fetch_add(1, Ordering::SeqCst);
-    });
-    proxy.cut_next(Cut::After);
-    proxy.close();
-    let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");
-    assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
-    assert!(!error.is_temporary(), "it must not be tried again blindly");
-    assert!(heard.load(Ordering::SeqCst) >= 1, "it may have happened");
-    proxy.open();
-    resumes(&store, "after").await;
-}
-
-/// Writes as soon as the server is asked again, which is within a fraction of a second.
-async fn resumes(store: &Store, id: &str) {
-    let began = Instant::now();
-    while let Err(error) = add(store, id, "ada", id).await {
-        assert!(matches!(&error, Error::Unavailable { .. }), "{error:?}");
-        assert!(began.elapsed() < Duration::from_secs(5), "it is asked again soon");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-async fn lost_connections_are_opened_again_between_and_inside_transactions() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "before", "ada", "before").await.expect("writes");
-    proxy.cut_all();
-    add(&store, "between", "ada", "between").await.expect("a new connection");
-    let runs = Arc::new(AtomicUsize::new(0));
-    let (counter, proxy) = (runs.clone(), Arc::new(proxy));
-    let cutter = proxy.clone();
-    let inside = store.write("note.add", move |tx| {
-        tx.changed(Key::table("notes"));
-        tx.exec(&INSERT, args!["inside", "ada", "inside"])?;
-        if counter.fetch_add(1, Ordering::SeqCst) == 0 {
-            cutter.cut_all();
-        }
-        // What the command makes of the lost connection does not matter.
-        Ok::<_, Error>(tx.one(&BODY, args!["before"], |row| row.get::<String>(0)).is_ok())
-    });
-    assert!(inside.await.expect("runs again"));
-    assert_eq!((runs.load(Ordering::SeqCst), test.count().await), (2, 3));
-    proxy.cut_all();
-    let read = store.read(|snapshot| snapshot.one(&BODY, args!["inside"], |row| row.get::<String>(0)));
-    assert_eq!(read.await.map_err(|error: Error| error).expect("reads").as_deref(), Some("inside"));
-}
-
-#[tokio::test]
-async fn a_server_that_is_away_is_said_and_waited_for() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    proxy.close();
-    proxy.cut_all();
-    let began = Instant::now();
-    let refused = add(&store, "n", "ada", "n").await.expect_err("away");
-    assert!(matches!(&refused, Error::Unavailable { .. }), "{refused:?}");
-    assert!(refused.is_temporary() && began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    // A server that has been away for a while holds nobody up, and not what nobody waits for either.
-    for _ in 0..100 {
-        assert!(store.write_later("note.later", |_| Ok(())));
-    }
-    let began = Instant::now();
-    let refused = add(&store, "n", "ada", "n").await.expect_err("still away");
-    assert!(matches!(&refused, Error::Unavailable { .. }), "{refused:?}");
-    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
-    proxy.open();
-    resumes(&store, "n").await;
-    // One that has just gone is waited for.
-    proxy.close();
-    proxy.cut_all();
-    let waits = tokio::spawn({
-        let store = store.clone();
-        async move { add(&store, "m", "ada", "m").await }
-    });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    proxy.open();
-    waits.await.expect("joins").expect("it came back in time");
 }
 
 #[tokio::test]
@@ -168,27 +54,6 @@ async fn what_another_one_spoilt_runs_again_even_when_the_command_hides_it() {
     assert_eq!(renamed.await.expect("runs"), 1);
     assert_eq!(test.body("n").await.as_deref(), Some("foreign and two"));
     assert_eq!((runs.load(Ordering::SeqCst), test.store.stats().retried), (2, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_is_resolved_by_running_one_again() {
-    static TOUCH: Sql = sql("UPDATE notes SET used_at = 1 WHERE id = ?1");
-    let Some(test) = open() else { return };
-    test.database().sql(format!("ALTER DATABASE {} SET deadlock_timeout = '20ms'", test.database().name));
-    let test = test.reopen();
-    test.add("a", "ada", "a").await.expect("writes");
-    test.add("b", "ada", "b").await.expect("writes");
-    let touch = |first: &'static str, second: &'static str| {
-        test.store.write("note.touch", move |tx| {
-            tx.changed(Key::table("notes"));
-            tx.exec(&TOUCH, args![first])?;
-            std::thread::park_timeout(Duration::from_millis(50));
-            tx.exec(&TOUCH, args![second])
-        })
-    };
-    let (one, two) = tokio::join!(touch("a", "b"), touch("b", "a"));
-    assert_eq!((one.map_err(|error: Error| error).expect("runs"), two.expect("runs")), (1, 1));
-    assert!(test.store.stats().retried > 0);
 }
 
 #[tokio::test]
@@ -251,20 +116,6 @@ async fn keys_are_logged_with_the_change_and_old_ones_removed() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(test.database().number("SELECT below FROM change_log_cut") > 0, "who was away finds out");
-}
-
-#[tokio::test]
-async fn programs_that_start_together_migrate_once() {
-    let Some(test) = open() else { return };
-    test.database().sql("DROP TABLE notes, samples, sarsen_migrations, change_log, change_log_cut");
-    let starts = (0..4).map(|_| {
-        let options = test.options();
-        std::thread::spawn(move || Store::open(options).map(|store| store.close()))
-    });
-    for start in starts.collect::<Vec<_>>() {
-        start.join().expect("joins").expect("opens");
-    }
-    assert_eq!(test.database().number("SELECT COUNT(*) FROM sarsen_migrations"), MIGRATIONS.len() as i64);
 }
 
 #[test]

@@ -37,11 +37,14 @@ impl Proxy {
         let shared = plan.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                let server = TcpStream::connect((host.as_str(), port)).expect("the server listens");
+                let mut open = shared.open.lock();
+                // Looked at with the lock held: who closes and then cuts all leaves none.
                 if shared.closed.load(Ordering::SeqCst) {
                     continue; // Dropped: refused.
                 }
-                let server = TcpStream::connect((host.as_str(), port)).expect("the server listens");
-                shared.open.lock().extend([client.try_clone().expect("a socket")]);
+                open.push(client.try_clone().expect("a socket"));
+                drop(open);
                 serve(client, server, shared.clone());
             }
         });
@@ -88,8 +91,8 @@ fn forward(mut client: TcpStream, mut server: TcpStream, plan: &Plan) {
     let mut runs_commands = false;
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let said = &buffer[..length];
-        // PostgreSQL's words or MySQL's.
-        runs_commands |= holds(said, b"SERIALIZABLE") || holds(said, b"START TRANSACTION READ WRITE");
+        // PostgreSQL's words, or a limit of time on MySQL: who follows its log begins in the same words.
+        runs_commands |= holds(said, b"SERIALIZABLE") || holds(said, b"_time = 1");
         let commits = holds(said, b"COMMIT\0") || holds(said, b"\x03COMMIT");
         let cut = if runs_commands && commits { plan.next.lock().take() } else { None };
         if cut.is_some() {

@@ -70,6 +70,13 @@ macro_rules! on_each_database {
                 super::$name($crate::support::Database::Sqlite).await;
             })*
         }
+        on_each_server!($($name),*);
+    };
+}
+
+/// The same without SQLite.
+macro_rules! on_each_server {
+    ($($name:ident),* $(,)?) => {
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
@@ -169,6 +176,42 @@ impl TestStore {
         match &self.place {
             Place::File(folder) => folder.path().join("test.db"),
             Place::Server(_) | Place::Mysql(_) => panic!("not a file"),
+        }
+    }
+
+    /// Where its server is.
+    pub fn server(&self) -> (String, u16) {
+        match &self.place {
+            Place::Server(database) => database.place(),
+            Place::Mysql(database) => database.place(),
+            Place::File(_) => panic!("not on a server"),
+        }
+    }
+
+    /// The database's URL with another place in it: that of a proxy.
+    pub fn url_at(&self, host: &str, port: u16) -> String {
+        match &self.place {
+            Place::Server(database) => database.url_at(host, port),
+            Place::Mysql(database) => database.url_at(host, port),
+            Place::File(_) => panic!("not on a server"),
+        }
+    }
+
+    /// Runs SQL past the store, on a server.
+    pub fn sql(&self, text: &str) {
+        match &self.place {
+            Place::Server(database) => database.sql(text),
+            Place::Mysql(database) => database.sql(text),
+            Place::File(_) => panic!("not on a server"),
+        }
+    }
+
+    /// One number, past the store, on a server.
+    pub fn number(&self, text: &str) -> i64 {
+        match &self.place {
+            Place::Server(database) => database.number(text),
+            Place::Mysql(database) => database.number(text),
+            Place::File(_) => panic!("not on a server"),
         }
     }
 
