@@ -57,7 +57,7 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 18] = [
+    let numbers: [(&str, u64); 19] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
         ("sarsen_held_polls", app.holds.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
@@ -76,6 +76,7 @@ fn render(app: &App) -> String {
         ("sarsen_store_wal_bytes", stats.wal_bytes),
         ("sarsen_store_wal_bytes_max", stats.wal_bytes_max),
         ("sarsen_store_reads_total", stats.reads),
+        ("sarsen_store_replica_reads_total", stats.replica_reads),
     ];
     for (name, value) in numbers {
         let _ = writeln!(text, "{name} {value}");
