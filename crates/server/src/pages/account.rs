@@ -1,6 +1,7 @@
 //! `/o/{slug}/account`: who is signed in here and where; and signing out.
 
 use super::activate::ago;
+use super::agent;
 use super::browser::{Asked, Browser, Form, safe_next};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, home};
@@ -20,12 +21,14 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let user = app.directory.user(&session.user, now).await?;
     let id = session.user.clone();
     let all = app.store.read(move |snapshot| sessions::of_user(snapshot, &id, now)).await?;
-    let seen: Vec<String> = all.iter().map(|one| ago(now.since(one.authenticated_at).as_secs())).collect();
+    let told =
+        all.iter().map(|one| (agent::name(&one.agent), ago(now.since(one.authenticated_at).as_secs())));
+    let told: Vec<(String, String)> = told.collect();
     let lines: Vec<SessionLine<'_>> = all
         .iter()
-        .zip(&seen)
-        .map(|(one, seen)| SessionLine {
-            what: if one.agent.is_empty() { "Unknown" } else { &one.agent },
+        .zip(&told)
+        .map(|(one, (what, seen))| SessionLine {
+            what,
             address: &one.address,
             last_seen: seen,
             current: one.id == session.id,

@@ -29,9 +29,10 @@ fn answer<S: Session>(mut query: Box<dyn Query>, link: &mut Link<S>, shared: &Sh
                 shared.feed.shows(view.next);
             }
             query.run(&mut Snapshot::new(connection, shared.options.check));
+            // Nothing was written: the caller need not wait for the end of the transaction.
+            query.answer(None);
             link.finish();
             shared.queries.pace.ran(1, began.elapsed());
-            query.answer(None);
         }
         Err(error) => query.answer(Some(error)),
     }

@@ -1,0 +1,87 @@
+//! What a browser is called among people: "Firefox on Windows" for its user agent, which only says so among
+//! the names of all its ancestors.
+
+/// Browsers by the word that only they (and those before them in this list) send.
+const BROWSERS: [(&str, &str); 9] = [
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Vivaldi/", "Vivaldi"),
+    ("FxiOS/", "Firefox"),
+    ("Firefox/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+];
+/// The same for what they run on.
+const SYSTEMS: [(&str, &str); 8] = [
+    ("iPhone", "an iPhone"),
+    ("iPad", "an iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Macintosh", "a Mac"),
+    ("Linux", "Linux"),
+    ("BSD", "BSD"),
+];
+
+/// A name for this user agent. What is no browser's goes by its first word.
+pub(crate) fn name(agent: &str) -> String {
+    let known = |names: &[(&str, &'static str)]| {
+        names.iter().find(|(word, _)| agent.contains(word)).map(|(_, name)| *name)
+    };
+    match (known(&BROWSERS), known(&SYSTEMS)) {
+        (Some(browser), Some(system)) => format!("{browser} on {system}"),
+        (Some(browser), None) => browser.to_owned(),
+        (None, _) => match agent.split([' ', '/']).next().unwrap_or_default() {
+            "" => "Unknown".to_owned(),
+            program => program.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn browsers_go_by_their_own_names_and_not_by_their_ancestors() {
+        let webkit = "AppleWebKit/537.36 (KHTML, like Gecko)";
+        for (agent, expected) in [
+            (
+                format!("Mozilla/5.0 (X11; Linux x86_64) {webkit} Chrome/156.0.0.0 Safari/537.36"),
+                "Chrome on Linux",
+            ),
+            (
+                format!("Mozilla/5.0 (Windows NT 10.0; Win64) {webkit} Chrome/156.0 Safari/537.36 Edg/156.0"),
+                "Edge on Windows",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0".to_owned(),
+                "Firefox on Windows",
+            ),
+            (
+                format!("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15) {webkit} Version/18.0 Safari/605.1"),
+                "Safari on a Mac",
+            ),
+            (
+                format!("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) {webkit} CriOS/150 Safari/6"),
+                "Chrome on an iPhone",
+            ),
+            (
+                format!("Mozilla/5.0 (Linux; Android 15) {webkit} Chrome/150.0 Mobile Safari/537.36"),
+                "Chrome on Android",
+            ),
+        ] {
+            assert_eq!(name(&agent), expected, "{agent}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_browser_goes_by_its_first_word() {
+        assert_eq!(
+            ["curl/8.9.1", "sarsen/0.1 (linux)", "node", ""].map(name),
+            ["curl", "sarsen", "node", "Unknown"]
+        );
+    }
+}
