@@ -41,6 +41,7 @@ pub use clock::{Clock, SystemClock, SystemRandom};
 pub use identity::secrets::SecretKey;
 pub use listener::{Limits, Running, serve};
 pub use router::router;
+pub use store::disturb;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.

@@ -18,7 +18,7 @@
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
 //! - `floor.rs`: the state that a caller has seen, and must not be answered from before.
 //! - `migrate.rs`: numbered, forward-only schema files.
-//! - [`transfer`]: whole tables from one database to another.
+//! - [`transfer`]: whole tables from one database to another. [`disturb`]: what a load test does to a server.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends; `remote/`: what the last two have in common. Nothing of them
 //!   shows in this crate's public face.
 //!
@@ -32,6 +32,7 @@
 mod answers;
 mod cache;
 mod changes;
+pub mod disturb;
 mod error;
 mod floor;
 mod job;

@@ -4,6 +4,7 @@
 //! - `schema.rs`: what happens at start.
 //! - `feed.rs`: what commands changed, logged and published. `commits.rs`: where a command's thread does so.
 //!   `outcome.rs`: what became of a commit whose answer was lost. `tail.rs`: what other instances changed.
+//! - `disturb.rs`: what a load test does to a server.
 //! - `text.rs`: places of arguments. `values.rs`: arguments and columns. `errors.rs`: the only place that
 //!   reads the driver's errors.
 //!
@@ -12,6 +13,7 @@
 
 mod commits;
 mod connection;
+mod disturb;
 mod errors;
 mod feed;
 mod outcome;
@@ -20,6 +22,8 @@ mod schema;
 mod tail;
 mod text;
 mod values;
+
+pub(crate) use disturb::hold_transaction;
 
 use crate::remote::{self, Link, Remote};
 use crate::store::Shared;

@@ -6,6 +6,7 @@
 //! - `tail.rs`: reads the log, by what `seen.rs` knows of snapshots. `publisher.rs`: tells each change once.
 //!   `wake.rs`: makes it quicker.
 //! - `address.rs`, `tls.rs`: the URL, and how to get there.
+//! - `disturb.rs`: what a load test does to a server.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
 //!
 //! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
@@ -13,6 +14,7 @@
 mod address;
 mod commits;
 mod connection;
+mod disturb;
 mod errors;
 mod log;
 mod outcome;
@@ -25,6 +27,7 @@ mod values;
 mod wake;
 
 pub(crate) use address::Address;
+pub(crate) use disturb::{hold_transaction, pause_replay};
 
 use crate::remote::{self, Remote, Session as _};
 use crate::store::Shared;
