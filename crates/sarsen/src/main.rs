@@ -22,8 +22,8 @@ mod terminal;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, client, demo, doctor, floor, init, login, logout, member, move_database, org, plan, serve,
-    service, subscription, user, whoami,
+    audit, bench, client, demo, disturb, doctor, floor, init, instance, login, logout, member, move_database,
+    org, plan, serve, service, subscription, user, whoami,
 };
 use environment::Environment;
 use error::Error;
@@ -86,6 +86,12 @@ enum Command {
     /// The bare server that the bench compares with
     #[command(hide = true)]
     BenchFloorServer(floor::Args),
+    /// One more instance of a demo
+    #[command(hide = true)]
+    BenchInstance(instance::Args),
+    /// What makes a database server slow to forget
+    #[command(hide = true)]
+    BenchDisturb(disturb::Args),
 }
 
 fn main() -> ExitCode {
@@ -120,5 +126,7 @@ fn run(command: Command, environment: &Environment) -> Result<(), Error> {
         Command::Audit(args) => audit::run(&args, environment),
         Command::Bench(args) => bench::run(args),
         Command::BenchFloorServer(args) => floor::run(&args),
+        Command::BenchInstance(args) => instance::run(&args, environment),
+        Command::BenchDisturb(args) => disturb::run(&args),
     }
 }

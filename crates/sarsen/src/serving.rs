@@ -106,7 +106,7 @@ impl Signals {
     }
 
     /// Waits for one of them.
-    async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -1,16 +1,18 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move`, `bench` and `floor` work on this machine. `login`, `logout` and `whoami`
-//! sign this terminal in. The others are the API from a terminal, thin: `admin.rs` is what they share.
+//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine; `floor`, `instance` and `disturb` are what
+//! the bench starts. `login`, `logout` and `whoami` sign this terminal in. The others are the API from a terminal, thin: `admin.rs` is what they share.
 
 mod admin;
 pub mod audit;
 pub mod bench;
 pub mod client;
 pub mod demo;
+pub mod disturb;
 pub mod doctor;
 pub mod floor;
 pub mod init;
+pub mod instance;
 pub mod login;
 pub mod logout;
 pub mod member;

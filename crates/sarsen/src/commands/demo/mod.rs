@@ -61,7 +61,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     served
 }
 
-fn parse_database(url: &str) -> Result<Database> {
+pub(super) fn parse_database(url: &str) -> Result<Database> {
     let rule = "--database is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
     Database::parse(url).ok_or_else(|| Error::usage(rule))
 }
