@@ -8,6 +8,11 @@ use clap::{Args, Subcommand};
 /// Where the naive server of seed 000 is found when `--baseline` names no program.
 const BASELINE_DEFAULT: &str = "bench/baselines/sso_naive/target/release/sso_naive";
 
+/// Servers that are started at once at most: more than any machine has use for.
+const INSTANCES_MAX: usize = 64;
+/// Their organizations are made one after the other.
+const PROBERS_MAX: usize = 200;
+
 /// What to measure.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
@@ -15,6 +20,8 @@ pub enum Command {
     Floor(FloorArgs),
     /// W1: 70 % subscription checks, 20 % device flow, 10 % user reads, over many tenants and users
     Sso(SsoArgs),
+    /// How long after a revocation was acknowledged by one instance does another still accept it?
+    Revocation(RevocationArgs),
     /// Durable writes at three times what the writer can do: are refusals quick and is memory bounded?
     Overload(OverloadArgs),
     /// CPU of the server per request, as a ratio to the floor
@@ -113,9 +120,61 @@ pub struct SsoArgs {
     /// Find the highest rate with p99 <= 1 s and no failure, by more and more users
     #[arg(long, conflicts_with_all = ["open_loop", "think"])]
     pub ceiling: bool,
+    /// Servers to start on the one database of --database; the virtual users are spread over them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_instances, conflicts_with = "url")]
+    pub instances: usize,
     /// Also run the naive baseline server, in the same way
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BASELINE_DEFAULT)]
     pub baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Beside W1 in open loop, probers sign in, have the token accepted by one instance, change something at \
+                        another (revoke the token, end the sessions, suspend the account or its organization, change the \
+                        plan), and from the answer on ask the first back to back until it obeys. The bound is p99 <= 250 \
+                        ms. A change that is not in force after 5 s is a failure: then the exit code is not 0.\n\n\
+                        Examples:\n  \
+                        sarsen bench revocation --database postgres://sarsen@127.0.0.1/bench\n  \
+                        sarsen bench revocation --database postgres://… --rate 2000 --long-transaction\n  \
+                        sarsen bench revocation --url http://10.0.0.1:7070 --url http://10.0.0.2:7070 --admin-email … \
+                        --lagging-replica postgres://…"
+)]
+pub struct RevocationArgs {
+    /// Servers to start on the one database of --database
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = parse_instances, conflicts_with = "url")]
+    pub instances: usize,
+    /// Operations of W1 a second, over all instances
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "load")]
+    pub rate: Option<f64>,
+    /// Or: this share of what 64 users in closed loop reach in a short run before [default: 0.5]
+    #[arg(long, value_name = "SHARE", value_parser = parse_load)]
+    pub load: Option<f64>,
+    /// Connections of W1 at most
+    #[arg(long, default_value_t = 256, value_parser = parse_count)]
+    pub users: usize,
+    /// Changes a second, by schedule
+    #[arg(long, value_name = "RATE", default_value_t = 50.0, value_parser = parse_rate)]
+    pub probe_rate: f64,
+    /// Accounts that take turns at it, each in an organization of its own
+    #[arg(long, default_value_t = 64, value_parser = parse_probers)]
+    pub probers: usize,
+    /// Keep a transaction open all the time that has written to the database (--database also when there are --url)
+    #[arg(long)]
+    pub long_transaction: bool,
+    /// Pause WAL replay on this PostgreSQL standby during the run
+    #[arg(long, value_name = "URL", env = "SARSEN_BENCH_REPLICA", hide_env_values = true)]
+    pub lagging_replica: Option<String>,
+    /// Measured time, as in 30s, 5m
+    #[arg(long, value_parser = parse_duration, default_value = "60s")]
+    pub duration: Duration,
+    /// Time before it that is not counted
+    #[arg(long, value_parser = parse_duration, default_value = "5s")]
+    pub warmup: Duration,
     #[command(flatten)]
     pub server: ServerArgs,
     #[command(flatten)]
@@ -189,6 +248,22 @@ fn parse_count(text: &str) -> Result<usize, String> {
         Ok(count) => Ok(count),
         Err(_) => Err("want a whole number".to_owned()),
     }
+}
+
+fn parse_instances(text: &str) -> Result<usize, String> {
+    parse_count(text).and_then(|count| {
+        if count <= INSTANCES_MAX { Ok(count) } else { Err(format!("at most {INSTANCES_MAX}")) }
+    })
+}
+
+fn parse_probers(text: &str) -> Result<usize, String> {
+    let most = format!("at most {PROBERS_MAX}");
+    parse_count(text).and_then(|count| if count <= PROBERS_MAX { Ok(count) } else { Err(most) })
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    parse_share(text)
+        .and_then(|load| if load > 0.0 { Ok(load) } else { Err("want more than 0.0".to_owned()) })
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

@@ -15,6 +15,12 @@ pub enum Error {
     /// A server under test did not come up.
     #[error("{server} did not start: {detail}")]
     Start { server: String, detail: String },
+    /// A program that the bench had started ended too early, or not as it should.
+    #[error("{server}: {detail}")]
+    Ended { server: String, detail: String },
+    /// What was measured breaks a promise.
+    #[error("{0}")]
+    Broken(String),
     /// Something on this machine refused: a file, a socket, a limit.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

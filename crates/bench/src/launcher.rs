@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,8 +20,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const LOG_LINES_SHOWN: usize = 12;
 
-/// Which program holds the servers that the bench starts (`demo`, `bench-floor-server`); normally the one that is
-/// running.
+/// Which program holds the servers that the bench starts (`demo`, `bench-floor-server`, `bench-instance`); normally the
+/// one that is running.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     pub program: PathBuf,
@@ -64,19 +65,25 @@ impl Launcher {
         };
         command.args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        // It is closed when this process ends, however it ends: what must not outlive the bench looks at it.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let failed = |detail: String| Error::Start { server: name.to_owned(), detail };
         let mut child = command.spawn().map_err(|error| {
             let pinned = if core.is_some() { " (with taskset, which pins it)" } else { "" };
             failed(format!("{}{pinned}: {error}", self.program.display()))
         })?;
         let stdout = child.stdout.take();
-        let mut process = ServerProcess { child, name: name.to_owned(), ready: Value::Null };
+        let (over_sender, over) = channel();
+        let mut process = ServerProcess { child, name: name.to_owned(), log_path, over, ready: Value::Null };
         let Some(stdout) = stdout else { return Err(failed("it has no stdout".to_owned())) };
-        match timeout(START_TIMEOUT, first_json_line(stdout)).await {
+        match timeout(START_TIMEOUT, first_json_line(stdout, over_sender)).await {
             Ok(Ok(ready)) => process.ready = ready,
-            Ok(Err(_)) => return Err(failed(format!("it ended before it was ready{}", tail(&log_path)))),
-            Err(_) => return Err(failed(format!("not ready within {START_TIMEOUT:?}{}", tail(&log_path)))),
+            Ok(Err(_)) => {
+                return Err(failed(format!("it ended before it was ready{}", tail(&process.log_path))));
+            }
+            Err(_) => {
+                return Err(failed(format!("not ready within {START_TIMEOUT:?}{}", tail(&process.log_path))));
+            }
         }
         Ok(process)
     }
@@ -86,6 +93,9 @@ impl Launcher {
 pub struct ServerProcess {
     child: Child,
     name: String,
+    log_path: PathBuf,
+    /// Disconnected when it has closed its stdout: it has ended, or is about to.
+    over: Receiver<()>,
     /// The line of JSON that it printed when it was ready.
     pub ready: Value,
 }
@@ -105,14 +115,7 @@ impl ServerProcess {
 
     /// Asks it to stop and waits until it has; says so when it had ended before that.
     pub async fn stop(mut self) -> Result<(), Error> {
-        if let Ok(Some(status)) = self.child.try_wait() {
-            let detail = format!("it ended during the run: {status}");
-            return Err(Error::Start { server: self.name.clone(), detail });
-        }
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        self.terminate()?;
         let pause = Duration::from_millis(20);
         let stopped = async {
             while !matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
@@ -121,6 +124,33 @@ impl ServerProcess {
         };
         // When it does not listen, dropping kills it.
         let _ = timeout(STOP_TIMEOUT, stopped).await;
+        Ok(())
+    }
+
+    /// Asks it to stop and waits until it has, as it must bring something in order before; fails when it says that it
+    /// could not. Blocks.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        self.terminate()?;
+        let detail = match self.over.recv_timeout(STOP_TIMEOUT) {
+            Err(RecvTimeoutError::Timeout) => format!("it did not end within {STOP_TIMEOUT:?}"),
+            _ => match self.child.wait() {
+                Ok(status) if status.success() => return Ok(()),
+                Ok(status) => format!("{status}{}", tail(&self.log_path)),
+                Err(error) => error.to_string(),
+            },
+        };
+        Err(Error::Ended { server: self.name.clone(), detail })
+    }
+
+    fn terminate(&mut self) -> Result<(), Error> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            let detail = format!("it ended during the run: {status}{}", tail(&self.log_path));
+            return Err(Error::Ended { server: self.name.clone(), detail });
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
         Ok(())
     }
 }
@@ -134,7 +164,7 @@ impl Drop for ServerProcess {
 
 /// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it; hands out the first
 /// line that is a JSON object.
-fn first_json_line(stdout: ChildStdout) -> oneshot::Receiver<Value> {
+fn first_json_line(stdout: ChildStdout, over: Sender<()>) -> oneshot::Receiver<Value> {
     let (found, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let mut found = Some(found);
@@ -144,6 +174,7 @@ fn first_json_line(stdout: ChildStdout) -> oneshot::Receiver<Value> {
                 let _ = found.send(value);
             }
         }
+        drop(over);
     });
     receiver
 }

@@ -23,7 +23,8 @@ pub mod setup;
 pub mod workloads;
 
 pub use cli::{
-    Command, CommonArgs, CostArgs, FloorArgs, OverloadArgs, ServerArgs, SsoArgs, TimeArgs, parse_duration,
+    Command, CommonArgs, CostArgs, FloorArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs,
+    parse_duration,
 };
 pub use error::Error;
 pub use launcher::{Launcher, ServerProcess};
@@ -58,6 +59,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
     match command {
         Command::Floor(args) => workloads::floor(args, launcher).await,
         Command::Sso(args) => workloads::sso(args, launcher).await,
+        Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
     }
@@ -68,6 +70,7 @@ impl Command {
         match self {
             Command::Floor(args) => args.common.pin,
             Command::Sso(args) => args.common.pin,
+            Command::Revocation(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
             // CPU costs are compared on one core only.
             Command::Cost(_) => true,

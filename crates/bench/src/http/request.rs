@@ -24,6 +24,15 @@ impl RequestDraft {
         RequestDraft::post(path, "application/json", value.to_string().into_bytes())
     }
 
+    /// `PUT` or `PATCH` with a JSON body.
+    pub(crate) fn json(method: &'static str, path: &str, value: &serde_json::Value) -> RequestDraft {
+        RequestDraft { method, ..RequestDraft::post_json(path, value) }
+    }
+
+    pub(crate) fn delete(path: &str) -> RequestDraft {
+        RequestDraft { method: "DELETE", ..RequestDraft::get(path) }
+    }
+
     pub(crate) fn post(path: impl Into<String>, content_type: &str, body: Vec<u8>) -> RequestDraft {
         let headers = vec![("Content-Type", content_type.to_owned())];
         RequestDraft { method: "POST", path: path.into(), headers, body }

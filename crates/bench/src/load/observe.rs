@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::run::Run;
-use crate::measure::{process_cpu, process_memory};
+use crate::measure::ProcessUse;
 use crate::report::live_line;
 
 /// One second of a run. Latencies are of everything that ended in it, refused and failed included.
@@ -25,27 +25,26 @@ pub struct SecondRow {
     pub p50_us: u64,
     pub p90_us: u64,
     pub p99_us: u64,
+    /// Of all server processes together.
     pub server_resident_bytes: Option<u64>,
-    /// CPU time that the server used in this second, in milliseconds (of one core: 1,000 is one core full).
+    /// CPU time that the servers used in this second, in milliseconds (of one core: 1,000 is one core full).
     pub server_cpu_ms: Option<u64>,
 }
 
 /// Notes and shows each second until the run is over and nothing is in flight; the caller drops it then.
-pub(super) async fn observe(run: &Run, pid: Option<u32>, rows: &std::cell::RefCell<Vec<SecondRow>>) {
-    let mut cpu_before = pid.and_then(process_cpu);
+pub(super) async fn observe(run: &Run, pids: &[u32], rows: &std::cell::RefCell<Vec<SecondRow>>) {
+    let mut before = ProcessUse::sum_now(pids);
     let mut failures_before: BTreeMap<String, u64> = BTreeMap::new();
     for second in 1u64.. {
         let at = run.schedule.begin + Duration::from_secs(second);
         sleep_until(at).await;
-        let cpu_now = pid.and_then(process_cpu);
+        let now = ProcessUse::sum_now(pids);
         let row = SecondRow {
-            server_resident_bytes: pid.and_then(process_memory).map(|memory| memory.resident_bytes),
-            server_cpu_ms: cpu_now
-                .zip(cpu_before)
-                .map(|(now, before)| now.saturating_sub(before).as_millis() as u64),
+            server_resident_bytes: now.memory.map(|memory| memory.resident_bytes),
+            server_cpu_ms: now.cpu_since(&before).map(|cpu| cpu.as_millis() as u64),
             ..row(run, second, at)
         };
-        cpu_before = cpu_now;
+        before = now;
         let failures = failures_by_cause(run);
         live_line(&row, &news(&failures, &failures_before));
         failures_before = failures;

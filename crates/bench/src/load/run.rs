@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{SecondRow, Workload, closed_loop, observe, open_loop};
 use crate::http::Target;
 use crate::measure::{
-    CpuTimes, FsyncCost, GeneratorUse, LagProbe, MemoryUse, Recorder, process_cpu, process_memory,
-    reset_peak_memory, scrape,
+    CpuTimes, FsyncCost, GeneratorUse, LagProbe, ProcessUse, Recorder, reset_peak_memory, scrape,
 };
 use crate::report::RunReport;
 
@@ -37,9 +36,9 @@ pub struct Plan {
 pub struct Watched {
     /// Name of the server in the report.
     pub name: String,
-    /// The server's process, when it runs on this machine and we started it.
-    pub pid: Option<u32>,
-    /// How many cores it was pinned to.
+    /// The servers' processes, when they run on this machine and we started them.
+    pub pids: Vec<u32>,
+    /// How many cores they were pinned to, together.
     pub cores: Option<usize>,
     /// Where `GET /metrics` is asked before and after.
     pub metrics: Option<Target>,
@@ -115,19 +114,18 @@ pub(crate) struct Outcome<'a> {
 pub(crate) struct Mark {
     pub at: Instant,
     pub answered: u64,
-    pub server_cpu: Option<Duration>,
-    pub server_memory: Option<MemoryUse>,
+    /// In the order of [`Watched::pids`].
+    pub servers: Vec<ProcessUse>,
     pub machine: Option<CpuTimes>,
     pub generator: Option<GeneratorUse>,
 }
 
 impl Mark {
-    fn now(run: &Run, pid: Option<u32>) -> Mark {
+    fn now(run: &Run, pids: &[u32]) -> Mark {
         Mark {
             at: Instant::now(),
             answered: run.recorder.borrow().answered(),
-            server_cpu: pid.and_then(process_cpu),
-            server_memory: pid.and_then(process_memory),
+            servers: pids.iter().map(|pid| ProcessUse::now(*pid)).collect(),
             machine: CpuTimes::now(),
             generator: GeneratorUse::now(),
         }
@@ -147,8 +145,8 @@ pub async fn measure<W: Workload>(
     let rows = Rc::new(RefCell::new(Vec::new()));
     let mut helpers = JoinSet::new();
     helpers.spawn_local(workload.clone().upkeep(run.clone()));
-    let (shown, kept, pid) = (run.clone(), rows.clone(), watched.pid);
-    helpers.spawn_local(async move { observe::observe(&shown, pid, &kept).await });
+    let (shown, kept, pids) = (run.clone(), rows.clone(), watched.pids.clone());
+    helpers.spawn_local(async move { observe::observe(&shown, &pids, &kept).await });
     let probe = helpers.spawn_local(run.lag.clone().watch(run.schedule.from));
 
     let mut load = JoinSet::new();
@@ -157,12 +155,10 @@ pub async fn measure<W: Workload>(
         None => load.spawn_local(closed_loop::drive(run.clone(), workload, plan.users, plan.think)),
     };
     sleep_until(run.schedule.from).await;
-    if let Some(pid) = watched.pid {
-        reset_peak_memory(pid);
-    }
-    let opened = Mark::now(&run, watched.pid);
+    watched.pids.iter().for_each(|pid| reset_peak_memory(*pid));
+    let opened = Mark::now(&run, &watched.pids);
     sleep_until(run.schedule.to).await;
-    let closed = Mark::now(&run, watched.pid);
+    let closed = Mark::now(&run, &watched.pids);
     probe.abort();
     join(load).await;
     helpers.shutdown().await;

@@ -12,8 +12,8 @@ pub use fsync::{FsyncCost, measure_fsync};
 pub use lag::{LagProbe, PreciseTimer};
 pub use outcome::{Cause, RequestKind, Verdict};
 pub use proc::{
-    CpuTimes, GeneratorUse, MemoryUse, parse_cpu_times, parse_memory, parse_process_cpu, process_cpu,
-    process_memory, reset_peak_memory,
+    CpuTimes, GeneratorUse, MemoryUse, ProcessUse, parse_cpu_times, parse_memory, parse_process_cpu,
+    process_cpu, process_memory, reset_peak_memory,
 };
 pub use prometheus::{parse_metrics, scrape};
 pub use recorder::{KindRecord, Recorder, Second};

@@ -15,6 +15,41 @@ pub struct MemoryUse {
     pub peak_bytes: u64,
 }
 
+/// What a process has used. Together, what several have used: known when it is known of each.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessUse {
+    pub cpu: Option<Duration>,
+    pub memory: Option<MemoryUse>,
+}
+
+impl ProcessUse {
+    pub fn now(pid: u32) -> ProcessUse {
+        ProcessUse { cpu: process_cpu(pid), memory: process_memory(pid) }
+    }
+
+    pub fn sum_now(pids: &[u32]) -> ProcessUse {
+        let uses: Vec<ProcessUse> = pids.iter().map(|pid| ProcessUse::now(*pid)).collect();
+        ProcessUse::sum(&uses)
+    }
+
+    /// The sum of the peaks is a bound: they need not have been at one time.
+    pub fn sum(uses: &[ProcessUse]) -> ProcessUse {
+        let add = |(left, right): (MemoryUse, MemoryUse)| MemoryUse {
+            resident_bytes: left.resident_bytes + right.resident_bytes,
+            peak_bytes: left.peak_bytes + right.peak_bytes,
+        };
+        let both = |left: ProcessUse, right: ProcessUse| ProcessUse {
+            cpu: left.cpu.zip(right.cpu).map(|(left, right)| left + right),
+            memory: left.memory.zip(right.memory).map(add),
+        };
+        uses.iter().copied().reduce(both).unwrap_or_default()
+    }
+
+    pub fn cpu_since(&self, earlier: &ProcessUse) -> Option<Duration> {
+        self.cpu.zip(earlier.cpu).map(|(now, earlier)| now.saturating_sub(earlier))
+    }
+}
+
 /// The machine's CPU time since it started, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {

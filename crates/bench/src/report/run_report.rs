@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::load::Outcome;
 use crate::load::SecondRow;
-use crate::measure::{FsyncCost, KindRecord, MemoryUse, RequestKind};
+use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, RequestKind};
 
 /// From this share of its cores on, the generator, or a pinned server, counts as saturated.
 const BUSY_MAX: f64 = 0.95;
@@ -34,11 +34,14 @@ pub struct RunReport {
     pub failures: Vec<CauseRow>,
     pub refusals: Vec<CauseRow>,
     pub warm_up_failures: Vec<CauseRow>,
+    /// Of all server processes together.
     pub server_cpu_us_per_request: Option<f64>,
-    /// Mean number of cores that the server kept busy.
+    /// Mean number of cores that the server's processes kept busy.
     pub server_cores_used: Option<f64>,
     /// At the end of the window; the peak is that of the window where the system allows it.
     pub server_memory: Option<MemoryUse>,
+    /// Each server process for itself.
+    pub servers: Vec<ServerRow>,
     pub steal_percent: Option<f64>,
     pub fsync: Option<FsyncCost>,
     pub generator: GeneratorReport,
@@ -46,6 +49,14 @@ pub struct RunReport {
     pub absolute_latencies_count: bool,
     pub store_metrics: Vec<MetricRow>,
     pub seconds: Vec<SecondRow>,
+}
+
+/// One server process over the measured window.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ServerRow {
+    pub pid: u32,
+    pub cores_used: Option<f64>,
+    pub memory: Option<MemoryUse>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -110,7 +121,8 @@ impl RunReport {
         let seconds = closed.at.saturating_duration_since(opened.at).as_secs_f64().max(f64::EPSILON);
         let duration_s = plan.duration.as_secs_f64();
         let total = KindRow::new("all".to_owned(), true, &recorder.total(), duration_s);
-        let cpu_s = closed.server_cpu.zip(opened.server_cpu).map(|(b, a)| b.saturating_sub(a).as_secs_f64());
+        let servers = ProcessUse::sum(&closed.servers);
+        let cpu_s = servers.cpu_since(&ProcessUse::sum(&opened.servers)).map(|cpu| cpu.as_secs_f64());
         let answered = closed.answered.saturating_sub(opened.answered);
         let steal_percent = closed.machine.zip(opened.machine).map(|(b, a)| b.steal_percent_since(&a));
         let server_cores_used = cpu_s.map(|s| s / seconds);
@@ -132,7 +144,8 @@ impl RunReport {
             warm_up_failures: cause_rows(recorder.warm_up_failures()),
             server_cpu_us_per_request: cpu_s.filter(|_| answered > 0).map(|s| s * 1e6 / answered as f64),
             server_cores_used,
-            server_memory: closed.server_memory,
+            server_memory: servers.memory,
+            servers: server_rows(&outcome, seconds),
             steal_percent,
             fsync: watched.fsync.clone(),
             absolute_latencies_count: generator.lag_p99_us < LAG_P99_US_MAX
@@ -170,6 +183,16 @@ fn generator_report(
         waited_share: shares.map(|(_, waited)| waited),
         bound: (saturated && !server_saturated) || blurred,
     }
+}
+
+fn server_rows(outcome: &Outcome<'_>, seconds: f64) -> Vec<ServerRow> {
+    let uses = outcome.closed.servers.iter().zip(&outcome.opened.servers);
+    let row = |(pid, (closed, opened)): (&u32, (&ProcessUse, &ProcessUse))| ServerRow {
+        pid: *pid,
+        cores_used: closed.cpu_since(opened).map(|cpu| cpu.as_secs_f64() / seconds),
+        memory: closed.memory,
+    };
+    outcome.watched.pids.iter().zip(uses).map(row).collect()
 }
 
 fn kind_rows(outcome: &Outcome<'_>, duration_s: f64) -> Vec<KindRow> {
@@ -223,7 +246,7 @@ impl KindRow {
 }
 
 impl Quantiles {
-    fn of(histogram: &Histogram<u64>) -> Quantiles {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Quantiles {
         Quantiles {
             p50_us: histogram.value_at_quantile(0.5),
             p90_us: histogram.value_at_quantile(0.9),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::run_report::{CauseRow, KindRow, Quantiles, RunReport};
+use crate::measure::MemoryUse;
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
@@ -97,13 +98,21 @@ fn causes(text: &mut String, title: &str, rows: &[CauseRow]) {
 
 fn surroundings(text: &mut String, report: &RunReport) {
     if let (Some(cpu_us), Some(cores)) = (report.server_cpu_us_per_request, report.server_cores_used) {
-        let _ = write!(text, "server     CPU {cpu_us:.1} µs/request ({cores:.2} cores)");
-        if let Some(memory) = report.server_memory {
-            let (resident, peak) = (memory.resident_bytes as f64, memory.peak_bytes as f64);
-            let _ =
-                write!(text, ", resident {:.1} MiB, peak {:.1} MiB", resident / MEBIBYTE, peak / MEBIBYTE);
+        let whose = if report.servers.len() > 1 { "servers   " } else { "server    " };
+        let cpu = format!("CPU {cpu_us:.1} µs/request ({cores:.2} cores)");
+        let _ = writeln!(text, "{whose} {cpu}{}", memory(report.server_memory));
+    }
+    if report.servers.len() > 1 {
+        for (number, server) in report.servers.iter().enumerate() {
+            let cores = server.cores_used.map_or("unknown".to_owned(), |cores| format!("{cores:.2}"));
+            let _ = writeln!(
+                text,
+                "  {:<9}process {}: {cores} cores{}",
+                number + 1,
+                server.pid,
+                memory(server.memory)
+            );
         }
-        text.push('\n');
     }
     let steal = report.steal_percent.map_or("unknown".to_owned(), |percent| format!("{percent:.2} %"));
     let _ = write!(text, "machine    CPU steal {steal}");
@@ -126,11 +135,20 @@ fn surroundings(text: &mut String, report: &RunReport) {
     text.push('\n');
 }
 
+fn memory(memory: Option<MemoryUse>) -> String {
+    let show = |memory: MemoryUse| {
+        let (resident, peak) = (memory.resident_bytes as f64, memory.peak_bytes as f64);
+        format!(", resident {:.1} MiB, peak {:.1} MiB", resident / MEBIBYTE, peak / MEBIBYTE)
+    };
+    memory.map_or_else(String::new, show)
+}
+
 fn metrics(text: &mut String, report: &RunReport) {
     if report.store_metrics.is_empty() {
         return;
     }
-    let _ = writeln!(text, "the server's store, before and after:");
+    let whose = if report.servers.len() > 1 { "the first server's" } else { "the server's" };
+    let _ = writeln!(text, "{whose} store, before and after:");
     for row in &report.store_metrics {
         let before = row.before.map_or("-".to_owned(), |value| value.to_string());
         let _ = writeln!(text, "  {:<56}{:>16}{:>16}", row.name, before, row.after);

@@ -59,14 +59,17 @@ impl Admin {
         self.exchange(client).await
     }
 
-    /// `POST path` with a JSON body; fails unless the answer is 200 or 201.
+    /// `POST path` with a JSON body; fails unless it is done.
     pub async fn post(&self, client: &mut Client, path: &str, body: &Value) -> Result<Reply, Error> {
+        self.send(client, RequestDraft::post_json(path, body)).await
+    }
+
+    /// Any other call; fails unless it is done.
+    pub(crate) async fn send(&self, client: &mut Client, draft: RequestDraft) -> Result<Reply, Error> {
         self.stay_fresh(client).await?;
         let bearer = format!("Bearer {}", self.tokens.borrow().access_token);
-        let draft = RequestDraft::post_json(path, body)
-            .header("Authorization", bearer)
-            .header("X-Forwarded-For", ADDRESS);
-        client.send(&draft).await?.expect(&[200, 201])
+        let draft = draft.header("Authorization", bearer).header("X-Forwarded-For", ADDRESS);
+        client.send(&draft).await?.expect(&[200, 201, 204])
     }
 
     async fn stay_fresh(&self, client: &mut Client) -> Result<(), Error> {

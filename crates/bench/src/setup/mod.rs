@@ -8,6 +8,7 @@ mod client;
 mod cookies;
 mod device_flow;
 mod html;
+mod person;
 mod sign_in_all;
 mod tenants;
 
@@ -18,4 +19,6 @@ pub use browser::{Browser, Page};
 pub use client::{Client, Reply};
 pub use cookies::Cookies;
 pub use html::{Form, Known, Submission, forms};
-pub use sign_in_all::{Population, populate};
+pub use person::Person;
+pub use sign_in_all::{Employed, Population, employ, populate};
+pub use tenants::PLANS_SOLD;

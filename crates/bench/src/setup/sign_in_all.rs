@@ -1,30 +1,25 @@
-//! The whole of set-up: organizations, accounts, a token for each. No password is hashed for them: each signs in
-//! by a one-time link and approves its own device code.
+//! The whole of set-up: organizations, accounts, a token for each.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::account::{Account, Accounts, BodyShape, CodeRequest, Identity};
 use super::admin::{Admin, Credentials};
-use super::browser::Browser;
 use super::client::Client;
-use super::cookies::Cookies;
-use super::device_flow::sign_in;
-use super::html::{Form, Known, forms};
-use super::tenants::{Tenant, plan_bought, plan_expected};
+use super::person::Person;
+use super::tenants::{PLANS_SOLD, Tenant, plan_bought, plan_expected};
 use crate::error::Error;
 use crate::http::Target;
 use crate::report::{progress, thousands};
 
 const WORKERS: usize = 64;
-const SCOPE: &str = "openid profile email offline_access";
+/// Numbers of the persons of [`employ`], away from those of the accounts.
+const EMPLOYED_FROM: usize = 2_000_000;
 
 /// How many of what.
 #[derive(Debug, Clone, Copy)]
@@ -40,16 +35,6 @@ struct Work {
     accounts: usize,
     next: Cell<usize>,
     done: RefCell<Vec<(usize, Account)>>,
-}
-
-#[derive(Deserialize)]
-struct NewUser {
-    id: String,
-}
-
-#[derive(Deserialize)]
-struct NewLink {
-    url: String,
 }
 
 /// Fills the server at `target` and hands back its accounts, spread evenly over the organizations.
@@ -83,6 +68,30 @@ pub async fn populate(
     let mut done = work.done.take();
     done.sort_by_key(|(number, _)| *number);
     Ok(Rc::new(done.into_iter().map(|(_, account)| account).collect()))
+}
+
+/// A person in an organization of its own, subscribed to the first of [`PLANS_SOLD`], and not signed in.
+pub struct Employed {
+    pub person: Person,
+    /// Id of the subscription.
+    pub subscription: String,
+}
+
+/// Makes `count` organizations with one person each; also hands back who administers them.
+pub async fn employ(
+    target: &Target,
+    credentials: &Credentials,
+    count: usize,
+) -> Result<(Rc<Admin>, Vec<Employed>), Error> {
+    let mut client = Client::new(target.clone(), 0);
+    let admin = Admin::sign_in(&mut client, credentials).await?;
+    let mut employed = Vec::with_capacity(count);
+    for (number, tenant) in make_tenants(&admin, &mut client, count).await?.iter().enumerate() {
+        let person = Person::create(&admin, &mut client, tenant, EMPLOYED_FROM + number).await?;
+        let subscription = person.buy(&admin, &mut client, PLANS_SOLD[0]).await?;
+        employed.push(Employed { person, subscription });
+    }
+    Ok((Rc::new(admin), employed))
 }
 
 async fn make_tenants(admin: &Admin, client: &mut Client, count: usize) -> Result<Vec<Tenant>, Error> {
@@ -123,59 +132,24 @@ async fn sign_in_many(work: Rc<Work>, worker: usize) -> Result<(), Error> {
 async fn sign_in_one(work: &Work, client: &mut Client, number: usize) -> Result<Account, Error> {
     let tenant = &work.tenants[number % work.tenants.len()];
     let admin = &work.admin;
-    let users = format!("/api/organizations/{}/users", tenant.slug);
-    let email = format!("user-{number}@{}.test", tenant.slug);
-    let user = json!({ "email": email, "name": format!("User {number}") });
-    let user: NewUser = admin.post(client, &users, &user).await?.json()?;
+    let mut person = Person::create(admin, client, tenant, number).await?;
     // The account's place within its organization decides, so that every organization has every plan.
     let place = number / work.tenants.len();
     if let Some(plan) = plan_bought(place) {
-        let path = format!("/api/organizations/{}/subscriptions", tenant.slug);
-        admin.post(client, &path, &json!({ "user": user.id, "plan": plan })).await?;
+        person.buy(admin, client, plan).await?;
     }
-    let link = format!("{users}/{}/sign_in_link", user.id);
-    let link: NewLink = admin.post(client, &link, &json!({})).await?.json()?;
-
-    let address = address_of(number);
-    let mut cookies = Cookies::default();
-    let mut browser = Browser { client, cookies: &mut cookies, address: &address };
-    use_link(&mut browser, &link.url).await?;
-    let received = Instant::now();
-    let answer = sign_in(&mut browser, &tenant.client_id, SCOPE, Known::default()).await?;
+    person.enter(admin, client).await?;
+    let tokens = person.sign_in(client).await?;
     let identity = Identity {
         target: work.target.clone(),
-        address,
-        code: CodeRequest { client_id: tenant.client_id.clone(), ..CodeRequest::default() },
+        address: person.address,
+        code: CodeRequest { client_id: person.client_id, ..CodeRequest::default() },
         shape: BodyShape::Form,
         plan: Some(plan_expected(place).to_owned()),
-        user_id: Some(user.id),
-        cookies,
+        user_id: Some(person.user_id),
+        cookies: person.cookies,
     };
-    Ok(Account::new(identity, answer.into_tokens(received)))
-}
-
-/// Opens a one-time link and confirms it; the answer brings the session's cookie.
-async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
-    let page = browser.open(url).await?;
-    let forms = forms(&page.text());
-    let known = Known::default();
-    let Some(form) = Form::to_go_on(&forms, &known) else {
-        return Err(Error::set_up("sign-in link", format!("{}: a page without a form", page.reply.status)));
-    };
-    let answer = browser.submit(&page, &form.fill(&known)).await?;
-    if !answer.is_redirect() && answer.reply.status != 200 {
-        return Err(answer.reply.unexpected("the sign-in link was not accepted"));
-    }
-    if browser.cookies.header().is_none() {
-        return Err(Error::set_up("sign-in link", "no cookie came with it"));
-    }
-    Ok(())
-}
-
-/// A made-up address of its own for each account.
-fn address_of(number: usize) -> String {
-    let number = number + 1;
-    format!("10.{}.{}.{}", (number >> 16) & 0x7f, (number >> 8) & 0xff, number & 0xff)
+    Ok(Account::new(identity, tokens))
 }
 
 async fn show_progress(work: &Work) {

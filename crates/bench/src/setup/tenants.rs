@@ -7,8 +7,11 @@ use super::admin::Admin;
 use super::client::Client;
 use crate::error::Error;
 
+/// The plans that every organization sells.
+pub const PLANS_SOLD: [&str; 2] = ["pro", "team"];
+const PRICES_CENTS: [u32; 2] = [1_900, 4_900];
 /// What an account of a number has bought: half `pro`, a quarter `team`, a quarter nothing.
-const PLANS: [Option<&str>; 4] = [Some("pro"), Some("team"), Some("pro"), None];
+const PLANS: [Option<&str>; 4] = [Some(PLANS_SOLD[0]), Some(PLANS_SOLD[1]), Some(PLANS_SOLD[0]), None];
 /// What `/api/subscription` says of those who bought nothing.
 const PLAN_OF_NOBODY: &str = "free";
 const SERVICE: &str = "app";
@@ -38,7 +41,7 @@ impl Tenant {
         admin.post(client, &path("services"), &service).await?;
         let device = json!({ "service": SERVICE, "kind": "device", "name": "Bench terminal" });
         let device: NewClient = admin.post(client, &path("clients"), &device).await?.json()?;
-        for (plan, price_cents) in [("pro", 1_900), ("team", 4_900)] {
+        for (plan, price_cents) in PLANS_SOLD.into_iter().zip(PRICES_CENTS) {
             let plan = json!({
                 "slug": plan, "name": plan, "services": [SERVICE],
                 "price_cents": price_cents, "currency": "EUR", "features": ["reports", "export"],

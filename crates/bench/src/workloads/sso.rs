@@ -10,7 +10,7 @@ use super::floor::TIMEOUT;
 use super::sso_approval::approve;
 use super::sso_baseline::baseline_accounts;
 use super::sso_ceiling::{CeilingReport, find_ceiling};
-use super::subject::{Stage, Subject};
+use super::subject::{Stage, Subject, shared_database};
 use crate::cli::SsoArgs;
 use crate::error::Error;
 use crate::http::Response;
@@ -155,6 +155,7 @@ enum SsoReport {
 
 /// `sarsen bench sso`.
 pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
+    shared_database(args.common.database.as_deref(), args.instances)?;
     let users = match args.users {
         Some(users) => users,
         None if args.ceiling => connections_max(),
@@ -167,7 +168,7 @@ pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
     let mut report = if args.ceiling { SsoReport::Ceilings(Vec::new()) } else { SsoReport::Runs(Vec::new()) };
 
     let (subject, credentials) = if args.server.url.is_empty() {
-        stage.demo(&[]).await?
+        stage.suite(args.instances).await?
     } else {
         Subject::running(&args.server).await?
     };

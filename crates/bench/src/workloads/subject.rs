@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::disturbance::Disturbance;
 use crate::cli::{CommonArgs, ServerArgs};
 use crate::error::Error;
 use crate::http::{RequestDraft, Target};
@@ -31,8 +32,8 @@ pub struct Stage<'a> {
 pub struct Subject {
     pub targets: Vec<Target>,
     pub watched: Watched,
-    /// `None`: it runs anyway.
-    process: Option<ServerProcess>,
+    /// None: they run anyway.
+    processes: Vec<ServerProcess>,
 }
 
 impl<'a> Stage<'a> {
@@ -88,6 +89,40 @@ impl<'a> Stage<'a> {
         Ok((self.subject("sarsen", target.clone(), Some(target), process), credentials))
     }
 
+    /// The same, with further instances on its database until there are `instances`.
+    pub async fn suite(&self, instances: usize) -> Result<(Subject, Credentials), Error> {
+        let Some(database) = shared_database(self.database.as_deref(), instances)? else {
+            return self.demo(&[]).await;
+        };
+        let (mut subject, credentials) = self.demo(&[]).await?;
+        for number in 2..=instances {
+            progress(&format!("set-up: starting instance {number} of {instances}"));
+            let key = self.folder.path().join("demo").join("demo.key");
+            let issuer = subject.first().origin.clone();
+            let arguments: [OsString; 7] = [
+                "bench-instance".into(),
+                "--database".into(),
+                database.into(),
+                "--key-file".into(),
+                key.into(),
+                "--issuer".into(),
+                issuer.clone().into(),
+            ];
+            let name = format!("instance-{number}");
+            let process = self.launcher.start(&name, &arguments, self.core, self.folder.path()).await?;
+            subject.targets.push(Target::parse(process.said("/listen")?)?.under_name(&issuer));
+            subject.watched.pids.push(process.pid());
+            subject.processes.push(process);
+        }
+        subject.watched.name = format!("sarsen, {instances} instances");
+        Ok((subject, credentials))
+    }
+
+    /// Does something to a database server until the value ends it.
+    pub(super) async fn disturb(&self, what: &str, database: &str) -> Result<Disturbance, Error> {
+        Disturbance::begin(self.launcher, what, database, self.folder.path()).await
+    }
+
     /// Another program that prints a line of JSON with `listen` when it is ready.
     pub async fn baseline(&self, program: &Path) -> Result<(Subject, Value), Error> {
         let file = self.folder.path().join("baseline.db");
@@ -110,12 +145,12 @@ impl<'a> Stage<'a> {
     ) -> Subject {
         let watched = Watched {
             name: name.to_owned(),
-            pid: Some(process.pid()),
+            pids: vec![process.pid()],
             cores: self.core.map(|_| 1),
             metrics,
             fsync: Some(self.fsync.clone()),
         };
-        Subject { targets: vec![target], watched, process: Some(process) }
+        Subject { targets: vec![target], watched, processes: vec![process] }
     }
 }
 
@@ -137,7 +172,7 @@ impl Subject {
         };
         let watched = Watched { name: server.url.join(", "), metrics, ..Watched::default() };
         let credentials = Credentials { email: email.clone(), password: password.clone() };
-        Ok((Subject { targets, watched, process: None }, credentials))
+        Ok((Subject { targets, watched, processes: Vec::new() }, credentials))
     }
 
     /// The server that set-up talks to.
@@ -147,10 +182,23 @@ impl Subject {
 
     /// Stops what was started; fails when it had ended before.
     pub async fn stop(self) -> Result<(), Error> {
-        match self.process {
-            Some(process) => process.stop().await,
-            None => Ok(()),
+        for process in self.processes {
+            process.stop().await?;
         }
+        Ok(())
+    }
+}
+
+/// The database that `instances` share; `None`: there is but one. Only a database server can be shared.
+pub(super) fn shared_database(database: Option<&str>, instances: usize) -> Result<Option<&str>, Error> {
+    const SERVERS: [&str; 4] = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
+    match database.filter(|url| SERVERS.iter().any(|scheme| url.starts_with(scheme))) {
+        _ if instances < 2 => Ok(None),
+        Some(url) => Ok(Some(url)),
+        None => Err(Error::Usage(format!(
+            "{instances} instances need a database server: --database postgres://… or mysql://…; of SQLite, \
+             one process owns a file"
+        ))),
     }
 }
 

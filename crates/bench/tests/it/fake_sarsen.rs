@@ -1,9 +1,10 @@
 //! As much of a Sarsen as the bench talks to: device flow, pages with cookies and CSRF, administration. Strict where
 //! the real one will be strict.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -26,6 +27,16 @@ pub struct World {
     /// Access token to user id and organizations that it reaches.
     tokens: HashMap<String, (String, Vec<String>)>,
     refresh_tokens: HashMap<String, (String, String)>,
+    /// Users and organizations.
+    suspended: HashSet<String>,
+    /// When something about a user was last changed.
+    changed: HashMap<String, Instant>,
+    /// What the other instance remembers: access token to plan.
+    remembered: HashMap<String, String>,
+    /// For how long it goes by that after a change.
+    pub lag: Duration,
+    /// Requests that the other instance had.
+    pub other_asked: usize,
     /// Seconds that access tokens live.
     pub token_life_s: u64,
     /// Say 429 to this many set-up calls first.
@@ -83,9 +94,11 @@ impl World {
             }
             ("POST", ["auth", "device", "code"]) => self.device_code(asked, port),
             ("POST", ["auth", "token"]) => self.token(asked),
+            ("POST", ["auth", "revoke"]) => self.revoke(asked),
             ("GET" | "POST", ["activate" | "login" | "link", ..]) => self.page(asked, &parts),
             ("GET", ["api", "subscription" | "user"]) => self.read(asked, parts[1]),
             ("POST", ["api", "organizations", rest @ ..]) => self.administer(asked, rest, port),
+            (method, ["api", "organizations" | "platform", ..]) => self.change(asked, method, &parts),
             _ => Answer::json(404, json!({ "code": "not_found" })),
         }
     }
@@ -137,6 +150,79 @@ impl World {
             Some((_, owner, None)) if owner == client => error("authorization_pending"),
             _ => error("invalid_grant"),
         }
+    }
+
+    fn revoke(&mut self, asked: &Asked) -> Answer {
+        let refresh = asked.field("token").unwrap_or_default();
+        let Some((user, client)) = self.refresh_tokens.remove(&refresh) else {
+            return Answer::json(400, json!({ "error": "unknown in this test" }));
+        };
+        assert_eq!(asked.field("client_id"), Some(client));
+        self.end_tokens(&user);
+        Answer::new(200, "", "")
+    }
+
+    fn end_tokens(&mut self, user: &str) {
+        self.tokens.retain(|_, (owner, _)| owner != user);
+        self.refresh_tokens.retain(|_, (owner, _)| owner != user);
+        self.changed.insert(user.to_owned(), Instant::now());
+    }
+
+    fn end_sessions(&mut self, user: &str) {
+        self.end_tokens(user);
+        self.sessions.retain(|_, owner| owner != user);
+    }
+
+    /// What an administrator does to what is there.
+    fn change(&mut self, asked: &Asked, method: &str, parts: &[&str]) -> Answer {
+        assert_eq!(self.caller(asked).map(|(user, _)| user.as_str()), Some("owner"));
+        match (method, &parts[1..]) {
+            ("DELETE", ["organizations", _, "users", user, "sessions"]) => self.end_sessions(user),
+            ("PUT", ["organizations", _, "users", user, "suspension"]) => {
+                self.end_sessions(user);
+                self.suspended.insert((*user).to_owned());
+            }
+            ("PUT", ["platform", "organizations", organization, "suspension"]) => {
+                self.suspended.insert((*organization).to_owned());
+                let inside = self.users.iter().filter(|(_, (owner, _))| owner == organization);
+                let inside: Vec<String> = inside.map(|(user, _)| user.clone()).collect();
+                inside.into_iter().for_each(|user| {
+                    self.changed.insert(user, Instant::now());
+                });
+            }
+            ("DELETE", [.., who, "suspension"]) => assert!(self.suspended.remove(*who)),
+            ("PATCH", ["organizations", _, "subscriptions", id]) => {
+                let user = id.strip_prefix("sub_of_").expect("one of ours");
+                let body: Value = serde_json::from_str(&asked.body).unwrap();
+                self.users.get_mut(user).expect("a user").1 =
+                    body["plan"].as_str().expect("a plan").to_owned();
+                self.changed.insert(user.to_owned(), Instant::now());
+            }
+            _ => return Answer::json(404, json!({ "code": "not_found" })),
+        }
+        Answer::new(204, "", "")
+    }
+
+    /// The other instance answers from memory until it hears of a change.
+    fn other_answer(&mut self, asked: &Asked, port: u16) -> Answer {
+        self.other_asked += 1;
+        let token = asked.header("Authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let Some(token) = token.filter(|_| asked.path == "/api/subscription").map(str::to_owned) else {
+            return self.answer(asked, port);
+        };
+        if let Some((user, plan)) = self.remembered.get(&token).and_then(|known| known.split_once(' ')) {
+            let heard = self.changed.get(user).is_none_or(|changed| changed.elapsed() > self.lag);
+            if !heard {
+                return Answer::json(200, json!({ "service": "app", "plan": plan }));
+            }
+        }
+        self.remembered.remove(&token);
+        if let Some((user, _)) = self.tokens.get(&token)
+            && let Some((_, plan)) = self.users.get(user)
+        {
+            self.remembered.insert(token, format!("{user} {plan}"));
+        }
+        self.answer(asked, port)
     }
 
     fn page(&mut self, asked: &Asked, parts: &[&str]) -> Answer {
@@ -225,6 +311,9 @@ impl World {
         let Some((organization, plan)) = self.users.get(user) else {
             return Answer::json(403, json!({ "code": "wrong_audience" }));
         };
+        if self.suspended.contains(organization) || self.suspended.contains(user) {
+            return Answer::json(401, json!({ "code": "invalid_token" }));
+        }
         Answer::json(
             200,
             match what {
@@ -272,7 +361,7 @@ impl World {
             }
             [_, "subscriptions"] => {
                 self.users.get_mut(&text("user")).expect("a user").1 = text("plan");
-                Answer::json(201, json!({ "id": "sub_1" }))
+                Answer::json(201, json!({ "id": format!("sub_of_{}", text("user")) }))
             }
             [_, "users", id, "sign_in_link"] => {
                 let code = self.id("link");
@@ -286,10 +375,19 @@ impl World {
 
 /// Serves `world` on a port of its own.
 pub fn start(world: &Arc<Mutex<World>>) -> SocketAddr {
+    start_as(world, World::answer)
+}
+
+/// A second instance, which hears of changes late.
+pub fn start_other(world: &Arc<Mutex<World>>) -> SocketAddr {
+    start_as(world, World::other_answer)
+}
+
+fn start_as(world: &Arc<Mutex<World>>, answer: fn(&mut World, &Asked, u16) -> Answer) -> SocketAddr {
     let world = world.clone();
     let port = Arc::new(Mutex::new(0));
     let known = port.clone();
-    let address = serve(move |asked| world.lock().unwrap().answer(asked, *known.lock().unwrap()));
+    let address = serve(move |asked| answer(&mut world.lock().unwrap(), asked, *known.lock().unwrap()));
     *port.lock().unwrap() = address.port();
     address
 }

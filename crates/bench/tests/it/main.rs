@@ -8,5 +8,6 @@ mod fake_sarsen;
 mod finding_forms;
 mod loops;
 mod reading_answers;
+mod revocation;
 mod scanning_json;
 mod tiny_server;

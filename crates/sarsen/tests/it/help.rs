@@ -31,7 +31,7 @@ fn every_command_explains_itself() {
 #[test]
 fn what_is_hidden_is_not_shown_and_wrong_usage_ends_with_2() {
     let place = Place::new();
-    assert!(!place.run(&["--help"]).stdout.contains("bench-floor"));
+    assert!(!place.run(&["--help"]).stdout.contains("bench-"));
     assert_eq!(place.run(&["frolic"]).code, 2);
     assert_eq!(place.run::<&str>(&[]).code, 2);
     assert_eq!(place.run(&["serve", "--colour", "red"]).code, 2);

@@ -1,0 +1,113 @@
+//! One person of a run: an administrator makes the account and lets it in by a one-time link; then a device signs in.
+//! No password is hashed for them.
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::account::Tokens;
+use super::admin::Admin;
+use super::browser::Browser;
+use super::client::Client;
+use super::cookies::Cookies;
+use super::device_flow::sign_in;
+use super::html::{Form, Known, forms};
+use super::tenants::Tenant;
+use crate::error::Error;
+
+const SCOPE: &str = "openid profile email offline_access";
+
+/// An account and the browser of its owner.
+pub struct Person {
+    /// Slug of the organization.
+    pub organization: String,
+    /// The device client that signs it in.
+    pub client_id: String,
+    pub user_id: String,
+    /// A made-up address of its own.
+    pub address: String,
+    pub cookies: Cookies,
+}
+
+#[derive(Deserialize)]
+struct New {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct NewLink {
+    url: String,
+}
+
+impl Person {
+    /// Account number `number` of the run, in `tenant`.
+    pub(super) async fn create(
+        admin: &Admin,
+        client: &mut Client,
+        tenant: &Tenant,
+        number: usize,
+    ) -> Result<Person, Error> {
+        let email = format!("user-{number}@{}.test", tenant.slug);
+        let user = json!({ "email": email, "name": format!("User {number}") });
+        let path = format!("/api/organizations/{}/users", tenant.slug);
+        let user: New = admin.post(client, &path, &user).await?.json()?;
+        Ok(Person {
+            organization: tenant.slug.clone(),
+            client_id: tenant.client_id.clone(),
+            user_id: user.id,
+            address: address_of(number),
+            cookies: Cookies::default(),
+        })
+    }
+
+    /// Subscribes to `plan`; the subscription's id.
+    pub(super) async fn buy(&self, admin: &Admin, client: &mut Client, plan: &str) -> Result<String, Error> {
+        let path = format!("/api/organizations/{}/subscriptions", self.organization);
+        let bought = json!({ "user": self.user_id, "plan": plan });
+        let bought: New = admin.post(client, &path, &bought).await?.json()?;
+        Ok(bought.id)
+    }
+
+    /// Signs the browser in, by a link that is good once.
+    pub(crate) async fn enter(&mut self, admin: &Admin, client: &mut Client) -> Result<(), Error> {
+        let path = format!("/api/organizations/{}/users/{}/sign_in_link", self.organization, self.user_id);
+        let link: NewLink = admin.post(client, &path, &json!({})).await?.json()?;
+        self.cookies = Cookies::default();
+        use_link(&mut self.browser(client), &link.url).await
+    }
+
+    /// Signs a device in, with the browser's approval.
+    pub(crate) async fn sign_in(&mut self, client: &mut Client) -> Result<Tokens, Error> {
+        let received = Instant::now();
+        let client_id = self.client_id.clone();
+        let answer = sign_in(&mut self.browser(client), &client_id, SCOPE, Known::default()).await?;
+        Ok(answer.into_tokens(received))
+    }
+
+    fn browser<'a>(&'a mut self, client: &'a mut Client) -> Browser<'a> {
+        Browser { client, cookies: &mut self.cookies, address: &self.address }
+    }
+}
+
+/// Opens a one-time link and confirms it; the answer brings the session's cookie.
+async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
+    let page = browser.open(url).await?;
+    let forms = forms(&page.text());
+    let known = Known::default();
+    let Some(form) = Form::to_go_on(&forms, &known) else {
+        return Err(Error::set_up("sign-in link", format!("{}: a page without a form", page.reply.status)));
+    };
+    let answer = browser.submit(&page, &form.fill(&known)).await?;
+    if !answer.is_redirect() && answer.reply.status != 200 {
+        return Err(answer.reply.unexpected("the sign-in link was not accepted"));
+    }
+    if browser.cookies.header().is_none() {
+        return Err(Error::set_up("sign-in link", "no cookie came with it"));
+    }
+    Ok(())
+}
+
+fn address_of(number: usize) -> String {
+    let number = number + 1;
+    format!("10.{}.{}.{}", (number >> 16) & 0x7f, (number >> 8) & 0xff, number & 0xff)
+}

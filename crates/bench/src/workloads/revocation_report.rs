@@ -1,0 +1,190 @@
+//! What `revocation` found, as JSON and as a table.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::revocation_probe::PATIENCE;
+use super::revocation_tally::Tally;
+use crate::error::Error;
+use crate::report::{Quantiles, RunReport, milliseconds, render, thousands};
+
+/// The stated bound.
+const BOUND_MS: u64 = 250;
+
+/// The JSON of `sarsen bench revocation`.
+#[derive(Serialize)]
+pub struct RevocationReport {
+    pub instances: usize,
+    pub probers: usize,
+    pub probe_rate_per_second: f64,
+    /// What was done to the database meanwhile.
+    pub disturbed_by: Vec<&'static str>,
+    /// Operations of W1 a second that were started.
+    pub rate_per_second: f64,
+    /// How that rate was found.
+    pub rate_from: String,
+    pub bound_p99_ms: u64,
+    /// None: the generator was the bottleneck, so nobody knows.
+    pub bound_held: Option<bool>,
+    /// A change that is not in force after this counts as one that never is.
+    pub patience_ms: u64,
+    pub total: ProbeRow,
+    pub changes: Vec<ProbeRow>,
+    /// Probes that were due and not made, because their prober was busy with the one before.
+    pub missed: u64,
+    pub broken: Vec<BrokenRow>,
+    /// The run that the rate comes from, if there was one.
+    pub ceiling: Option<RunReport>,
+    /// W1 meanwhile.
+    pub load: RunReport,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ProbeRow {
+    pub change: &'static str,
+    /// Acknowledged changes.
+    pub count: u64,
+    /// Of them, those that were not in force at the end of the patience.
+    pub never: u64,
+    /// Those that the first question found in force.
+    pub at_first_question: u64,
+    pub questions: u64,
+    pub in_force_after: Option<Quantiles>,
+}
+
+/// Probes that came to no end: they say nothing about revocation.
+#[derive(Debug, Clone, Serialize)]
+pub struct BrokenRow {
+    pub change: &'static str,
+    pub reason: String,
+    pub count: u64,
+}
+
+/// What a run is told about itself.
+pub(super) struct Setting {
+    pub instances: usize,
+    pub probers: usize,
+    pub probe_rate_per_second: f64,
+    pub disturbed_by: Vec<&'static str>,
+    pub rate_per_second: f64,
+    pub rate_from: String,
+    pub ceiling: Option<RunReport>,
+}
+
+impl RevocationReport {
+    pub(super) fn new(setting: Setting, tally: &Tally, load: RunReport) -> RevocationReport {
+        let total = tally.total();
+        let in_time = total.in_force_after.is_some_and(|after| after.p99_us <= BOUND_MS * 1000);
+        RevocationReport {
+            instances: setting.instances,
+            probers: setting.probers,
+            probe_rate_per_second: setting.probe_rate_per_second,
+            disturbed_by: setting.disturbed_by,
+            rate_per_second: setting.rate_per_second,
+            rate_from: setting.rate_from,
+            bound_p99_ms: BOUND_MS,
+            bound_held: match (total.never, load.generator.bound) {
+                (0, true) => None,
+                (never, _) => Some(in_time && never == 0),
+            },
+            patience_ms: PATIENCE.as_millis() as u64,
+            total,
+            changes: tally.rows(),
+            missed: tally.missed(),
+            broken: tally.broken(),
+            ceiling: setting.ceiling,
+            load,
+        }
+    }
+
+    /// Fails when a change never took effect, and when nothing was found out.
+    pub(super) fn verdict(&self) -> Result<(), Error> {
+        let (count, never) = (self.total.count, self.total.never);
+        if never > 0 {
+            let seconds = PATIENCE.as_secs();
+            return Err(Error::Broken(format!(
+                "{never} of {count} changes were not in force after {seconds} s"
+            )));
+        }
+        if count == 0 {
+            let reason = self.broken.first().map_or("the run was too short", |row| row.reason.as_str());
+            return Err(Error::Broken(format!("no probe came to an end: {reason}")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn render(&self) -> String {
+        let mut text = render(&self.load);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\nrevocation over {} instances: {} changes/s by {} probers; W1 at {} operations/s ({})",
+            self.instances,
+            self.probe_rate_per_second,
+            self.probers,
+            thousands(self.rate_per_second.round() as u64),
+            self.rate_from
+        );
+        for disturbance in &self.disturbed_by {
+            let _ = writeln!(text, "meanwhile  {disturbance}");
+        }
+        let _ = writeln!(
+            text,
+            "{:<24}{:>8}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+            "in force after",
+            "probes",
+            "at once",
+            "p50 ms",
+            "p90 ms",
+            "p99 ms",
+            "p99.9 ms",
+            "max ms",
+            "never"
+        );
+        self.changes.iter().chain([&self.total]).for_each(|row| line(&mut text, row));
+        if self.missed > 0 {
+            let _ = writeln!(
+                text,
+                "not made: {}, their probers were busy with the one before",
+                thousands(self.missed)
+            );
+        }
+        for row in &self.broken {
+            let _ = writeln!(
+                text,
+                "came to no end: {:>6}  {:<24}{}",
+                thousands(row.count),
+                row.change,
+                row.reason
+            );
+        }
+        let held = match self.bound_held {
+            Some(true) => "held",
+            Some(false) => "MISSED",
+            None => "not judged, the generator was the bottleneck",
+        };
+        let _ = writeln!(
+            text,
+            "bound      p99 <= {} ms, none never: {held} (the answer's way is part of it; \"at once\" was in force at \
+             the first question)",
+            self.bound_p99_ms
+        );
+        text
+    }
+}
+
+fn line(text: &mut String, row: &ProbeRow) {
+    let after = row
+        .in_force_after
+        .map_or([0; 5], |after| [after.p50_us, after.p90_us, after.p99_us, after.p99_9_us, after.max_us]);
+    let after = after.map(|us| format!("{:>10}", milliseconds(us))).concat();
+    let _ = writeln!(
+        text,
+        "{:<24}{:>8}{:>8}{after}{:>8}",
+        row.change,
+        thousands(row.count),
+        thousands(row.at_first_question),
+        thousands(row.never)
+    );
+}
