@@ -228,8 +228,10 @@ impl Asker {
     /// Asks back to back until the instance obeys.
     async fn until(&mut self, request: &[u8], obeys: Obeys, acknowledged: Instant) -> Probe {
         let mut probe = Probe { asked: 0, seen: None };
+        let mut accepted_until = Duration::ZERO;
         loop {
             probe.asked += 1;
+            let sent = acknowledged.elapsed();
             let obeyed = match (self.ask(request).await, obeys) {
                 (Ok(answer), Obeys::Refuses) if matches!(answer.status, 401 | 403) => Some(true),
                 (Ok(answer), Obeys::Shows(plan)) if plan_shown(&answer) == Some(plan) => Some(true),
@@ -237,15 +239,16 @@ impl Asker {
                 _ => None,
             };
             let after = acknowledged.elapsed();
-            if obeyed == Some(true) && after <= PATIENCE {
-                probe.seen = Some(Seen { after, at_first: probe.asked == 1 });
-                return probe;
-            }
             if after > PATIENCE {
                 return probe;
             }
-            if obeyed.is_none() {
-                sleep(PAUSE).await;
+            match obeyed {
+                Some(true) => {
+                    probe.seen = Some(Seen { after, accepted_until });
+                    return probe;
+                }
+                Some(false) => accepted_until = sent,
+                None => sleep(PAUSE).await,
             }
         }
     }

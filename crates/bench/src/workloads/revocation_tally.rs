@@ -52,8 +52,8 @@ pub struct Probe {
 pub struct Seen {
     /// From the acknowledgement to the end of the first answer that obeys.
     pub after: Duration,
-    /// To the first question.
-    pub at_first: bool,
+    /// To the sending of the last question that it did not obey; zero when there was none.
+    pub accepted_until: Duration,
 }
 
 /// Counts probes while they are made.
@@ -68,22 +68,20 @@ pub(super) struct Tally {
 #[derive(Clone)]
 struct Counted {
     after_us: Histogram<u64>,
-    at_first: u64,
+    accepted_until_us: Histogram<u64>,
     never: u64,
     asked: u64,
 }
 
 impl Counted {
     fn new() -> Counted {
-        #[expect(clippy::expect_used, reason = "constant bounds that the crate accepts; a test makes one")]
-        let after_us = Histogram::new_with_bounds(1, HISTOGRAM_US_MAX, 3).expect("constant bounds are valid");
-        Counted { after_us, at_first: 0, never: 0, asked: 0 }
+        Counted { after_us: histogram(), accepted_until_us: histogram(), never: 0, asked: 0 }
     }
 
     fn add(&mut self, other: &Counted) {
         // Same bounds on both sides, so adding cannot fail.
         let _ = self.after_us.add(&other.after_us);
-        self.at_first += other.at_first;
+        let _ = self.accepted_until_us.add(&other.accepted_until_us);
         self.never += other.never;
         self.asked += other.asked;
     }
@@ -94,9 +92,9 @@ impl Counted {
             change,
             count: in_force + self.never,
             never: self.never,
-            at_first_question: self.at_first,
             questions: self.asked,
             in_force_after: (in_force > 0).then(|| Quantiles::of(&self.after_us)),
+            accepted_until: (in_force > 0).then(|| Quantiles::of(&self.accepted_until_us)),
         }
     }
 }
@@ -113,9 +111,8 @@ impl Tally {
                 counted.asked += probe.asked;
                 match probe.seen {
                     Some(seen) => {
-                        let after_us = u64::try_from(seen.after.as_micros()).unwrap_or(u64::MAX);
-                        counted.after_us.saturating_record(after_us.max(1));
-                        counted.at_first += u64::from(seen.at_first);
+                        counted.after_us.saturating_record(whole_us(seen.after));
+                        counted.accepted_until_us.saturating_record(whole_us(seen.accepted_until));
                     }
                     None => counted.never += 1,
                 }
@@ -165,4 +162,13 @@ impl Tally {
         };
         self.broken.iter().map(row).collect()
     }
+}
+
+fn whole_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn histogram() -> Histogram<u64> {
+    #[expect(clippy::expect_used, reason = "constant bounds that the crate accepts; a test makes one")]
+    Histogram::new_with_bounds(1, HISTOGRAM_US_MAX, 3).expect("constant bounds are valid")
 }

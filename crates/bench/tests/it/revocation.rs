@@ -121,6 +121,8 @@ fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
         // However late the acknowledgement arrived, some of the time that the other one needs is left.
         assert!(number(&row["in_force_after"]["max_us"]) > 20_000, "{row}");
         assert!(number(&row["questions"]) > number(&row["count"]), "{row}");
+        let (from, to) = (&row["accepted_until"]["max_us"], &row["in_force_after"]["max_us"]);
+        assert!(number(from) > 0 && number(from) < number(to), "{row}");
     }
     assert_eq!(report["broken"], json!([]));
     assert_eq!(report["load"]["failures"], json!([]));

@@ -3,6 +3,7 @@
 //! `support.rs`: starting and ending it. `browser.rs`: a person at a browser without scripts.
 
 mod administration;
+mod bench;
 mod browser;
 mod configuration;
 mod crash;
