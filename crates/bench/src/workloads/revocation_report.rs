@@ -25,7 +25,8 @@ pub struct RevocationReport {
     /// How that rate was found.
     pub rate_from: String,
     pub bound_p99_ms: u64,
-    /// None: the generator was the bottleneck, so nobody knows.
+    /// By the bound from above; missed by the one from below. None: nobody can tell, because the bound lies between
+    /// the two or the generator was the bottleneck.
     pub bound_held: Option<bool>,
     /// A change that is not in force after this counts as one that never is.
     pub patience_ms: u64,
@@ -76,7 +77,6 @@ pub(super) struct Setting {
 impl RevocationReport {
     pub(super) fn new(setting: Setting, tally: &Tally, load: RunReport) -> RevocationReport {
         let total = tally.total();
-        let in_time = total.in_force_after.is_some_and(|after| after.p99_us <= BOUND_MS * 1000);
         RevocationReport {
             instances: setting.instances,
             probers: setting.probers,
@@ -85,10 +85,7 @@ impl RevocationReport {
             rate_per_second: setting.rate_per_second,
             rate_from: setting.rate_from,
             bound_p99_ms: BOUND_MS,
-            bound_held: match (total.never, load.generator.bound) {
-                (0, true) => None,
-                (never, _) => Some(in_time && never == 0),
-            },
+            bound_held: is_held(&total, load.generator.bound),
             patience_ms: PATIENCE.as_millis() as u64,
             total,
             changes: tally.rows(),
@@ -160,10 +157,22 @@ impl RevocationReport {
         let held = match self.bound_held {
             Some(true) => "held",
             Some(false) => "MISSED",
-            None => "not judged, the generator was the bottleneck",
+            None if self.load.generator.bound => "not judged, the generator was the bottleneck",
+            None => "not decided, the answers took too long to tell",
         };
         let _ = writeln!(text, "bound      p99 <= {} ms, none never: {held}", self.bound_p99_ms);
         text
+    }
+}
+
+fn is_held(total: &ProbeRow, generator_bound: bool) -> Option<bool> {
+    let is_in_time = |quantiles: Option<Quantiles>| quantiles.is_some_and(|of| of.p99_us <= BOUND_MS * 1000);
+    match (is_in_time(total.in_force_after), is_in_time(total.accepted_until)) {
+        _ if total.never > 0 => Some(false),
+        _ if generator_bound || total.count == 0 => None,
+        (true, _) => Some(true),
+        (false, true) => None,
+        (false, false) => Some(false),
     }
 }
 
