@@ -13,6 +13,17 @@ const INSTANCES_MAX: usize = 64;
 /// Their organizations are made one after the other.
 const PROBERS_MAX: usize = 200;
 
+const REVOCATION_HELP: &str = "\
+Beside W1 in open loop, probers sign in, have the token accepted by one instance, change something at another (revoke
+the token, end the sessions, suspend the account or its organization, change the plan), and from the answer on ask the
+first one back to back until it obeys. The bound is p99 <= 250 ms. A change that is not in force after 5 s is a failure:
+then the exit code is 1.
+
+Examples:
+    sarsen bench revocation --database postgres://sarsen@127.0.0.1/bench
+    sarsen bench revocation --database postgres://… --rate 2000 --long-transaction
+    sarsen bench revocation --url http://10.0.0.1:7070 --url http://10.0.0.2:7070 --admin-email …";
+
 /// What to measure.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
@@ -133,17 +144,7 @@ pub struct SsoArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Beside W1 in open loop, probers sign in, have the token accepted by one instance, change something at \
-                        another (revoke the token, end the sessions, suspend the account or its organization, change the \
-                        plan), and from the answer on ask the first back to back until it obeys. The bound is p99 <= 250 \
-                        ms. A change that is not in force after 5 s is a failure: then the exit code is not 0.\n\n\
-                        Examples:\n  \
-                        sarsen bench revocation --database postgres://sarsen@127.0.0.1/bench\n  \
-                        sarsen bench revocation --database postgres://… --rate 2000 --long-transaction\n  \
-                        sarsen bench revocation --url http://10.0.0.1:7070 --url http://10.0.0.2:7070 --admin-email … \
-                        --lagging-replica postgres://…"
-)]
+#[command(after_help = REVOCATION_HELP)]
 pub struct RevocationArgs {
     /// Servers to start on the one database of --database
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = parse_instances, conflicts_with = "url")]
