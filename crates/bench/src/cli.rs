@@ -167,7 +167,7 @@ pub struct RevocationArgs {
     /// Keep a transaction open all the time that has written to the database (--database also when there are --url)
     #[arg(long)]
     pub long_transaction: bool,
-    /// Pause WAL replay on this PostgreSQL standby during the run
+    /// Pause WAL replay on this PostgreSQL standby during the run; instances that the bench starts read lists there
     #[arg(long, value_name = "URL", env = "SARSEN_BENCH_REPLICA", hide_env_values = true)]
     pub lagging_replica: Option<String>,
     /// Measured time, as in 30s, 5m

@@ -38,7 +38,7 @@ pub async fn revocation(args: &RevocationArgs, launcher: &Launcher) -> Result<()
     ensure_descriptors(args.users.max(CEILING_USERS) + 2 * args.probers)?;
     let stage = Stage::open(&args.common, launcher, args.common.pin)?;
     let (subject, credentials) = if args.server.url.is_empty() {
-        stage.suite(args.instances).await?
+        stage.suite(args.instances, args.lagging_replica.as_deref()).await?
     } else {
         Subject::running(&args.server).await?
     };

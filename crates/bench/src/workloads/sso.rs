@@ -168,7 +168,7 @@ pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
     let mut report = if args.ceiling { SsoReport::Ceilings(Vec::new()) } else { SsoReport::Runs(Vec::new()) };
 
     let (subject, credentials) = if args.server.url.is_empty() {
-        stage.suite(args.instances).await?
+        stage.suite(args.instances, None).await?
     } else {
         Subject::running(&args.server).await?
     };

@@ -89,8 +89,12 @@ impl<'a> Stage<'a> {
         Ok((self.subject("sarsen", target.clone(), Some(target), process), credentials))
     }
 
-    /// The same, with further instances on its database until there are `instances`.
-    pub async fn suite(&self, instances: usize) -> Result<(Subject, Credentials), Error> {
+    /// The same, with further instances on its database until there are `instances`; these read lists from `replica`.
+    pub async fn suite(
+        &self,
+        instances: usize,
+        replica: Option<&str>,
+    ) -> Result<(Subject, Credentials), Error> {
         let Some(database) = shared_database(self.database.as_deref(), instances)? else {
             return self.demo(&[]).await;
         };
@@ -99,7 +103,7 @@ impl<'a> Stage<'a> {
             progress(&format!("set-up: starting instance {number} of {instances}"));
             let key = self.folder.path().join("demo").join("demo.key");
             let issuer = subject.first().origin.clone();
-            let arguments: [OsString; 7] = [
+            let mut arguments: Vec<OsString> = vec![
                 "bench-instance".into(),
                 "--database".into(),
                 database.into(),
@@ -108,6 +112,9 @@ impl<'a> Stage<'a> {
                 "--issuer".into(),
                 issuer.clone().into(),
             ];
+            if let Some(url) = replica {
+                arguments.extend(["--replica".into(), url.into()]);
+            }
             let name = format!("instance-{number}");
             let process = self.launcher.start(&name, &arguments, self.core, self.folder.path()).await?;
             subject.targets.push(Target::parse(process.said("/listen")?)?.under_name(&issuer));

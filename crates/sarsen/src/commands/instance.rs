@@ -16,6 +16,9 @@ pub struct Args {
     /// The demo's database
     #[arg(long, value_name = "URL")]
     database: String,
+    /// A replica of it, for lists
+    #[arg(long, value_name = "URL")]
+    replica: Option<String>,
     /// The demo's secret key
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
@@ -35,7 +38,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let wrong = |why: &str| Error::failed(format!("{}: {why}", args.key_file.display()));
     let text = files::read(&args.key_file)?.ok_or_else(|| wrong("there is no such file"))?;
     let key = SecretKey::parse(&text).map_err(|error| wrong(&error.to_string()))?;
-    let store = serving::open_store(&database.url(), limits)?;
+    let mut options = server::store_options(database.url());
+    (options.writer, options.replicas) = (limits, args.replica.iter().cloned().collect());
+    let store = serving::open_store(options)?;
     let app = serving::app(store.clone(), Settings::new(&args.issuer), key, None);
     let served = serving::runtime()?.block_on(serve(app, args.listen));
     if served.is_err() {
