@@ -70,7 +70,7 @@ impl Problem {
         Problem { challenge, ..Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", detail) }
     }
 
-    fn unavailable(detail: String, retry_after: Duration) -> Problem {
+    fn unavailable(detail: &str, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }
     }
@@ -88,11 +88,13 @@ impl From<store::Error> for Problem {
                 )
             },
             store::Error::Stopped => {
-                Problem::unavailable("The server is stopping. Try again.".to_owned(), Duration::from_secs(1))
+                Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1))
             }
-            store::Error::Unavailable { what, .. } => {
+            // What the database or its driver says names users and addresses: it goes to the log only.
+            store::Error::Unavailable { .. } => {
                 tracing::error!(%error, "the database is not available");
-                Problem::unavailable(format!("Nothing was changed: {what}."), Duration::from_secs(5))
+                let text = "The database cannot do this now. Nothing was changed; try again.";
+                Problem::unavailable(text, Duration::from_secs(5))
             }
             store::Error::OutcomeUnknown => Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
