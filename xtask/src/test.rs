@@ -77,7 +77,7 @@ fn chosen<'a>(args: &[&'a str]) -> Result<Chosen<'a>, String> {
 }
 
 /// All tests of the workspace but the tidy rules, with servers of their own. The store's tests choose their databases
-/// themselves; those of the domain and the HTTP face run on one after the other.
+/// themselves; those of the domain and the HTTP face, and what the binary must survive, run on one after the other.
 fn unit(report: &mut Report, databases: &[&str]) {
     let wanted = |database: &str| databases.is_empty() || databases.contains(&database);
     report.check("what the unit tests need", || {
@@ -100,6 +100,9 @@ fn unit(report: &mut Report, databases: &[&str]) {
         report.step(&format!("unit on {database}"), || {
             cargo_test(&["-p", "identity", "-p", "server"], &variables)
         });
+        // Named in this way, they are the programs that the first step has built.
+        let survival = ["--workspace", "--exclude", "xtask", "--test", "it", "survival::"];
+        report.step(&format!("survival on {database}"), || cargo_test(&survival, &variables));
     }
 }
 

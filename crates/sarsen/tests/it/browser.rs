@@ -1,11 +1,11 @@
 //! A person at a browser without scripts: opens pages, fills in the one form that is there, keeps cookies.
 
+use crate::balancer::Balancer;
 use std::collections::BTreeMap;
-use ureq::Agent;
 use ureq::http::{Request, Response};
 
 pub struct Browser {
-    agent: Agent,
+    balancer: Balancer,
     issuer: String,
     cookies: BTreeMap<String, String>,
 }
@@ -17,14 +17,20 @@ pub struct Page {
 
 impl Browser {
     pub fn new(issuer: &str) -> Browser {
-        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build();
-        Browser { agent: config.new_agent(), issuer: issuer.to_owned(), cookies: BTreeMap::new() }
+        Browser::behind(Balancer::new(&[issuer.to_owned()]), issuer)
+    }
+
+    /// One that reaches the issuer by way of a balancer.
+    pub fn behind(balancer: Balancer, issuer: &str) -> Browser {
+        Browser { balancer, issuer: issuer.to_owned(), cookies: BTreeMap::new() }
     }
 
     /// Opens an address of the server.
     pub fn open(&mut self, path: &str) -> Page {
-        let request = Request::get(self.url(path)).header("cookie", self.cookie_line()).body(());
-        let response = self.agent.run(request.expect("a request")).expect("an answer");
+        let response = self.balancer.send(|door| {
+            let request = Request::get(self.url(door, path)).header("cookie", self.cookie_line());
+            request.body(()).expect("a request")
+        });
         self.follow(response)
     }
 
@@ -35,12 +41,13 @@ impl Browser {
         let mut fields: Vec<(String, String)> = hidden_fields(form);
         fields.extend(typed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let request = Request::post(self.url(action))
-            .header("cookie", self.cookie_line())
-            .header("origin", &self.issuer)
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(body);
-        let response = self.agent.run(request.expect("a request")).expect("an answer");
+        let response = self.balancer.send(|door| {
+            let request = Request::post(self.url(door, action))
+                .header("cookie", self.cookie_line())
+                .header("origin", &self.issuer)
+                .header("content-type", "application/x-www-form-urlencoded");
+            request.body(body.clone()).expect("a request")
+        });
         self.follow(response)
     }
 
@@ -55,7 +62,7 @@ impl Browser {
         self.submit(&page, "/activate", &[("decision", "allow"), ("password", password)])
     }
 
-    fn follow(&mut self, response: Response<ureq::Body>) -> Page {
+    fn follow(&mut self, response: Response<String>) -> Page {
         for cookie in response.headers().get_all("set-cookie") {
             let pair = cookie.to_str().expect("text").split(';').next().unwrap_or_default();
             let (name, value) = pair.split_once('=').expect("a pair");
@@ -67,13 +74,14 @@ impl Browser {
             Some(location) => self.open(&location),
             None => {
                 let status = response.status().as_u16();
-                Page { status, text: response.into_body().read_to_string().expect("text") }
+                Page { status, text: response.into_body() }
             }
         }
     }
 
-    fn url(&self, path: &str) -> String {
-        if path.starts_with('/') { format!("{}{path}", self.issuer) } else { path.to_owned() }
+    fn url(&self, door: &str, path: &str) -> String {
+        let path = path.strip_prefix(&self.issuer).unwrap_or(path);
+        if path.starts_with('/') { format!("{door}{path}") } else { path.to_owned() }
     }
 
     fn cookie_line(&self) -> String {

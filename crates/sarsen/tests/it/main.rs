@@ -1,12 +1,13 @@
 //! The real program, run as people run it.
 //!
-//! `support.rs`: starting and ending it. `browser.rs`: a person at a browser without scripts.
+//! `support.rs`: starting and ending it. `browser.rs`: a person at a browser without scripts; `balancer.rs`: the way to
+//! several instances. `survival/` runs on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
 
 mod administration;
+mod balancer;
 mod bench;
 mod browser;
 mod configuration;
-mod crash;
 mod demo;
 mod doctor;
 mod durability;
@@ -14,3 +15,4 @@ mod help;
 mod serving;
 mod signing_in;
 mod support;
+mod survival;

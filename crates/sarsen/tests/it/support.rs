@@ -160,7 +160,13 @@ pub struct Demo {
 
 impl Demo {
     pub fn start(place: &Place) -> Demo {
-        let command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+        Demo::start_at(place, "127.0.0.1:0", None)
+    }
+
+    /// At an address, and perhaps on another database than its own file.
+    pub fn start_at(place: &Place, listen: &str, database: Option<&str>) -> Demo {
+        let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", listen]);
+        command.args(database.iter().flat_map(|url| ["--database", url]));
         let mut running = Running::start(command, place.path("demo.log"));
         let says = serde_json::from_str(&running.line()).expect("a line of JSON");
         Demo { running, says }
