@@ -1,0 +1,164 @@
+//! What cannot be answered is refused in the form that its kind of route has, and says what is wrong.
+
+use super::{is_page, problem};
+use crate::device::{administers, error, refusal};
+use server::testing::{Answer, TestServer};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_a_page_or_a_problem() {
+    let server = TestServer::start().await;
+    for path in
+        ["/nothing", "/auth/nothing", "/o/acme/nothing", "/api", "/%2e%2e/etc/passwd", "//", "/activate/"]
+    {
+        let answer = server.get(path).send().await;
+        assert_eq!((answer.status, is_page(&answer)), (404, true), "{path}: {answer:?}");
+    }
+    for path in ["/api/nothing", "/api/", "/api/organizations/acme/nothing"] {
+        assert_eq!(problem(&server.get(path).send().await), (404, "not_found".to_owned()), "{path}");
+    }
+    let nothing = server.get("/api/nothing").send().await;
+    insta::assert_snapshot!(nothing.body, @r#"{"code":"not_found","detail":"There is no route like this here.","status":404,"title":"Not Found","type":"urn:sarsen:problem:not_found"}"#);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_method_is_told_the_right_ones() {
+    let server = TestServer::start().await;
+    for (method, path, allowed) in [
+        ("POST", "/api/subscription", "GET,HEAD"),
+        ("DELETE", "/api/organizations", "GET,HEAD,POST"),
+        ("PUT", "/activate", "GET,HEAD,POST"),
+        ("GET", "/consent", "POST"),
+        ("TRACE", "/", "GET,HEAD"),
+        ("OPTIONS", "/activate", "GET,HEAD,POST"),
+    ] {
+        let answer = server.request(method, path).send().await;
+        assert_eq!(problem(&answer), (405, "method_not_allowed".to_owned()), "{method} {path}");
+        assert_eq!(answer.header("allow"), allowed, "{method} {path}");
+    }
+    for path in ["/auth/token", "/auth/device/code", "/auth/revoke", "/auth/introspect"] {
+        for method in ["GET", "PUT", "PATCH", "DELETE"] {
+            let answer = server.request(method, path).send().await;
+            assert_eq!(refusal(&answer), error(405, "invalid_request"), "{method} {path}");
+            assert_eq!(answer.header("allow"), "POST", "{method} {path}");
+        }
+    }
+    let head = server.request("HEAD", "/healthz").send().await;
+    assert_eq!((head.status, &*head.body), (200, ""));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_two_meanings_are_refused() {
+    let server = TestServer::start().await;
+    let form = "content-type: application/x-www-form-urlencoded\r\nconnection: close\r\n";
+    for (lines, body) in [
+        ("content-length: 3\r\ncontent-length: 4\r\n", "a=bc"),
+        ("content-length: x\r\n", "a=b"),
+        ("content-length: -1\r\n", "a=b"),
+        ("transfer-encoding: gzip\r\n", "a=b"),
+        ("x-a : b\r\ncontent-length: 3\r\n", "a=b"),
+    ] {
+        let request = format!("POST /auth/token HTTP/1.1\r\nhost: test\r\n{form}{lines}\r\n{body}");
+        assert_eq!(Answer::parse(&server.raw(request.as_bytes()).await).status, 400, "{lines:?}");
+    }
+    for line in ["GET /healthz HTTP/3.0", "GET /health z HTTP/1.1", "\0\0\0\0 HTTP/1.1"] {
+        let request = format!("{line}\r\nhost: test\r\nconnection: close\r\n\r\n");
+        assert_eq!(Answer::parse(&server.raw(request.as_bytes()).await).status, 400, "{line:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_utf8_in_percent_encoding_is_refused() {
+    let server = TestServer::start().await;
+    let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");
+    for wrong in ["%ff", "%c3%28", "%zz", "%", "%f", "%ed%a0%80"] {
+        for path in [
+            "/activate?user_code=",
+            "/o/acme/login?next=",
+            "/auth/authorize?client_id=",
+            "/auth/logout?state=",
+        ] {
+            let answer = server.get(&format!("{path}{wrong}")).send().await;
+            assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}{wrong}: {answer:?}");
+        }
+        for query in ["cursor", "email"] {
+            let path = format!("/api/organizations/acme/users?{query}={wrong}");
+            let answer = server.get(&path).bearer(&admin).send().await;
+            assert_eq!(problem(&answer), (400, "invalid_query".to_owned()), "{path}");
+        }
+        let body = format!("grant_type=refresh_token&refresh_token={wrong}").into_bytes();
+        let answer = server.request("POST", "/auth/token").body("application/x-www-form-urlencoded", body);
+        assert_eq!(refusal(&answer.send().await), error(400, "invalid_request"), "{wrong}");
+    }
+    for path in ["/o/%ff/login", "/o/%c3%28/account", "/demo/%ff"] {
+        assert_eq!(server.get(path).send().await.status, 400, "{path}");
+    }
+    for path in ["/api/organizations/%ff", "/api/organizations/acme/services/%ff"] {
+        assert_eq!(server.get(path).bearer(&admin).send().await.status, 400, "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_says_which_field_is_wrong() {
+    let server = TestServer::start().await;
+    let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");
+    let send = async |media_type: &str, body: &str| {
+        let request = server.request("POST", "/api/organizations/acme/plans").bearer(&admin);
+        request.body(media_type, body.as_bytes().to_vec()).send().await
+    };
+    let mut told = String::new();
+    for body in [
+        "",
+        "{",
+        "[]",
+        "1",
+        "null",
+        r#"["gold", "Gold", ["cli"], 1, "EUR", [], {}, null]"#,
+        r#"{"slug":"gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR"} {}"#,
+        r#"{"slug":"gold"}"#,
+        r#"{"slug":"gold","name":1,"services":[],"price_cents":1,"currency":"EUR"}"#,
+        r#"{"slug":"gold","name":"Gold","services":["cli",2],"price_cents":1,"currency":"EUR"}"#,
+        r#"{"slug":"gold","name":"Gold","services":["cli"],"price_cents":"1","currency":"EUR"}"#,
+        r#"{"slug":"gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR","colour":"red"}"#,
+        r#"{"slug":"gold","slug":"gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR"}"#,
+        r#"{"slug":"Gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR"}"#,
+    ] {
+        let answer = send("application/json", body).await;
+        let (status, code) = problem(&answer);
+        told.push_str(&format!("{status} {code}: {}\n", answer.text("detail")));
+    }
+    insta::assert_snapshot!(told, @r#"
+    400 invalid_json: The body is not JSON: EOF while parsing a value at line 1 column 0.
+    400 invalid_json: The body is not JSON: EOF while parsing an object at line 1 column 1.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not a JSON object.
+    400 invalid_json: The body is not JSON: trailing characters at line 1 column 83.
+    422 invalid: The body does not fit: missing field `name` at line 1 column 15.
+    422 invalid: The body does not fit (name): invalid type: integer `1`, expected a string at line 1 column 23.
+    422 invalid: The body does not fit (services[1]): invalid type: integer `2`, expected a string at line 1 column 48.
+    422 invalid: The body does not fit (price_cents): invalid type: string "1", expected i64 at line 1 column 65.
+    422 invalid: The body does not fit (colour): unknown field `colour`, expected one of `slug`, `name`, `services`, `price_cents`, `currency`, `features`, `limits`, `seats` at line 1 column 89.
+    422 invalid: The body does not fit: duplicate field `slug` at line 1 column 21.
+    422 invalid: slug: "Gold" is not a slug; use 2 to 50 of a-z, 0-9 and -, beginning with a letter, like "acme".
+    "#);
+    for media_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/json5"] {
+        assert_eq!(problem(&send(media_type, "{}").await), (415, "not_json".to_owned()), "{media_type}");
+    }
+    for (query, status) in
+        [("limit=0", 400), ("limit=201", 400), ("limit=x", 400), ("limits=1", 400), ("limit=1", 200)]
+    {
+        let answer =
+            server.get(&format!("/api/organizations/acme/plans?{query}")).bearer(&admin).send().await;
+        assert_eq!(answer.status, status, "{query}: {answer:?}");
+        if status == 400 {
+            assert_eq!(problem(&answer).1, "invalid_query");
+            assert!(answer.text("detail").contains("limit"), "{answer:?}");
+        }
+    }
+    server.stop().await;
+}

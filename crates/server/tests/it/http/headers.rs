@@ -1,0 +1,193 @@
+//! Headers: which the server sends so that browsers keep to them, and which it believes.
+
+use super::is_page;
+use crate::device::{codes, signed_in};
+use server::testing::TestServer;
+use std::collections::BTreeSet;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_origins_read_what_is_meant_for_them_and_never_with_credentials() {
+    let server = TestServer::start().await;
+    let ada = signed_in(&server, "ada@acme.test").await;
+    let cookie: Vec<String> = ada.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let origin = ("origin", "https://app.example");
+    let shared = [
+        ("GET", "/.well-known/openid-configuration"),
+        ("GET", "/.well-known/oauth-authorization-server"),
+        ("GET", "/.well-known/oauth-protected-resource"),
+        ("GET", "/.well-known/jwks.json"),
+        ("POST", "/auth/token"),
+        ("POST", "/auth/revoke"),
+        ("POST", "/auth/device/code"),
+        ("GET", "/auth/userinfo"),
+        ("GET", "/api/subscription"),
+        ("GET", "/api/nothing"),
+    ];
+    let own = [
+        ("GET", "/"),
+        ("GET", "/auth/authorize?client_id=x"),
+        ("POST", "/auth/authorize"),
+        ("POST", "/auth/introspect"),
+        ("GET", "/auth/logout"),
+        ("GET", "/activate"),
+        ("POST", "/activate"),
+        ("POST", "/consent"),
+        ("GET", "/console"),
+        ("GET", "/login"),
+        ("GET", "/setup"),
+        ("GET", "/o/acme/login"),
+        ("POST", "/o/acme/login"),
+        ("GET", "/o/acme/account"),
+        ("GET", "/demo/sketch"),
+        ("GET", "/healthz"),
+        ("GET", "/metrics"),
+        ("GET", "/nothing"),
+    ];
+    for (method, path) in shared {
+        let answer = server.request(method, path).header(origin.0, origin.1).send().await;
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{method} {path}");
+        let same = server.request(method, path).send().await;
+        assert_eq!((same.header("vary"), answer.header("vary")), ("origin", "origin"), "{method} {path}");
+        let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
+        let preflight = preflight.header("access-control-request-method", method).send().await;
+        assert_eq!(preflight.status, 204, "{method} {path}");
+        assert_eq!(preflight.header("access-control-allow-origin"), "*", "{method} {path}");
+        assert!(preflight.header("access-control-allow-methods").contains(method), "{method} {path}");
+        assert!(
+            preflight.header("access-control-allow-headers").contains("authorization"),
+            "{method} {path}"
+        );
+    }
+    for (method, path) in own {
+        let answer =
+            server.request(method, path).header(origin.0, origin.1).header("cookie", &cookie.join("; "));
+        let answer = answer.send().await;
+        let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
+        let preflight = preflight.header("access-control-request-method", method).send().await;
+        for answer in [answer, preflight] {
+            assert!(
+                !answer.headers.iter().any(|(name, _)| name.starts_with("access-control")),
+                "{path}: {answer:?}"
+            );
+        }
+    }
+    for (method, path) in shared.into_iter().chain(own) {
+        for method in [method, "OPTIONS"] {
+            let answer =
+                server.request(method, path).header(origin.0, origin.1).header("cookie", &cookie.join("; "));
+            let answer = answer.send().await;
+            assert_eq!(answer.header("access-control-allow-credentials"), "", "{method} {path}");
+            assert_eq!(answer.header("x-content-type-options"), "nosniff", "{method} {path}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let code = codes(&server).await.text("user_code");
+    let pages = [
+        "/",
+        "/activate",
+        "/activate?user_code=BBBB-BBBB",
+        &format!("/activate?user_code={code}"),
+        "/login",
+        "/setup?token=x",
+        "/o/acme/login",
+        "/o/acme/signup",
+        "/o/acme/link?token=x",
+        "/o/acme/account",
+        "/o/acme/logout",
+        "/o/nobody/login",
+        "/auth/authorize",
+        "/auth/logout",
+        "/demo/sketch",
+        "/nothing",
+    ];
+    for path in pages {
+        let answer = ada.get(path).await;
+        assert!(is_page(&answer), "{path}: {answer:?}");
+        let foreign = ["src=\"http", "href=\"//", "src=\"//", "<script", " style=\"", " onclick="];
+        assert!(!foreign.iter().any(|sign| answer.body.contains(sign)), "{path}: {}", answer.body);
+    }
+    for path in ["/console", "/o/platform/account"] {
+        let answer = ada.get(path).await;
+        assert_eq!(answer.status, 303, "{path}");
+        assert_eq!(
+            (answer.header("cache-control"), answer.header("referrer-policy")),
+            ("no-store", "no-referrer")
+        );
+    }
+    let cookies: Vec<String> = ada
+        .get("/activate")
+        .await
+        .headers
+        .into_iter()
+        .filter(|(name, _)| name == "set-cookie")
+        .map(|(_, line)| line)
+        .collect();
+    assert!(cookies.is_empty(), "a known browser gets no new cookie: {cookies:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_are_for_this_host_only() {
+    for (issuer, prefix, secure) in
+        [("https://id.example", "__Host-sarsen_", true), ("http://127.0.0.1:7070", "sarsen_7070_", false)]
+    {
+        let server = TestServer::start_with(|settings| settings.issuer = issuer.to_owned(), |_| {}).await;
+        let mut ada = server.browser();
+        let page = ada.get("/o/acme/login").await;
+        let signed_in = ada.sign_in("acme", "ada@acme.test").await;
+        assert_eq!(signed_in.status, 303);
+        let lines = page.headers.iter().chain(&signed_in.headers).filter(|(name, _)| name == "set-cookie");
+        let lines: Vec<&String> = lines.map(|(_, line)| line).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in lines {
+            let parts: BTreeSet<&str> = line.split("; ").skip(1).collect();
+            assert!(line.starts_with(prefix), "{line}");
+            assert!(parts.is_superset(&BTreeSet::from(["Path=/", "HttpOnly", "SameSite=Lax"])), "{line}");
+            assert_eq!(parts.contains("Secure"), secure, "{line}");
+            assert!(!line.contains("Domain"), "{line}");
+        }
+        server.stop().await;
+    }
+}
+
+/// From where a request is said to come, on the page that shows it.
+async fn shown_requester(server: &TestServer, forwarded: &[&str]) -> String {
+    let request = server.post("/auth/device/code", &[("client_id", server.client("cli"))]);
+    let codes =
+        forwarded.iter().fold(request, |request, line| request.header("x-forwarded-for", line)).send().await;
+    let mut ada = signed_in(server, "ada@acme.test").await;
+    let page = ada.get(&format!("/activate?user_code={}", codes.text("user_code"))).await.body;
+    let (_, after) = page.split_once("<dt>From</dt><dd><bdi>").expect("the page says from where");
+    after.split('<').next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_listed_peers_say_where_a_request_comes_from() {
+    let server = TestServer::start().await;
+    for (forwarded, address) in [
+        (&[][..], "127.0.0.1"),
+        (&["203.0.113.9"], "203.0.113.9"),
+        (&["6.6.6.6, 203.0.113.9"], "203.0.113.9"),
+        (&["6.6.6.6", "203.0.113.9"], "203.0.113.9"),
+        (&["203.0.113.9, 127.0.0.1"], "203.0.113.9"),
+        (&["::ffff:203.0.113.9"], "203.0.113.9"),
+        (&["2001:db8::9"], "2001:db8::9"),
+        (&["6.6.6.6, rubbish"], "127.0.0.1"),
+        (&["<script>"], "127.0.0.1"),
+        (&[""], "127.0.0.1"),
+    ] {
+        assert_eq!(shown_requester(&server, forwarded).await, address, "{forwarded:?}");
+    }
+    server.stop().await;
+
+    let strangers = |settings: &mut server::Settings| settings.trusted_proxies.clear();
+    let server = TestServer::start_with(strangers, |_| {}).await;
+    assert_eq!(shown_requester(&server, &["203.0.113.9"]).await, "127.0.0.1");
+    server.stop().await;
+}

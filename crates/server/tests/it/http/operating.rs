@@ -1,0 +1,53 @@
+//! What those who operate the server look at: metrics, health, discovery.
+
+use super::problem;
+use server::testing::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_not_public() {
+    let server = TestServer::start().await;
+    assert_eq!(server.get("/metrics").send().await.status, 200, "this machine may read them");
+    for header in ["x-forwarded-for", "forwarded"] {
+        let proxied = server.get("/metrics").header(header, "127.0.0.1").send().await;
+        assert_eq!(problem(&proxied).0, 404, "{header}");
+    }
+    server.stop().await;
+
+    let token = |settings: &mut server::Settings| settings.metrics_token = Some("a-long-token".to_owned());
+    let server = TestServer::start_with(token, |_| {}).await;
+    let read = async |token: Option<&str>| {
+        let request = server.get("/metrics").header("x-forwarded-for", "203.0.113.9");
+        token
+            .into_iter()
+            .fold(request, |request, token| request.header("authorization", token))
+            .send()
+            .await
+            .status
+    };
+    assert_eq!(server.get("/metrics").send().await.status, 404, "this machine needs it too");
+    assert_eq!(read(None).await, 404);
+    for wrong in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer a-long-toke",
+        "Bearer a-long-token2",
+        "a-long-token",
+        "Basic a-long-token",
+    ] {
+        assert_eq!(read(Some(wrong)).await, 404, "{wrong:?}");
+    }
+    assert_eq!(read(Some("Bearer a-long-token")).await, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_discovery_are_plain() {
+    let server = TestServer::start().await;
+    assert_eq!(server.get("/healthz").send().await.body, "ok");
+    assert_eq!(server.get("/readyz").send().await.body, "ready");
+    let configuration = server.get("/.well-known/openid-configuration").send().await;
+    assert_eq!(configuration.header("cache-control"), "public, max-age=300");
+    assert_eq!(configuration.text("issuer"), "http://127.0.0.1:7070");
+    server.stop().await;
+}

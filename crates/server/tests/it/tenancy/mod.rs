@@ -1,0 +1,144 @@
+//! Tenancy: what is one organization's is nobody else's, who may do what in it, and how it is stopped.
+
+mod boundaries;
+mod roles;
+mod suspension;
+
+use crate::support::*;
+use serde_json::{Value, json};
+use server::testing::{Answer, TestServer};
+
+const ROUTES: &str = include_str!("../../../src/router.rs");
+
+/// Every route of the table that begins like this, by method and path.
+fn routes(prefix: &str) -> Vec<(&'static str, &'static str)> {
+    let mut found = Vec::new();
+    for route in ROUTES.split(".route(").skip(1) {
+        let route = route.split("// ").next().unwrap_or_default();
+        let mut parts = route.splitn(3, '"');
+        let path = parts.nth(1).unwrap_or_default();
+        let handlers = parts.next().unwrap_or_default();
+        for (method, call) in
+            [("GET", "get("), ("POST", "post("), ("PUT", "put("), ("PATCH", "patch("), ("DELETE", "delete(")]
+        {
+            // `get(api::…)` is a method; `delete` at the end of a handler's name has no bracket behind it.
+            if path.starts_with(prefix) && handlers.contains(&format!("{call}api::")) {
+                found.push((method, path));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "routes that begin with {prefix}");
+    found
+}
+
+/// What an organization has, one of each kind.
+struct Things {
+    administrator: String,
+    service: &'static str,
+    client: String,
+    secret: String,
+    plan: &'static str,
+    subscription: String,
+    user: String,
+    customer: String,
+}
+
+impl Things {
+    async fn of_acme(admin: &Admin<'_>) -> Things {
+        let first = async |list: &str, name: &str| {
+            let list = admin.read(&format!("/api/organizations/acme/{list}")).await;
+            text(&list["items"][0], name).to_owned()
+        };
+        let client = admin.server.client("web").to_owned();
+        Things {
+            administrator: first("administrators", "user").await,
+            service: "sketch",
+            secret: first(&format!("clients/{client}/secrets"), "id").await,
+            client,
+            plan: "pro",
+            subscription: first("subscriptions", "id").await,
+            user: first("users?email=ada@acme.test", "id").await,
+            customer: first("customers", "id").await,
+        }
+    }
+
+    /// A path of the route table with these things in it, below the organization `org`.
+    fn path(&self, org: &str, route: &str) -> String {
+        [
+            ("{org}", org),
+            ("{user}", if route.contains("/administrators/") { &self.administrator } else { &self.user }),
+            ("{service}", self.service),
+            ("{client}", &self.client),
+            ("{secret}", &self.secret),
+            ("{plan}", self.plan),
+            ("{subscription}", &self.subscription),
+        ]
+        .into_iter()
+        .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
+    }
+}
+
+/// A body that a route takes. A new route must say here what it takes, and is then tested with the others.
+fn body(method: &str, route: &str, things: &Things) -> Value {
+    match (method, route.strip_prefix("/api/organizations/{org}").unwrap_or(route)) {
+        ("GET" | "DELETE", _) | ("POST", "/users/{user}/sign_in_link" | "/clients/{client}/secrets") => {
+            Value::Null
+        }
+        ("PATCH", "" | "/services/{service}" | "/clients/{client}" | "/plans/{plan}" | "/users/{user}") => {
+            json!({ "name": "Taken over" })
+        }
+        ("POST", "/administrators") => json!({ "email": "owner@sarsen.test", "role": "member" }),
+        ("PATCH", "/administrators/{user}") => json!({ "role": "member" }),
+        ("POST", "/services") => json!({ "slug": "made", "name": "Made" }),
+        ("POST", "/clients") => {
+            json!({ "service": things.service, "kind": "spa", "name": "Made", "redirect_uris": [CALLBACK] })
+        }
+        ("POST", "/plans") => {
+            json!({ "slug": "made", "name": "Made", "services": [things.service], "price_cents": 1, "currency": "EUR" })
+        }
+        ("POST", "/subscriptions") => json!({ "user": things.user, "plan": things.plan }),
+        ("PATCH", "/subscriptions/{subscription}") => json!({ "status": "canceled" }),
+        ("POST", "/users") => json!({ "email": "made@acme.test" }),
+        ("PUT", "/users/{user}/suspension") => json!({ "reason": "because" }),
+        ("POST", "/api/organizations") => json!({ "slug": "made", "name": "Made" }),
+        ("POST", "/api/platform/organizations/{org}/review") => json!({ "decision": "rejected" }),
+        ("PUT", "/api/platform/organizations/{org}/suspension") => json!({}),
+        other => panic!("{other:?} is a new route: say what it takes"),
+    }
+}
+
+/// Everything that an administrator can read about an organization.
+async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    for list in [
+        "",
+        "/administrators",
+        "/services",
+        "/clients",
+        "/plans",
+        "/customers",
+        "/subscriptions",
+        "/users",
+        "/audit",
+    ] {
+        all.push(admin.read(&format!("/api/organizations/{org}{list}")).await);
+    }
+    all
+}
+
+/// The platform's owner makes a second organization and administers it.
+async fn globex(server: &TestServer) -> Admin<'_> {
+    let platform = Admin::sign_in(server, "owner@sarsen.test", "platform").await;
+    platform.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
+    Admin::sign_in(server, "owner@sarsen.test", "org:globex platform").await
+}
+
+fn problem(answer: &Answer) -> (u16, String) {
+    (answer.status, answer.text("code"))
+}
+
+fn is(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+const PASSWORD: &str = "correct horse battery";

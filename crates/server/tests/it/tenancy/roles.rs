@@ -1,0 +1,217 @@
+//! Who may do what in an organization, and that what was done is written down.
+
+use super::{PASSWORD, Things, body, everything, is, problem, routes};
+use crate::support::*;
+use serde_json::{Value, json};
+use server::testing::TestServer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Makes an account of one who administers.
+async fn hire(server: &TestServer, email: &str) {
+    let mut browser = server.browser();
+    let csrf = browser.get("/o/platform/signup").await.input("csrf");
+    let fields = [("csrf", &*csrf), ("email", email), ("password", PASSWORD)];
+    assert_eq!(browser.post("/o/platform/signup", &fields).await.status, 303);
+}
+
+async fn hired<'s>(server: &'s TestServer, email: &str, scope: &str) -> Admin<'s> {
+    let mut browser = server.browser();
+    assert_eq!(browser.sign_in_with("platform", email, PASSWORD).await.status, 303);
+    let answer = tokens_of(server, &mut browser, &Ask::by("console", CONSOLE).with("scope", scope)).await;
+    Admin { server, token: answer.text("access_token") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_administers_a_hundred_organizations_has_a_short_token_for_all_of_them() {
+    let server = TestServer::start().await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    for number in 0..100 {
+        let slug = format!("customer-with-a-long-name-{number}");
+        platform.make("/api/organizations", json!({ "slug": slug, "name": slug })).await;
+    }
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform org:*").await;
+    assert!(owner.token.len() < 2000, "{} bytes", owner.token.len());
+    owner.read("/api/organizations/customer-with-a-long-name-73/users").await;
+    let elsewhere = owner.call("GET", "/api/organizations/acme/users", &Value::Null).await;
+    assert_eq!(problem(&elsewhere), is(404, "not_found"), "no role there: {elsewhere:?}");
+}
+
+const ADMINISTRATORS: &str = "/api/organizations/acme/administrators";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_look_admins_change_and_owners_decide_who_does() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let things = Things::of_acme(&owner).await;
+    for (email, role) in [("member@acme.test", "member"), ("second@acme.test", "admin")] {
+        hire(&server, email).await;
+        owner.make(ADMINISTRATORS, json!({ "email": email, "role": role })).await;
+    }
+    let member = hired(&server, "member@acme.test", "org:acme").await;
+    let admin = hired(&server, "second@acme.test", "org:acme").await;
+    let owners_only = |method: &str, route: &str| {
+        route.contains("/administrators") && method != "GET"
+            || (method, route) == ("PATCH", "/api/organizations/{org}")
+    };
+    let before = everything(&owner, "acme").await;
+    for (method, route) in routes("/api/organizations/{org}") {
+        let path = things.path("acme", route);
+        let body = body(method, route, &things);
+        let looked = member.call(method, &path, &body).await;
+        match method {
+            "GET" => assert_eq!(looked.status, 200, "{path}: {looked:?}"),
+            _ => assert_eq!(problem(&looked), is(403, "forbidden"), "{method} {path}: {looked:?}"),
+        }
+        if owners_only(method, route) {
+            let answer = admin.call(method, &path, &body).await;
+            assert_eq!(problem(&answer), is(403, "forbidden"), "{method} {path}: {answer:?}");
+        }
+    }
+    assert_eq!(everything(&owner, "acme").await, before);
+
+    // Nobody raises himself.
+    let own = |admin: &Admin<'_>| format!("{ADMINISTRATORS}/{}", text(&claims(&admin.token), "sub"));
+    for caller in [&member, &admin] {
+        for role in ["owner", "admin"] {
+            let answer = caller.call("PATCH", &own(caller), &json!({ "role": role })).await;
+            assert_eq!(problem(&answer), is(403, "forbidden"), "{answer:?}");
+            let again = json!({ "email": "second@acme.test", "role": role });
+            assert_eq!(problem(&caller.call("POST", ADMINISTRATORS, &again).await), is(403, "forbidden"));
+        }
+    }
+    let unknown = owner.call("PATCH", &own(&admin), &json!({ "role": "root" })).await;
+    assert_eq!(problem(&unknown), is(422, "invalid"), "{unknown:?}");
+
+    // The last owner stays one.
+    for (method, body) in [
+        ("DELETE", Value::Null),
+        ("PATCH", json!({ "role": "admin" })),
+        ("PATCH", json!({ "role": "member" })),
+    ] {
+        let answer = owner.call(method, &own(&owner), &body).await;
+        assert_eq!(problem(&answer), is(409, "last_owner"), "{method}: {answer:?}");
+    }
+    // A role is looked up each time, also for tokens that are out already.
+    owner.change("PATCH", &own(&member), json!({ "role": "admin" })).await;
+    let made = member
+        .call("POST", "/api/organizations/acme/services", &json!({ "slug": "atlas", "name": "Atlas" }))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    owner.change("PATCH", &own(&member), json!({ "role": "member" })).await;
+    let gone = member.call("DELETE", "/api/organizations/acme/services/atlas", &Value::Null).await;
+    assert_eq!(problem(&gone), is(403, "forbidden"), "{gone:?}");
+    owner.change("DELETE", &own(&admin), Value::Null).await;
+    let gone = admin.call("GET", "/api/organizations/acme", &Value::Null).await;
+    assert_eq!(problem(&gone), is(404, "not_found"), "{gone:?}");
+    member.change("DELETE", &own(&member), Value::Null).await;
+    assert_eq!(
+        member.call("GET", "/api/organizations/acme", &Value::Null).await.status,
+        404,
+        "left by himself"
+    );
+    // With another owner, the first may leave.
+    owner.make(ADMINISTRATORS, json!({ "email": "second@acme.test", "role": "owner" })).await;
+    owner.change("DELETE", &own(&owner), Value::Null).await;
+    let last = admin.call("DELETE", &own(&admin), &Value::Null).await;
+    assert_eq!(problem(&last), is(409, "last_owner"), "{last:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_is_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    let things = Things::of_acme(&owner).await;
+    hire(&server, "new@acme.test").await;
+    let mut covered = BTreeSet::new();
+    let mut made = BTreeMap::new();
+    for (method, route, action) in [
+        ("PATCH", "", "organization.renamed"),
+        ("POST", "/administrators", "administrator.added"),
+        ("PATCH", "/administrators/{user}", "administrator.changed"),
+        ("DELETE", "/administrators/{user}", "administrator.removed"),
+        ("POST", "/services", "service.created"),
+        ("PATCH", "/services/{service}", "service.renamed"),
+        ("POST", "/clients", "client.created"),
+        ("PATCH", "/clients/{client}", "client.changed"),
+        ("POST", "/clients/{client}/secrets", "client.secret_added"),
+        ("DELETE", "/clients/{client}/secrets/{secret}", "client.secret_deleted"),
+        ("DELETE", "/clients/{client}", "client.deleted"),
+        ("POST", "/plans", "plan.created"),
+        ("PATCH", "/plans/{plan}", "plan.changed"),
+        ("PATCH", "/subscriptions/{subscription}", "subscription.changed"),
+        ("DELETE", "/subscriptions/{subscription}", "subscription.deleted"),
+        ("POST", "/subscriptions", "subscription.created"),
+        ("POST", "/users", "user.created"),
+        ("PATCH", "/users/{user}", "user.renamed"),
+        ("POST", "/users/{user}/sign_in_link", "user.sign_in_link_made"),
+        ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
+        ("PUT", "/users/{user}/suspension", "user.suspended"),
+        ("DELETE", "/users/{user}/suspension", "user.activated"),
+        ("DELETE", "/plans/{plan}", "plan.deleted"),
+        ("DELETE", "/services/{service}", "service.deleted"),
+    ] {
+        let route = format!("/api/organizations/{{org}}{route}");
+        let mut path = things.path("acme", &route);
+        // What was made here is what is deleted here.
+        if let ("DELETE", Some((list, name))) = (method, path.clone().rsplit_once('/'))
+            && let Some(own) = made.get(list)
+            && name != "suspension"
+        {
+            path = format!("{list}/{own}");
+        }
+        let mut body = body(method, &route, &things);
+        if route.ends_with("/administrators") {
+            body = json!({ "email": "new@acme.test", "role": "member" });
+        }
+        if route.ends_with("/administrators/{user}") {
+            path = format!("{ADMINISTRATORS}/{}", made[ADMINISTRATORS]);
+        }
+        // Entries of one millisecond have no order among them.
+        server.clock.advance(Duration::from_millis(1));
+        let answer = owner.change(method, &path, body).await;
+        if answer.status == 201 {
+            let name = ["user", "client_id", "slug", "id"]
+                .into_iter()
+                .find_map(|name| answer.json()[name].as_str().map(str::to_owned));
+            let name = if path.ends_with("/subscriptions") { Some(answer.text("id")) } else { name };
+            made.insert(path.clone(), name.unwrap_or_default());
+        }
+        let newest = &owner.read("/api/organizations/acme/audit?limit=1").await["items"][0];
+        assert_eq!(newest["action"], action, "{method} {path}");
+        assert_eq!(newest["actor"], claims(&owner.token)["sub"], "{method} {path}");
+        assert_eq!(newest["address"], "127.0.0.1");
+        assert_ne!(newest["target"], "");
+        covered.insert((method, route));
+    }
+    for (method, route) in routes("/api/organizations/{org}") {
+        assert!(
+            method == "GET" || covered.contains(&(method, route.to_owned())),
+            "{method} {route} is not covered"
+        );
+    }
+
+    // What is refused leaves no trace; what the platform does, leaves one too.
+    let trail = owner.read("/api/organizations/acme/audit?limit=200").await;
+    owner.call("DELETE", "/api/organizations/acme/services/nobody", &Value::Null).await;
+    owner
+        .call("POST", "/api/organizations/acme/services", &json!({ "slug": "sketch", "name": "Twice" }))
+        .await;
+    assert_eq!(owner.read("/api/organizations/acme/audit?limit=200").await, trail);
+    for (method, action) in [("PUT", "organization.suspended"), ("DELETE", "organization.activated")] {
+        let body = if method == "PUT" { json!({ "reason": "late with the rent" }) } else { Value::Null };
+        for _ in 0..2 {
+            server.clock.advance(Duration::from_millis(1));
+            platform.change(method, "/api/platform/organizations/acme/suspension", body.clone()).await;
+        }
+        let newest = &owner.read("/api/organizations/acme/audit?limit=2").await["items"];
+        assert_eq!(
+            (&newest[0]["action"], &newest[0]["actor"]),
+            (&json!(action), &claims(&platform.token)["sub"])
+        );
+        assert_ne!(newest[1]["action"], action, "the second time changed nothing");
+    }
+    server.stop().await;
+}

@@ -1,0 +1,85 @@
+//! A full server: it says so quickly, and nothing is lost by asking again.
+
+use super::{reads, refresh, token};
+use crate::device::{ada_allows, ada_on_a_device, codes, error, poll, refusal};
+use identity::clients;
+use server::WriterLimits;
+use server::testing::{Answer, TestServer, at_once};
+use std::time::Duration;
+
+/// A database so slow that a handful of commands fill it.
+fn slow() -> WriterLimits {
+    WriterLimits {
+        batch_max: 1,
+        commit_delay: Duration::from_millis(60),
+        deadline: Duration::from_millis(300),
+        ..WriterLimits::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_says_so_and_when_to_come_back() {
+    let server = TestServer::start_on(slow()).await;
+    let asked = || server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send();
+    let answers = at_once((0..40).map(|_| asked())).await;
+    let (given, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    assert!(!given.is_empty() && !refused.is_empty(), "{answers:?}");
+    for answer in refused {
+        assert_eq!(refusal(answer), error(503, "temporarily_unavailable"));
+        let wait: u32 = answer.header("retry-after").parse().expect("whole seconds");
+        assert!((1..10).contains(&wait), "{answer:?}");
+    }
+
+    let first = ada_on_a_device(&server).await.text("refresh_token");
+    let answers = at_once((0..40).map(|_| refresh(&server, &first))).await;
+    for answer in &answers {
+        match answer.status {
+            200 => assert!(!answer.text("refresh_token").is_empty() && reads(&server, answer).await == 200),
+            _ => {
+                assert_eq!(refusal(answer), error(503, "temporarily_unavailable"));
+                assert_ne!(answer.header("retry-after"), "", "{answer:?}");
+            }
+        }
+    }
+    assert!(answers.iter().any(|answer| answer.status == 503), "{answers:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_at_a_full_server_is_told_to_slow_down() {
+    let server = TestServer::start_on(slow()).await;
+    let approved = codes(&server).await;
+    ada_allows(&server, &approved).await;
+    let (fill, polls) = tokio::join!(
+        at_once(
+            (0..40).map(|_| server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send())
+        ),
+        at_once((0..10).map(|_| poll(&server, &approved))),
+    );
+    assert!(fill.iter().any(|answer| answer.status == 503), "{fill:?}");
+    let told: Vec<_> = polls.iter().filter(|answer| answer.text("error") == "slow_down").collect();
+    assert!(!told.is_empty(), "{polls:?}");
+    for answer in told {
+        assert_eq!(refusal(answer), error(400, "slow_down"));
+        assert_ne!(answer.header("retry-after"), "", "{answer:?}");
+    }
+    let won = polls.iter().filter(|answer| answer.status == 200).count();
+    let others = |answer: &&Answer| !matches!(&*answer.text("error"), "slow_down" | "invalid_grant");
+    assert_eq!(polls.iter().filter(others).count(), won, "{polls:?}");
+    // The code was not lost by that.
+    let later = poll(&server, &approved).await;
+    assert_eq!(won + usize::from(later.status == 200), 1, "{later:?}");
+
+    // Nor does a poll say 503 when the database is gone altogether, whoever polls.
+    server.app.store.close();
+    for client in ["cli", "notes", "machine"] {
+        let fields = [
+            ("grant_type", clients::DEVICE_GRANT),
+            ("device_code", &approved.text("device_code")),
+            ("client_id", server.client(client)),
+        ];
+        let answer = token(&server, &fields).send().await;
+        assert_eq!(refusal(&answer).0 / 100, 4, "{client}: {answer:?}");
+    }
+    server.stop().await;
+}

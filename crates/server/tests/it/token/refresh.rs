@@ -1,0 +1,134 @@
+//! Refresh tokens: used once, with one successor, and no longer than what they came from.
+
+use super::{presenting, reads, refresh, refreshing, spa_code, token};
+use crate::device::{
+    ada_on_a_device, end_sessions_of_ada, error, in_acme, refusal, sign_out, signed_in, suspend_acme,
+    suspend_ada,
+};
+use server::testing::{Answer, TestServer, at_once};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_token_that_comes_back_late_ends_its_family() {
+    let server = TestServer::start().await;
+    let first = ada_on_a_device(&server).await;
+    let second = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!(second.status, 200, "{second:?}");
+    assert_ne!(first.text("refresh_token"), second.text("refresh_token"));
+
+    server.clock.advance(Duration::from_secs(10));
+    let again = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!(
+        again.text("refresh_token"),
+        second.text("refresh_token"),
+        "an answer was lost: the same again"
+    );
+    server.clock.advance(Duration::from_millis(1));
+    let stolen = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!(refusal(&stolen), error(400, "invalid_grant"));
+    for tokens in [&first, &second, &again] {
+        assert_eq!(reads(&server, tokens).await, 401);
+        assert_eq!(
+            refusal(&refresh(&server, &tokens.text("refresh_token")).await),
+            error(400, "invalid_grant")
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_token_whose_successor_was_used_ends_its_family() {
+    let server = TestServer::start().await;
+    let first = ada_on_a_device(&server).await;
+    let second = refresh(&server, &first.text("refresh_token")).await;
+    let third = refresh(&server, &second.text("refresh_token")).await;
+    assert_eq!(third.status, 200, "{third:?}");
+    let stolen = refresh(&server, &first.text("refresh_token")).await;
+    assert_eq!(refusal(&stolen), error(400, "invalid_grant"), "within ten seconds all the same");
+    assert_eq!(reads(&server, &third).await, 401);
+    assert_eq!(refusal(&refresh(&server, &third.text("refresh_token")).await), error(400, "invalid_grant"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_refreshes_at_once_give_one_successor() {
+    let server = TestServer::start().await;
+    let first = ada_on_a_device(&server).await.text("refresh_token");
+    let answers = at_once((0..100).map(|_| refresh(&server, &first))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    let successors: BTreeSet<String> = answers.iter().map(|answer| answer.text("refresh_token")).collect();
+    assert_eq!(successors.len(), 1, "{successors:?}");
+    let next = refresh(&server, successors.first().expect("one")).await;
+    assert_eq!((next.status, reads(&server, &next).await), (200, 200));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mistake_does_not_cost_the_refresh_token() {
+    let server = TestServer::start().await;
+    let tokens = ada_on_a_device(&server).await;
+    let refresh_token = tokens.text("refresh_token");
+    let fields = [("grant_type", "refresh_token"), ("refresh_token", &*refresh_token)];
+    let with_scope = |scope| {
+        token(&server, &[fields[0], fields[1], ("client_id", server.client("cli")), ("scope", scope)])
+    };
+    for wider in ["openid", "profile email offline_access", "platform", "fly"] {
+        assert_eq!(refusal(&with_scope(wider).send().await), error(400, "invalid_scope"), "{wider}");
+    }
+    let foreign = refreshing(&server, "spa", &refresh_token).send().await;
+    assert_eq!(refusal(&foreign), error(400, "invalid_grant"));
+    for garbage in ["x", "x.y", &refresh_token[..refresh_token.len() - 1], &format!("{refresh_token}x")] {
+        assert_eq!(refusal(&refresh(&server, garbage).await), error(400, "invalid_grant"), "{garbage}");
+    }
+    server.clock.advance(Duration::from_secs(60));
+    let narrow = with_scope("email").send().await;
+    assert_eq!((narrow.status, narrow.text("scope")), (200, "email".to_owned()), "{narrow:?}");
+    let whole = refresh(&server, &narrow.text("refresh_token")).await;
+    assert_eq!(whole.text("scope"), "profile email", "the grant itself is as wide as before");
+    let blank = token(
+        &server,
+        &[
+            fields[0],
+            ("refresh_token", &whole.text("refresh_token")),
+            ("client_id", server.client("cli")),
+            ("scope", " "),
+        ],
+    );
+    assert_eq!(blank.send().await.text("scope"), "profile email", "a scope without a word is none");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_token_ends_with_its_time_its_session_its_user_and_its_organization() {
+    let server = TestServer::start().await;
+    let refused = async |client: &str, tokens: &Answer| {
+        assert_eq!(reads(&server, tokens).await, 401);
+        let answer = refreshing(&server, client, &tokens.text("refresh_token")).send().await;
+        assert_eq!(refusal(&answer), error(400, "invalid_grant"));
+    };
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let code = spa_code(&mut ada, &server).await;
+    let signed_out = token(&server, &presenting(&server, &code)).send().await;
+    assert_eq!(reads(&server, &signed_out).await, 200);
+    sign_out(&mut ada).await;
+    refused("spa", &signed_out).await;
+
+    let ended = ada_on_a_device(&server).await;
+    end_sessions_of_ada(&server).await;
+    refused("cli", &ended).await;
+
+    let old = ada_on_a_device(&server).await;
+    server.clock.advance(Duration::from_secs(30 * 24 * 3600));
+    refused("cli", &old).await;
+
+    let stopped = ada_on_a_device(&server).await;
+    suspend_acme(&server).await;
+    refused("cli", &stopped).await;
+    in_acme(&server, |tx, acme, actor| identity::organizations::activate(tx, acme, actor).map(|_| ())).await;
+    assert_eq!(reads(&server, &stopped).await, 200, "it goes on with its organization");
+
+    suspend_ada(&server).await;
+    refused("cli", &stopped).await;
+    server.stop().await;
+}
