@@ -13,6 +13,16 @@ pub enum Error {
         /// The noun, for people.
         what: &'static str,
     },
+    /// A request names what is not here, for a caller who may list what is.
+    #[error("there is no {what} {name:?} here; {rule}")]
+    Unknown {
+        /// The noun, for people.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What would be right: [`names::choice`](crate::names).
+        rule: String,
+    },
     /// A field holds something that it may not.
     #[error("{field}: {problem}")]
     Invalid {

@@ -59,6 +59,20 @@ pub fn display(field: &'static str, text: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
+/// How many names an error offers.
+pub(crate) const CHOICE_MAX: usize = 10;
+
+/// What to write in the place of a name that is not there: those that are, or the first of them. Whoever
+/// gathers them reads one more than [`CHOICE_MAX`], so that the end of a cut list shows.
+pub(crate) fn choice(known: &[String]) -> String {
+    match known {
+        [] => "there is none yet".to_owned(),
+        [one] => format!("use {one}"),
+        _ if known.len() > CHOICE_MAX => format!("use one of {}, …", known[..CHOICE_MAX].join(", ")),
+        [others @ .., last] => format!("use {} or {last}", others.join(", ")),
+    }
+}
+
 /// A short text about a request for people to read: cut at 200 characters, control characters dropped.
 pub fn remark(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(200).collect()
@@ -75,6 +89,16 @@ mod tests {
             assert!(slug("slug", wrong).is_err(), "{wrong}");
         }
         assert!(organization_slug("platform").is_err());
+    }
+
+    #[test]
+    fn a_choice_names_all_or_the_first_ten() {
+        let known: Vec<String> = ('a'..='k').map(String::from).collect();
+        assert_eq!(choice(&[]), "there is none yet");
+        assert_eq!(choice(&known[..1]), "use a");
+        assert_eq!(choice(&known[..2]), "use a or b");
+        assert_eq!(choice(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
+        assert_eq!(choice(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
     }
 
     #[test]

@@ -39,6 +39,7 @@ static FIND: Sql = sql(
     "SELECT id, organization_id, slug, name, created_at FROM services WHERE organization_id = ?1 AND slug = ?2",
 );
 static RENAME: Sql = sql("UPDATE services SET name = ?2 WHERE id = ?1");
+static SLUGS: Sql = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
 static LOCK: Sql = lock("services", "id");
 static DELETE: Sql = sql("DELETE FROM services WHERE id = ?1");
 
@@ -102,6 +103,18 @@ pub fn delete(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
 /// The service with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
     snapshot.one(&FIND, args![organization, slug], read)?.ok_or(Error::NotFound { what: "service" })
+}
+
+/// The service that a request names, for a caller who may list them: one that is not there is told what is.
+pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
+    match find(snapshot, organization, slug) {
+        Err(Error::NotFound { what }) => {
+            let args = args![organization, names::CHOICE_MAX as i64 + 1];
+            let known: Vec<String> = snapshot.all(&SLUGS, args, |row| row.get(0))?;
+            Err(Error::Unknown { what, name: slug.to_owned(), rule: names::choice(&known) })
+        }
+        found => found,
+    }
 }
 
 /// Services by slug, after `cursor`.

@@ -172,7 +172,7 @@ pub fn create(
         }
     };
     tx.lock(&customers::LOCK, (&customer).into())?;
-    let plan = plans::find(tx.snapshot(), organization, &new.plan)?;
+    let plan = plans::named(tx.snapshot(), organization, &new.plan)?;
     let made = Subscription {
         id: new.id.clone(),
         organization: organization.clone(),
@@ -205,7 +205,7 @@ pub fn patch(
     tx.lock(&customers::LOCK, (&subscription.customer).into())?;
     let mut changed = get(tx.snapshot(), organization, &subscription.id)?;
     let slug = patch.plan.clone().unwrap_or(changed.plan_slug);
-    let plan = plans::find(tx.snapshot(), organization, &slug)?;
+    let plan = plans::named(tx.snapshot(), organization, &slug)?;
     changed.plan = plan.id.clone();
     changed.plan_slug = slug;
     changed.status = patch.status.unwrap_or(changed.status);

@@ -118,6 +118,10 @@ impl From<identity::Error> for Problem {
         use identity::Error;
         match error {
             Error::NotFound { what } => Problem::not_found(what),
+            Error::Unknown { what, name, rule } => {
+                let detail = sentence(&format!("There is no {what} {name:?} here; {rule}"));
+                Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+            }
             Error::Invalid { .. } => {
                 Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", sentence(&error.to_string()))
             }
@@ -138,7 +142,7 @@ impl From<identity::Error> for Problem {
 }
 
 fn sentence(text: &str) -> String {
-    if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+    if text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Whole seconds, at least one, as `Retry-After` wants them.

@@ -109,6 +109,7 @@ static SERVICES_OF_PAGE: Sql = sql("SELECT p.id, s.id, s.slug FROM plans p
      WHERE p.organization_id = ?1 AND p.slug >= ?2 AND p.slug <= ?3 ORDER BY s.slug");
 static PATCH: Sql =
     sql("UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1");
+static SLUGS: Sql = sql("SELECT slug FROM plans WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
 static LOCK: Sql = lock("plans", "id");
 static DELETE_SERVICES: Sql = sql("DELETE FROM plan_services WHERE plan_id = ?1");
 static DELETE: Sql = sql("DELETE FROM plans WHERE id = ?1");
@@ -244,6 +245,18 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &s
     Ok(plan)
 }
 
+/// The plan that a request names, for a caller who may list them: one that is not there is told what is.
+pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
+    match find(snapshot, organization, slug) {
+        Err(Error::NotFound { what }) => {
+            let args = args![organization, names::CHOICE_MAX as i64 + 1];
+            let known: Vec<String> = snapshot.all(&SLUGS, args, |row| row.get(0))?;
+            Err(Error::Unknown { what, name: slug.to_owned(), rule: names::choice(&known) })
+        }
+        found => found,
+    }
+}
+
 /// Plans by slug, after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
@@ -290,10 +303,8 @@ fn covered(
         if covered.iter().any(|known| known.slug == *slug) {
             return Err(Error::invalid("services", format!("{slug:?} is there twice")));
         }
-        let service = services::find(snapshot, organization, slug).map_err(|error| match error {
-            Error::NotFound { .. } => {
-                Error::invalid("services", format!("there is no service {slug:?} here"))
-            }
+        let service = services::named(snapshot, organization, slug).map_err(|error| match error {
+            Error::Unknown { .. } => Error::invalid("services", error.to_string()),
             error => error,
         })?;
         covered.push(Covered { id: service.id, slug: service.slug });

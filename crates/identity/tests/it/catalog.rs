@@ -138,7 +138,8 @@ async fn a_plan_covers_services_of_its_organization() {
         test.write(move |tx, actor| plans::create(tx, &organization, &new, actor))
     };
     assert_eq!(invalid(create(&[]).await), "services: expected the slugs of 1 to 50 services");
-    assert_eq!(invalid(create(&["theirs"]).await), "services: there is no service \"theirs\" here");
+    let theirs = invalid(create(&["theirs"]).await);
+    assert_eq!(theirs, "services: there is no service \"theirs\" here; use app or docs");
     assert_eq!(invalid(create(&["app", "app"]).await), "services: \"app\" is there twice");
     let pro = create(&["docs", "app"]).await.expect("a plan");
     let taken = create(&["app"]).await.expect_err("the slug is in use").to_string();

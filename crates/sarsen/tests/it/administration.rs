@@ -80,6 +80,9 @@ fn a_plan_is_changed_or_given() {
     assert_eq!(ends["current_period_end"], "2020-01-01T00:00:00Z");
     let made = place.json(&["subscription", "change", "--user", "grace@acme.test", "--plan", "starter"]);
     assert_ne!(made["id"], ends["id"], "what is over stays over");
+    let unknown = place.run(&["subscription", "change", "--user", "grace@acme.test", "--plan", "gold"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""));
+    insta::assert_snapshot!(unknown.stderr, @r#"sarsen: There is no plan "gold" here; use pro or starter."#);
 }
 
 #[test]

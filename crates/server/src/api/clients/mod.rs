@@ -81,7 +81,7 @@ pub(crate) async fn list(
     let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
     let found = app.store.list(move |snapshot| {
         let service = match &query.service {
-            Some(slug) => Some(services::find(snapshot, &organization, slug)?.id),
+            Some(slug) => Some(services::named(snapshot, &organization, slug)?.id),
             None => None,
         };
         clients::list(snapshot, &organization, service.as_ref(), cursor.as_deref(), fetch)
@@ -109,7 +109,7 @@ pub(crate) async fn create(
     let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
     let organization = admin.organization.id;
     let made = app.store.write("client.create", move |tx| {
-        let service = services::find(tx.snapshot(), &organization, &body.service)?;
+        let service = services::named(tx.snapshot(), &organization, &body.service)?;
         clients::create(tx, &organization, Some(&service.id), &new, &actor)?;
         if let Some(secret) = &secret {
             clients::add_secret(tx, &organization, &new.id, &secret.id, &secret.hash, &secret.hint, &actor)?;

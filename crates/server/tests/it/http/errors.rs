@@ -2,6 +2,8 @@
 
 use super::{is_page, problem};
 use crate::device::{administers, error, refusal};
+use crate::support::{Admin, text, tokens};
+use serde_json::{Value, json};
 use server::testing::{Answer, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,5 +162,58 @@ async fn the_api_says_which_field_is_wrong() {
             assert!(answer.text("detail").contains("limit"), "{answer:?}");
         }
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_names_a_plan_or_a_service_that_is_not_there_is_told_which_are() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let path = |noun: &str| format!("/api/organizations/acme/{noun}");
+    let plan = |slug: &str, services: &[&str]| json!({ "slug": slug, "name": slug, "services": services, "price_cents": 1, "currency": "EUR" });
+    let of_ada = admin.read(&path("subscriptions")).await["items"][0].clone();
+    let subscribe = json!({ "customer": text(&of_ada, "customer"), "plan": "gold" });
+    let client = json!({ "service": "sketches", "kind": "spa", "name": "A client" });
+    let one = path(&format!("subscriptions/{}", text(&of_ada, "id")));
+    let mut asked = vec![
+        ("POST", path("subscriptions"), subscribe.clone()),
+        ("PATCH", one.clone(), json!({ "plan": "Pro" })),
+        ("POST", path("clients"), client),
+        ("GET", path("clients?service=sketches"), Value::Null),
+        ("POST", path("plans"), plan("gold", &["sketch", "sketches"])),
+        // A plan is named by its address: there is nothing to choose from.
+        ("GET", path("plans/gold"), Value::Null),
+    ];
+    let mut told = String::new();
+    let mut tell = |answer: &Answer| {
+        let (status, code) = problem(answer);
+        told.push_str(&format!("{status} {code}: {}\n", answer.text("detail")));
+    };
+    for (method, path, body) in &asked {
+        tell(&admin.call(method, path, body).await);
+    }
+    for number in 0..9 {
+        admin.make(&path("plans"), plan(&format!("p{number}"), &["sketch"])).await;
+    }
+    asked.truncate(1);
+    for (method, path, body) in &asked {
+        tell(&admin.call(method, path, body).await);
+    }
+    insta::assert_snapshot!(told, @r#"
+    404 not_found: There is no plan "gold" here; use pro or starter.
+    404 not_found: There is no plan "Pro" here; use pro or starter.
+    404 not_found: There is no service "sketches" here; use cli, notes or sketch.
+    404 not_found: There is no service "sketches" here; use cli, notes or sketch.
+    422 invalid: services: there is no service "sketches" here; use cli, notes or sketch.
+    404 not_found: There is no plan like this here.
+    404 not_found: There is no plan "gold" here; use one of p0, p1, p2, p3, p4, p5, p6, p7, p8, pro, …
+    "#);
+    assert_eq!(admin.read(&one).await["plan"], of_ada["plan"], "nothing was changed");
+
+    // Who may not list them learns of none.
+    let user = tokens(&server, "ada@acme.test", "profile").await.text("access_token");
+    let refused = server.request("POST", &path("subscriptions")).bearer(&user).json(&subscribe).send().await;
+    assert_eq!(problem(&refused), (403, "insufficient_scope".to_owned()));
+    assert!(!refused.body.contains("starter"), "{refused:?}");
     server.stop().await;
 }
