@@ -12,7 +12,8 @@ pub struct Options {
     /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. May hold a password: it
     /// is never printed.
     /// For PostgreSQL with `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE`
-    /// and, where a pooler like PgBouncer lends connections for a transaction, `pooler=transaction`.
+    /// and, where a pooler like PgBouncer lends connections for a transaction, `pooler=transaction`. For MySQL
+    /// and MariaDB with `?ssl-mode=` (`DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_IDENTITY`) and `ssl-ca=FILE`.
     pub url: String,
     /// Replicas of a PostgreSQL primary, best first, as `url` is written: lists are read there ([`crate::Store::list`]).
     pub replicas: Vec<String>,
@@ -116,13 +117,9 @@ impl Options {
                      with what is special in a password as %XX"
                 ))),
             },
-            "mysql" | "mariadb" if rest.starts_with("//") => match mysql::read_url(&self.url) {
-                Some(opts) => Ok(Place::Mysql(Box::new(opts))),
-                None => Err(Error::Open(format!(
-                    "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, \
-                     with what is special in a password as %XX"
-                ))),
-            },
+            "mysql" | "mariadb" if rest.starts_with("//") => {
+                Ok(Place::Mysql(Box::new(mysql::Address::parse(&self.url)?)))
+            }
             _ => {
                 let is_name =
                     !scheme.is_empty() && scheme.chars().all(|letter| letter.is_ascii_alphanumeric());
@@ -140,7 +137,7 @@ impl Options {
 pub(crate) enum Place {
     Sqlite(PathBuf),
     Postgres(Box<Address>),
-    Mysql(Box<::mysql::Opts>),
+    Mysql(Box<mysql::Address>),
 }
 
 /// All but the URL's secrets.

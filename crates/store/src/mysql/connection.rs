@@ -5,6 +5,7 @@
 //! remembers what went wrong inside a transaction and refuses all further statements of it: a deadlock has
 //! ended it on the server, and what came next would be a transaction of its own.
 
+use super::address::Server;
 use super::errors::{is_duplicate, refused, translate};
 use super::purpose::{self, Maker};
 use super::text::{Count, Text};
@@ -14,7 +15,7 @@ use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
 use ::mysql::prelude::Queryable as _;
-use ::mysql::{Conn, Opts, Statement};
+use ::mysql::{Conn, Statement};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn connect(opts: &Opts) -> ::mysql::Result<Connection> {
-        let mut client = Conn::new(opts.clone())?;
+    fn connect(server: &Server) -> ::mysql::Result<Connection> {
+        let mut client = server.connect()?;
         batch(&mut client, SESSION)?;
         let version: Option<String> = client.query_first("SELECT VERSION()")?;
         let maker = match version.unwrap_or_default().contains("MariaDB") {
@@ -173,10 +174,10 @@ fn batch(client: &mut Conn, sql: &str) -> ::mysql::Result<()> {
 }
 
 impl Session for Connection {
-    type Address = Opts;
+    type Address = Server;
 
-    fn open(opts: &Opts) -> Result<Connection, (bool, Error)> {
-        Connection::connect(opts).map_err(|error| refused(&error))
+    fn open(server: &Server) -> Result<Connection, (bool, Error)> {
+        Connection::connect(server).map_err(|error| refused(&error))
     }
 
     fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {

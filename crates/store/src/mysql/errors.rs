@@ -119,12 +119,36 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
 /// Why there is no connection, and whether waiting may help. Names no password, like the server.
 pub(super) fn refused(error: &Told) -> (bool, Error) {
     let Told::MySqlError(told) = error else {
+        if let Some(why) = about_tls(error) {
+            let what = format!("there is no encrypted connection to the database server ({why})");
+            return (false, unavailable(what, "check ssl-mode and ssl-ca of the database's URL"));
+        }
         let what = format!("there is no connection to the database server ({})", plain(error));
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
     let passing = [1040, 1203, 1053].contains(&told.code);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
     (passing, unavailable(what, "check user, password and database of the URL"))
+}
+
+/// What is wrong with TLS, or with who is at its other end; waiting mends none of it.
+fn about_tls(error: &Told) -> Option<String> {
+    // The handshake begins with the first bytes that are sent, and fails as they do: somewhere inside.
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
+        Told::TlsError(told) => return Some(told.to_string()),
+        Told::DriverError(DriverError::TlsNotSupported) => return Some("it offers no TLS".to_owned()),
+        Told::IoError(inner) => Some(inner),
+        Told::CodecError(inner) => Some(inner),
+        _ => None,
+    };
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+        if let Some(told) = io.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            return Some(told.to_string());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The driver's words without its brackets.

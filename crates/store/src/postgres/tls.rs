@@ -1,14 +1,14 @@
 //! TLS to PostgreSQL: rustls, and whom to believe.
 
 use crate::Error;
+use crate::remote::certificates;
 use ::postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -43,27 +43,14 @@ impl Tls {
                 let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
                 builder.with_root_certificates(roots)
             }
-            Trust::SignedBy(file) => builder.with_root_certificates(read(&file)?),
+            Trust::SignedBy(file) => {
+                builder.with_root_certificates(certificates::of_file("sslrootcert", &file)?)
+            }
         }
         .with_no_client_auth();
         // For servers that speak TLS from the first byte on.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Tls(Arc::new(config)))
-    }
-}
-
-/// The certificates of a file.
-fn read(file: &Path) -> Result<RootCertStore, Error> {
-    let failed = |what: String| Error::Open(format!("sslrootcert {}: {what}", file.display()));
-    let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-        roots.add(certificate).map_err(|error| failed(error.to_string()))?;
-    }
-    match roots.is_empty() {
-        true => Err(failed("there is no certificate in it; expected PEM".to_owned())),
-        false => Ok(roots),
     }
 }
 

@@ -5,9 +5,11 @@
 //! - `link.rs`: keeps a connection open.
 //! - `worker.rs`: runs commands. `log.rs`: what it does with the log of changes, as each server wants it.
 //! - `reader.rs`: answers queries. `replicas.rs`: those that may be answered by a replica.
+//! - `certificates.rs`: whom to believe when TLS is spoken.
 //!
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
 
+pub(crate) mod certificates;
 mod link;
 mod log;
 mod reader;

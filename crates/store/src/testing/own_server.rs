@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 pub struct OwnServer {
     folder: tempfile::TempDir,
     programs: PathBuf,
-    user: Option<(u32, u32)>,
+    user: User,
     settings: String,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
@@ -35,13 +35,9 @@ impl OwnServer {
             super::say_skipped("with a server of the test's own: its programs are not installed");
             return None;
         };
-        let user = if is_root() { Some(postgres_user()?) } else { None };
+        let user = if is_root() { Some(system_user("postgres")?) } else { None };
         let folder = new_folder();
-        let mut bytes = [0_u8; 16];
-        std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").expect("opens"), &mut bytes)
-            .expect("random");
-        let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let port = free_port();
+        let (password, port) = (new_password(), free_port());
         let settings = prepare(folder.path());
         let settings = format!("{} {settings}", place(port));
         let server = OwnServer { folder, programs, user, settings, port, password };
@@ -136,22 +132,12 @@ impl OwnServer {
 
     /// A program that runs as the server's user.
     pub fn command_of(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir("/").env("LC_ALL", "C").stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        if let Some((uid, gid)) = self.user {
-            command.uid(uid).gid(gid);
-        }
-        command
+        command_as(self.user, program)
     }
 
     /// Makes the server's user the owner.
     pub fn give(&self, path: &Path) {
-        let mode = if path.is_dir() { 0o700 } else { 0o600 };
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changes its mode");
-        if let Some((uid, gid)) = self.user {
-            chown(path, Some(uid), Some(gid)).expect("changes its owner");
-        }
+        give(self.user, path);
     }
 }
 
@@ -164,8 +150,38 @@ impl Drop for OwnServer {
     }
 }
 
-fn new_folder() -> tempfile::TempDir {
+/// Who a server runs as, when the tests run as root.
+pub(super) type User = Option<(u32, u32)>;
+
+pub(super) fn new_folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sarsen-test-").tempdir().expect("a folder")
+}
+
+pub(super) fn new_password() -> String {
+    let mut bytes = [0_u8; 16];
+    let mut source = fs::File::open("/dev/urandom").expect("opens");
+    std::io::Read::read_exact(&mut source, &mut bytes).expect("random");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A program that runs as `user`, and is not heard.
+pub(super) fn command_as(user: User, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir("/").env("LC_ALL", "C").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some((uid, gid)) = user {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+/// Makes `user` the owner, and the only one who may read it.
+pub(super) fn give(user: User, path: &Path) {
+    let mode = if path.is_dir() { 0o700 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changes its mode");
+    if let Some((uid, gid)) = user {
+        chown(path, Some(uid), Some(gid)).expect("changes its owner");
+    }
 }
 
 fn place(port: u16) -> String {
@@ -184,13 +200,14 @@ fn programs() -> Option<PathBuf> {
     versions.filter(|folder| folder.join("initdb").exists()).max()
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").expect("Linux")) == 0
 }
 
-/// The server refuses to run as root.
-fn postgres_user() -> Option<(u32, u32)> {
+/// A server refuses to run as root; its package has made a user for it.
+pub(super) fn system_user(name: &str) -> Option<(u32, u32)> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
-    let fields: Vec<&str> = users.lines().find(|line| line.starts_with("postgres:"))?.split(':').collect();
+    let mut entries = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let fields = entries.find(|fields| fields.first() == Some(&name))?;
     Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! Behind a pooler that lends a connection for one transaction, and over TLS.
+//! Behind a pooler that lends a connection for one transaction.
 
 use crate::instances::{NOW, keep, rename, soon};
 use crate::support::{MIGRATIONS, add};
@@ -106,63 +106,4 @@ async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() 
     let direct = server.url().parse().expect("a URL");
     let left = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(with_client(direct, |client| client.query_one(left, &[]).expect("runs").get::<_, i64>(0)), 0);
-}
-
-/// A private authority, and a certificate of it for `localhost`. None without the program.
-fn make_certificates(folder: &Path) -> Option<()> {
-    fs::write(folder.join("names"), "subjectAltName=DNS:localhost\n").ok()?;
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-    for line in [
-        format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"),
-        format!("req {key} -keyout server.key -out server.csr -subj /CN=localhost"),
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem \
-         -extfile names"
-            .to_owned(),
-    ] {
-        let mut command = std::process::Command::new("openssl");
-        let output = command.args(line.split_whitespace()).current_dir(folder).output().ok()?;
-        output.status.success().then_some(())?;
-    }
-    Some(())
-}
-
-#[tokio::test]
-async fn tls_is_spoken_and_the_server_must_be_the_right_one() {
-    static ENCRYPTED: Sql = sql("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
-    let mut made = None;
-    let server = OwnServer::start_with(|folder| {
-        made = make_certificates(folder);
-        if made.is_none() {
-            return String::new();
-        }
-        let file = |name: &str| folder.join(name).display().to_string();
-        format!("-c ssl=on -c ssl_cert_file={} -c ssl_key_file={}", file("server.pem"), file("server.key"))
-    });
-    let Some(server) = server else { return };
-    if made.is_none() {
-        return say_skipped("over TLS: there is no openssl to make certificates with");
-    }
-    let authority = server.folder().join("ca.pem").display().to_string();
-    let open = |host: &str, query: &str| {
-        Store::open(options(format!("{}?{query}", server.url_at(host, server.port))))
-    };
-    let verified = format!("sslmode=verify-full&sslrootcert={authority}");
-    for (query, encrypted) in
-        [("sslmode=require", 1), ("sslmode=prefer", 1), ("sslmode=disable", 0), (&*verified, 1)]
-    {
-        let store = open("localhost", query).expect("opens");
-        let read = store.read(|snapshot| snapshot.one(&ENCRYPTED, args![], |row| row.get::<i64>(0)));
-        assert_eq!(read.await.map_err(|error: Error| error).expect("reads"), Some(encrypted), "{query}");
-        store.close();
-    }
-    let nowhere = format!("sslmode=require&sslrootcert={authority}.not");
-    for (host, query, why) in [
-        ("127.0.0.1", &*verified, "not valid for name"),
-        ("localhost", "sslmode=verify-full", "UnknownIssuer"),
-        ("localhost", &*nowhere, "sslrootcert"),
-    ] {
-        let Err(refused) = open(host, query) else { panic!("opened: {query}") };
-        assert!(refused.to_string().contains(why), "{query}: {refused}");
-        assert!(!refused.to_string().contains(&server.password), "{refused}");
-    }
 }

@@ -1,0 +1,213 @@
+//! The URL of a database on MySQL or MariaDB, and how to get there.
+//!
+//! It is the driver's, with two words that the servers' own tools know, and in their spelling:
+//! - `ssl-mode=DISABLED`, `PREFERRED` (TLS where the server offers it: what holds when nothing is said), `REQUIRED`
+//!   (the certificate is not looked at), `VERIFY_IDENTITY` (it must be for this host).
+//! - `ssl-ca=FILE`: who else signs that certificate than those whom browsers trust. It means `VERIFY_IDENTITY`, and
+//!   goes with no other: what was to be verified is never sent to somebody who was not.
+//!
+//! `VERIFY_CA` is not among them. The driver believes browsers' authorities besides those of the file, so anybody who
+//! has a certificate for any name would do.
+
+use crate::Error;
+use crate::remote::certificates;
+use ::mysql::consts::CapabilityFlags;
+use ::mysql::{Conn, DriverError, Error as Told, Opts, OptsBuilder, SslOpts};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const MODES: &str = "DISABLED, PREFERRED, REQUIRED or VERIFY_IDENTITY";
+
+/// A URL that was read.
+pub(crate) struct Address {
+    opts: Opts,
+    mode: Mode,
+    roots: Option<PathBuf>,
+}
+
+/// When TLS is spoken, and with whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Disabled,
+    Preferred,
+    Required,
+    VerifyIdentity,
+}
+
+/// Where to connect to, with everything that takes.
+pub(super) struct Server {
+    opts: Opts,
+    /// What is tried where the server offers no TLS.
+    plain: Option<Opts>,
+}
+
+impl Address {
+    /// What cannot be read is not repeated: it may hold a password.
+    pub(crate) fn parse(url: &str) -> Result<Address, Error> {
+        let (scheme, rest) = url.split_once(':').unwrap_or_default();
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut mode, mut roots, mut known) = (None, None, vec![]);
+        for setting in query.split('&').filter(|setting| !setting.is_empty()) {
+            let twice = match setting.split_once('=') {
+                Some(("ssl-mode", word)) => mode.replace(Mode::parse(word)?).is_some(),
+                Some(("ssl-ca", file)) => roots.replace(unescaped(file)?).is_some(),
+                _ => {
+                    known.push(setting);
+                    false
+                }
+            };
+            if twice {
+                return Err(wrong("says ssl-mode or ssl-ca twice"));
+            }
+        }
+        let unreadable = |_| {
+            wrong(&format!(
+                "cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, with what is special in a \
+                 password as %XX"
+            ))
+        };
+        let opts = Opts::from_url(&format!("mysql:{place}?{}", known.join("&"))).map_err(unreadable)?;
+        if opts.get_ssl_opts().is_some() {
+            return Err(wrong("has a word about TLS that is the driver's own; use ssl-mode and ssl-ca"));
+        }
+        let mode = match (mode, &roots) {
+            (None, None) => Mode::Preferred,
+            (None, Some(_)) => Mode::VerifyIdentity,
+            (Some(mode), Some(_)) if mode != Mode::VerifyIdentity => {
+                return Err(wrong(
+                    "names an authority (ssl-ca) and an ssl-mode that looks at no certificate; leave out the one, or \
+                     say ssl-mode=VERIFY_IDENTITY",
+                ));
+            }
+            (Some(mode), _) => mode,
+        };
+        if opts.get_socket().is_some() && matches!(mode, Mode::Required | Mode::VerifyIdentity) {
+            return Err(wrong("asks for TLS over a socket of this machine, where there is none"));
+        }
+        Ok(Address { opts, mode, roots })
+    }
+
+    /// Looks at the certificates, and settles what the URL leaves open.
+    pub(super) fn server(self) -> Result<Server, Error> {
+        if self.opts.get_db_name().is_none_or(str::is_empty) {
+            return Err(wrong("names no database; expected mysql://USER:PASSWORD@HOST:PORT/DATABASE"));
+        }
+        if let Some(file) = &self.roots {
+            // The driver reads it at each connection; a file that is of no use is found out now.
+            certificates::of_file("ssl-ca", file)?;
+        }
+        certificates::choose_cryptography();
+        let opts = settings(self.opts);
+        let tls = match self.mode {
+            Mode::Disabled => return Ok(Server { opts, plain: None }),
+            Mode::Preferred | Mode::Required => SslOpts::default().with_danger_accept_invalid_certs(true),
+            Mode::VerifyIdentity => SslOpts::default().with_root_cert_path(self.roots),
+        };
+        let plain = (self.mode == Mode::Preferred).then(|| opts.clone());
+        Ok(Server { opts: OptsBuilder::from_opts(opts).ssl_opts(tls).into(), plain })
+    }
+}
+
+impl Mode {
+    /// Capital letters or not: the servers' tools take both.
+    fn parse(word: &str) -> Result<Mode, Error> {
+        Ok(match word.to_ascii_uppercase().as_str() {
+            "DISABLED" => Mode::Disabled,
+            "PREFERRED" => Mode::Preferred,
+            "REQUIRED" => Mode::Required,
+            "VERIFY_IDENTITY" => Mode::VerifyIdentity,
+            _ => return Err(wrong(&format!("has an ssl-mode that is not known; expected {MODES}"))),
+        })
+    }
+}
+
+impl Server {
+    pub(super) fn connect(&self) -> ::mysql::Result<Conn> {
+        match (Conn::new(self.opts.clone()), &self.plain) {
+            (Err(Told::DriverError(DriverError::TlsNotSupported)), Some(plain)) => Conn::new(plain.clone()),
+            (connected, _) => connected,
+        }
+    }
+}
+
+fn wrong(what: &str) -> Error {
+    Error::Open(format!("the database URL {what}"))
+}
+
+/// What the URL leaves open. A dead server is noticed in seconds, not when TCP gives up.
+fn settings(opts: Opts) -> Opts {
+    let connect_timeout = opts.get_tcp_connect_timeout().unwrap_or(Duration::from_secs(2));
+    let builder = OptsBuilder::from_opts(opts)
+        // Affected rows are those that matched, as on the other databases.
+        .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
+        // Statements are kept by the connection, which knows the order of their arguments.
+        .stmt_cache_size(0_usize)
+        // The place in the URL is the one that is meant.
+        .prefer_socket(false)
+        .tcp_connect_timeout(Some(connect_timeout))
+        .tcp_keepalive_time_ms(Some(5000));
+    #[cfg(target_os = "linux")]
+    let builder = builder
+        .tcp_keepalive_probe_interval_secs(Some(1))
+        .tcp_keepalive_probe_count(Some(5))
+        .tcp_user_timeout_ms(Some(5000));
+    builder.into()
+}
+
+/// `%2F` → `/`, by the driver's own rules: it undoes them for a setting that is a file. A `+` is a plus.
+fn unescaped(text: &str) -> Result<PathBuf, Error> {
+    let url = format!("mysql://localhost/?root_cert_path={}", text.replace('+', "%2B"));
+    let opts = Opts::from_url(&url).ok();
+    let file = opts.as_ref().and_then(|opts| opts.get_ssl_opts()?.root_cert_path());
+    let named = file.filter(|file| !file.as_os_str().is_empty());
+    named.map(Into::into).ok_or_else(|| wrong("has an ssl-ca that cannot be read; expected a file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn refusal(query: &str) -> String {
+        match Address::parse(&format!("mysql://ada:hunter2@db.test/sarsen?{query}")) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("accepted: {query}"),
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_servers_tools_are_taken_out_of_the_url() {
+        let read = |query: &str| {
+            let address = Address::parse(&format!("mariadb://ada:x@db.test/sarsen?{query}")).expect("reads");
+            (address.mode, address.roots)
+        };
+        assert_eq!(read(""), (Mode::Preferred, None));
+        assert_eq!(read("tcp_connect_timeout_ms=3"), (Mode::Preferred, None));
+        assert_eq!(read("ssl-mode=disabled&tcp_connect_timeout_ms=3").0, Mode::Disabled);
+        assert_eq!(read("ssl-mode=REQUIRED").0, Mode::Required);
+        assert_eq!(read("ssl-mode=verify_identity"), (Mode::VerifyIdentity, None));
+        let authority = Some(Path::new("/etc/our+own ca.pem").to_owned());
+        assert_eq!(read("ssl-ca=%2Fetc/our+own%20ca.pem"), (Mode::VerifyIdentity, authority));
+    }
+
+    #[test]
+    fn wrong_words_are_refused_with_what_is_allowed_and_without_a_password() {
+        for (query, says) in [
+            ("ssl-mode=verify-full", MODES),
+            ("ssl-mode=VERIFY_CA", MODES),
+            ("ssl-mode=", MODES),
+            ("ssl-mode=REQUIRED&ssl-mode=DISABLED", "twice"),
+            ("ssl-ca=", "expected a file"),
+            ("ssl-mode=PREFERRED&ssl-ca=ca.pem", "VERIFY_IDENTITY"),
+            ("ssl-ca=ca.pem&ssl-mode=REQUIRED", "VERIFY_IDENTITY"),
+            ("danger_accept_invalid_certs=true", "ssl-mode"),
+            ("root_cert_path=ca.pem&ssl-mode=REQUIRED", "ssl-ca"),
+            ("socket=%2Frun%2Fx&ssl-mode=REQUIRED", "socket"),
+            ("sslmode=require", "mysql://USER"),
+            ("ssl-mode", "mysql://USER"),
+        ] {
+            let text = refusal(query);
+            assert!(text.contains(says) && !text.contains("hunter2"), "{query}: {text}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Whose certificates are good, as far as the drivers share it.
+
+use crate::Error;
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use std::path::Path;
+
+/// The certificates of a file that a URL names with `word`.
+pub(crate) fn of_file(word: &str, file: &Path) -> Result<RootCertStore, Error> {
+    let failed = |what: String| Error::Open(format!("{word} {}: {what}", file.display()));
+    let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+        roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+    }
+    match roots.is_empty() {
+        true => Err(failed("there is no certificate in it; expected PEM".to_owned())),
+        false => Ok(roots),
+    }
+}
+
+/// For a driver that takes what the process has chosen: there must be a choice, whatever else is compiled in.
+pub(crate) fn choose_cryptography() {
+    // Who has chosen before keeps it.
+    let _ = aws_lc_rs::default_provider().install_default();
+}

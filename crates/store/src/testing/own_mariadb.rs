@@ -1,0 +1,111 @@
+//! A MariaDB server of a test's own, as `own_server.rs` is one of PostgreSQL. There is none where the server's
+//! programs are not installed.
+#![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
+
+use super::own_server::{User, command_as, free_port, give, is_root, new_folder, new_password, system_user};
+use crate::threads::pause;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A server that is stopped and removed with this value.
+pub struct OwnMariaDb {
+    server: Child,
+    folder: tempfile::TempDir,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    /// That of its only user, `sarsen`.
+    pub password: String,
+}
+
+impl OwnMariaDb {
+    /// None where MySQL is not tested, or the server cannot be started here. `prepare` may put files into the server's
+    /// folder, and gives further settings.
+    pub fn start_with(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<OwnMariaDb> {
+        super::mysql::url()?;
+        let (Some(install), Some(program)) = (find("mariadb-install-db"), find("mariadbd")) else {
+            super::say_skipped("with a MariaDB server of the test's own: its programs are not installed");
+            return None;
+        };
+        let user = if is_root() { Some(system_user("mysql")?) } else { None };
+        let (folder, password, port) = (new_folder(), new_password(), free_port());
+        let inside = |name: &str| folder.path().join(name).display().to_string();
+        let mut settings = prepare(folder.path());
+        settings.extend([
+            format!("--port={port}"),
+            format!("--datadir={}", inside("data")),
+            format!("--socket={}", inside("socket")),
+            format!("--pid-file={}", inside("pid")),
+            format!("--init-file={}", inside("first.sql")),
+            format!("--log-error={}", inside("log")),
+        ]);
+        initialise(&install, folder.path(), user, &password);
+        let mut command = command_as(user, &program);
+        command.arg("--no-defaults").args(settings).args([
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--innodb-buffer-pool-size=16M",
+            "--innodb-flush-log-at-trx-commit=1",
+        ]);
+        let server = command.spawn().expect("starts");
+        let mut server = OwnMariaDb { server, folder, port, password };
+        server.wait_until_ready();
+        Some(server)
+    }
+
+    /// It writes its pid file when it takes connections.
+    fn wait_until_ready(&mut self) {
+        let until = Instant::now() + START_LIMIT;
+        while !self.folder.path().join("pid").exists() {
+            let ended = self.server.try_wait().expect("can be asked");
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(ended.is_none() && Instant::now() < until, "MariaDB does not start: {log}");
+            pause(Duration::from_millis(20));
+        }
+    }
+
+    /// For [`crate::Options`], under another name of this machine than the usual one.
+    pub fn url_at(&self, host: &str) -> String {
+        format!("mysql://sarsen:{}@{host}:{}/sarsen", self.password, self.port)
+    }
+
+    /// The folder of its files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for OwnMariaDb {
+    fn drop(&mut self) {
+        // Its data go with it.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Makes the system tables; the server makes its user and the database when it starts.
+fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
+    let first = format!(
+        "CREATE DATABASE sarsen;\nCREATE USER sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
+         GRANT ALL ON *.* TO sarsen@'127.0.0.1';\n"
+    );
+    fs::write(folder.join("first.sql"), first).expect("writes");
+    for entry in fs::read_dir(folder).expect("reads").flatten() {
+        give(user, &entry.path());
+    }
+    give(user, folder);
+    let mut command = command_as(user, install);
+    command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
+    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
+    assert!(command.status().expect("runs").success(), "mariadb-install-db");
+}
+
+/// On the search path, or where Debian puts what only administrators run.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
