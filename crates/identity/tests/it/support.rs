@@ -232,7 +232,7 @@ pub fn refused<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
 /// What was not found.
 pub fn not_found<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     match result {
-        Err(Error::NotFound { what }) => what,
+        Err(Error::NotFound { what } | Error::Unknown { what, .. }) => what,
         other => panic!("expected nothing to be found, got {other:?}"),
     }
 }
