@@ -104,6 +104,8 @@ pub(crate) struct Feed {
     position: AtomicU64,
     /// The version, where other instances write too; 0 where this process is alone: then positions are.
     horizon: AtomicU64,
+    /// What the last look at other instances' commits could see: none from this version on.
+    next: AtomicU64,
     /// No state that this process has shown is newer than this version.
     shown: AtomicU64,
     /// What this process has committed is in every state from this version on.
@@ -125,6 +127,7 @@ impl Feed {
         Feed {
             position: AtomicU64::new(version),
             horizon: AtomicU64::new(0),
+            next: AtomicU64::new(0),
             shown: AtomicU64::new(version),
             written: AtomicU64::new(0),
             fresh_until: AtomicU64::new(ALWAYS),
@@ -152,6 +155,16 @@ impl Feed {
         self.horizon.fetch_max(horizon, Ordering::AcqRel);
         let until = until.saturating_duration_since(self.born).as_micros() as u64;
         self.fresh_until.store(until, Ordering::Release);
+    }
+
+    /// A look at other instances' commits has seen none from `next` on, and perhaps all before.
+    pub(crate) fn saw(&self, next: Version) {
+        self.next.store(next, Ordering::Release);
+    }
+
+    /// From which version on the last look saw no commit; 0 where this process is alone.
+    pub(crate) fn next(&self) -> Version {
+        self.next.load(Ordering::Acquire)
     }
 
     /// False when other instances' changes may be missing for longer than is promised.

@@ -55,6 +55,7 @@ impl Publisher {
     /// `seen` is older than anything that is cached.
     pub(super) fn new(feed: Arc<Feed>, seen: Seen, voice: Arc<Bell>, options: &Options) -> Publisher {
         let (following, now) = (&options.following, Instant::now());
+        feed.saw(seen.next());
         feed.follow(seen.horizon(), now + following.lag_max);
         let state = State {
             seen,
@@ -156,6 +157,7 @@ impl Publisher {
         state.seen = news.seen;
         let horizon = state.seen.horizon();
         state.own.retain(|xid| *xid >= horizon);
+        self.feed.saw(state.seen.next());
         self.feed.follow(horizon, asked + self.lag_max);
         self.plan_cut(&mut state, asked);
     }

@@ -6,7 +6,7 @@
 //! that state. A replica that does not have it within moments leaves the query to the primary, and so does
 //! one that is lost on the way.
 
-use super::{Link, Purpose, Session, Trouble};
+use super::{Link, Purpose, Session, View};
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::store::Shared;
@@ -41,8 +41,8 @@ pub(crate) struct Replicas {
 
 #[derive(Default)]
 struct State {
-    /// States that the primary had, and when; not older than [`LAG_MAX`] but for the first.
-    primary: VecDeque<(Instant, Version)>,
+    /// What could be seen on the primary, and when; not older than [`LAG_MAX`] but for the first.
+    primary: VecDeque<(Instant, View)>,
     /// The state that the replica must have before it is read from again.
     needed: Version,
     stopped: bool,
@@ -79,7 +79,8 @@ impl Replicas {
     fn leave(&self, replica: usize, needed: Version, why: &str) {
         let mut state = self.state.lock();
         state.needed = state.needed.max(needed);
-        if self.chosen.compare_exchange(replica, NONE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        let left = self.chosen.compare_exchange(replica, NONE, Ordering::AcqRel, Ordering::Acquire);
+        if left.is_ok() && replica != NONE {
             tracing::info!(replica, why, "lists are read from the primary");
         }
     }
@@ -91,17 +92,19 @@ impl Replicas {
         }
     }
 
-    /// The state that a replica must have to be read from now.
-    fn required(&self, primary: Version) -> Version {
+    /// What a replica must show to be read from now. Not only what is whole there: while a transaction stays open on
+    /// the primary that does not move, however far the replica falls behind.
+    fn required(&self, primary: View) -> View {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.primary.push_back((now, primary));
-        let old = |(at, _): &(Instant, Version)| now.saturating_duration_since(*at) >= LAG_MAX;
+        let old = |(at, _): &(Instant, View)| now.saturating_duration_since(*at) >= LAG_MAX;
         while state.primary.get(1).is_some_and(old) {
             state.primary.pop_front();
         }
-        let bound = state.primary.front().filter(|mark| old(mark)).map_or(0, |(_, version)| *version);
-        bound.max(state.needed)
+        // At first that is the state of the start: a replica may have stood still for hours before.
+        let bound = state.primary.front().map_or(primary, |(_, seen)| *seen);
+        View { whole: bound.whole.max(state.needed), next: bound.next }
     }
 
     /// Waits until it is time to look again; false when there is nothing to look for any more.
@@ -135,11 +138,11 @@ fn choose_replica<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
     let replicas = &shared.replicas;
     let mut links: Vec<Link<S>> = addresses.iter().cloned().map(Link::new).collect();
     loop {
-        let required = replicas.required(shared.feed.version());
+        let required = replicas.required(View { whole: shared.feed.version(), next: shared.feed.next() });
         let ready = links.iter_mut().position(|link| {
             let view = link.begin(Purpose::Query, Instant::now()).map(|session| session.view());
             link.finish();
-            matches!(view, Ok(Some(view)) if view.whole >= required)
+            matches!(view, Ok(Some(view)) if view.whole >= required.whole && view.next >= required.next)
         });
         match ready {
             Some(replica) => replicas.choose(replica),
@@ -188,15 +191,22 @@ fn read<S: Session>(query: &mut dyn Query, link: &mut Link<S>, replica: usize, s
         if let Some(view) = session.view().filter(|view| view.whole >= query.needed()) {
             shared.feed.shows(view.next);
             query.run(&mut Snapshot::new(session, shared.options.check));
-            // Lost, or in the way of what the replica had to do: the primary knows no such troubles.
-            let failed = matches!(session.trouble(), Some((Trouble::Again | Trouble::Lost, _)));
+            // Lost, in the way of what the replica had to do, its disk full: the primary knows no such troubles. What
+            // takes too long takes as long there.
+            let met = session.trouble();
+            let failed = met.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
             link.finish();
             replicas.queries.pace.ran(1, began.elapsed());
             return !failed;
         }
         link.finish();
         if began.elapsed() >= PATIENCE {
-            replicas.leave(replica, query.needed(), "it does not have yet what a caller has seen");
+            replicas.queries.pace.ran(1, began.elapsed());
+            // A caller may name a state that there is not, of a database before it was restored or made up: that
+            // concerns nobody else. One that there is has been shown here when the primary has answered.
+            if query.needed() <= shared.feed.shown() {
+                replicas.leave(replica, query.needed(), "it does not have yet what a caller has seen");
+            }
             return false;
         }
         pause(PAUSE);

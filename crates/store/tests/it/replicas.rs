@@ -132,6 +132,73 @@ async fn while_a_transaction_stays_open_lists_show_what_was_written() {
     store.close();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stood_still_before_the_start_is_not_read_at_all() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let writer = open(&primary, &[&replica]);
+    until_replica_reads(&writer).await;
+    replica.sql("SELECT pg_wal_replay_pause()");
+    add(&writer, "n", "ada", "one").await.expect("writes");
+    let starts = open(&primary, &[&replica]);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        assert!(has(&starts, "n", "one").await, "it was there before the start");
+    }
+    writer.close();
+    starts.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stands_still_is_left_also_while_a_transaction_stays_open() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let (writer, reader) = (open(&primary, &[]), open(&primary, &[&replica]));
+    add(&writer, "n", "ada", "0").await.expect("writes");
+    let late = "INSERT INTO notes (id, owner, body) VALUES ('late', 'ada', 'x')";
+    let late = Foreign::begin(primary.config(), late);
+    until_replica_reads(&reader).await;
+    replica.sql("SELECT pg_wal_replay_pause()");
+    rename(&writer, "n", "1").await;
+    let began = Instant::now();
+    while !has(&reader, "n", "1").await {
+        assert!(began.elapsed() < Duration::from_secs(20), "who knows nothing never hears of it");
+    }
+    late.end("ROLLBACK");
+    writer.close();
+    reader.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_nobody_has_seen_is_asked_of_the_primary_and_concerns_nobody_else() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let store = open(&primary, &[&replica]);
+    add(&store, "n", "ada", "one").await.expect("writes");
+    for made_up in [store.shown() + 1_000_000, u64::MAX] {
+        until_replica_reads(&store).await;
+        assert!(not_before(made_up, has(&store, "n", "one")).await);
+    }
+    until_replica_reads(&store).await;
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replica_cannot_answer_is_answered_by_the_primary() {
+    /// An error in a server that recovers, which is what a replica does for all of its life.
+    static WRITTEN: Sql = sql("SELECT CAST(pg_current_wal_lsn() AS TEXT)");
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let store = open(&primary, &[&replica]);
+    until_replica_reads(&store).await;
+    for _ in 0..20 {
+        let asked = store.list(|snapshot| snapshot.one(&WRITTEN, args![], |row| row.get::<String>(0)));
+        assert!(asked.await.map_err(|error: Error| error).expect("the primary can").is_some());
+    }
+    until_replica_reads(&store).await;
+    store.close();
+}
+
 #[test]
 fn only_postgresql_has_replicas() {
     let folder = tempfile::tempdir().expect("a folder");
