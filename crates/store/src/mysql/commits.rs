@@ -44,7 +44,7 @@ impl Log for Commits {
         self.publish(keys);
     }
 
-    fn perhaps_committed(&mut self, keys: Vec<Key>) {
+    fn perhaps_committed(&mut self, _seq: &u64, keys: Vec<Key>) {
         self.publish(keys);
     }
 

@@ -45,8 +45,8 @@ impl Log for Commits {
         self.publisher.committed(&entry.xid, keys);
     }
 
-    fn perhaps_committed(&mut self, keys: Vec<Key>) {
-        self.publisher.perhaps_committed(keys);
+    fn perhaps_committed(&mut self, entry: &Entry, keys: Vec<Key>) {
+        self.publisher.perhaps_committed(&entry.xid, keys);
     }
 
     fn tidy_up(&mut self, link: &mut Link<Connection>) {

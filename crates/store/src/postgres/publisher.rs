@@ -103,8 +103,10 @@ impl Publisher {
         self.voice.ring();
     }
 
-    /// Publishes what may have been committed, or may be yet: then the tail will publish it again.
-    pub(super) fn perhaps_committed(&self, keys: Vec<Key>) {
+    /// Publishes what may have been committed, or may be yet: then the tail will publish it again. Its caller is told
+    /// to look, so no list comes from a replica that does not know how it ended.
+    pub(super) fn perhaps_committed(&self, xid: &str, keys: Vec<Key>) {
+        self.feed.wrote(version_with(xid));
         let _turn = self.state.lock();
         self.publish(keys);
     }
@@ -202,4 +204,21 @@ impl Publisher {
 /// The first version whose state holds the transaction. An id that cannot be read is in none.
 fn version_with(xid: &str) -> Version {
     xid.parse().map_or(0, |xid: Version| xid.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_commit_is_known_to_who_is_read_from_also_when_nobody_else_knows() {
+        let feed = Arc::new(Feed::new(7));
+        let seen = Seen::parse("7:7:").expect("reads");
+        let publisher =
+            Publisher::new(feed.clone(), seen, Arc::default(), &Options::new("postgres://db.test", &[]));
+        publisher.committed("8", vec![]);
+        assert_eq!(feed.written(), 9);
+        publisher.perhaps_committed("12", vec![Key::table("users")]);
+        assert_eq!(feed.written(), 13);
+    }
 }

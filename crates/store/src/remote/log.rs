@@ -32,7 +32,7 @@ pub(crate) trait Log: Send + 'static {
     fn committed(&mut self, entry: &Self::Entry, keys: Vec<Key>);
 
     /// Publishes what may have been committed, or may be yet.
-    fn perhaps_committed(&mut self, keys: Vec<Key>);
+    fn perhaps_committed(&mut self, entry: &Self::Entry, keys: Vec<Key>);
 
     /// Keeps the log short, when that is due. Called when callers have their answers.
     fn tidy_up(&mut self, link: &mut Link<Self::Session>);

@@ -218,7 +218,7 @@ impl<L: Log> Worker<L> {
                 Outcome::Aborted => return undone_by(met),
                 Outcome::Unknown => {
                     // It may have happened: what is cached must be read again.
-                    self.log.perhaps_committed(done.changed);
+                    self.log.perhaps_committed(&entry, done.changed);
                     return End::Failed(Some(Error::OutcomeUnknown));
                 }
             }
