@@ -13,7 +13,7 @@ use super::values::{Bound, type_of};
 use crate::remote::{Purpose, Session, Trouble, View, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Row, Value};
+use crate::{Dialect, Error, Row, Value, Version};
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::{ToSql, Type};
 use ::postgres::{Client, RowIter, SimpleQueryMessage, Statement};
@@ -109,6 +109,17 @@ impl Connection {
         error
     }
 
+    /// What can be seen, as the last of these statements says.
+    fn look(&mut self, sql: &str) -> Result<Option<View>, ::postgres::Error> {
+        let answers = self.client.simple_query(sql)?;
+        let text = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let seen = text.and_then(Seen::parse);
+        Ok(seen.map(|seen| View { whole: seen.horizon(), next: seen.next() }))
+    }
+
     /// The server stops a statement that is too slow; many quick ones are counted here.
     fn in_time(&mut self) -> Result<(), Error> {
         match self.limit {
@@ -166,13 +177,7 @@ impl Session for Connection {
         if purpose != Purpose::Query {
             return self.batch(purpose::begin(purpose));
         }
-        let answers = self.client.simple_query(purpose::begin(purpose)).map_err(|error| self.note(&error))?;
-        let text = answers.iter().find_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        let seen = text.and_then(Seen::parse);
-        self.view = seen.map(|seen| View { whole: seen.horizon(), next: seen.next() });
+        self.view = self.look(purpose::begin(purpose)).map_err(|error| self.note(&error))?;
         Ok(())
     }
 
@@ -203,6 +208,11 @@ impl Session for Connection {
 
     fn view(&self) -> Option<View> {
         self.view
+    }
+
+    fn newest(&mut self) -> Option<Version> {
+        // Who begins the next transaction notices a connection that was lost.
+        self.look(purpose::LOOK).ok().flatten().map(|view| view.next)
     }
 }
 

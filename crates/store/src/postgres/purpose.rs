@@ -12,6 +12,9 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(1);
 /// A query may run this long, as on SQLite.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
+/// Says what can be seen now.
+pub(super) const LOOK: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
+
 /// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
 /// for a little less long than a command may run, so that it is told apart from slowness. A program
 /// that falls silent in a transaction loses it, and its locks, after 10 s. A query begins with what it can see.

@@ -29,6 +29,11 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
     /// What the open transaction for a query can see; none where the server does not tell.
     fn view(&self) -> Option<View>;
+
+    /// From which version on nobody can see anything yet, asked outside of a transaction; none where the server does not tell.
+    fn newest(&mut self) -> Option<Version> {
+        None
+    }
 }
 
 /// What a snapshot can see.

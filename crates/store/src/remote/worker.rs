@@ -183,6 +183,7 @@ impl<L: Log> Worker<L> {
             (_, Ok(Some(done))) => self.commit(done),
             (_, Ok(None)) => {
                 self.link.roll_back();
+                self.shows_what_it_saw();
                 End::Failed(None)
             }
             (_, Err(error)) => {
@@ -203,7 +204,11 @@ impl<L: Log> Worker<L> {
             Err(error) => return End::Failed(Some(error)),
         };
         if !done.wrote {
-            return if connection.commit().is_ok() { End::Kept } else { self.undone() };
+            if connection.commit().is_err() {
+                return self.undone();
+            }
+            self.shows_what_it_saw();
+            return End::Kept;
         }
         let Ok(entry) = self.log.write(connection, &done.changed) else { return self.undone() };
         pause(delay);
@@ -226,6 +231,14 @@ impl<L: Log> Worker<L> {
         self.shared.stats.committed(began.elapsed());
         self.log.committed(&entry, done.changed);
         End::Kept
+    }
+
+    /// A command that leaves nothing answers by what it read, which may be newer than all that was shown before: a
+    /// name that another instance has just taken. One that writes has a version of its own, after all that it saw.
+    fn shows_what_it_saw(&mut self) {
+        if let Some(version) = self.link.current().ok().and_then(|connection| connection.newest()) {
+            self.shared.feed.shows(version);
+        }
     }
 
     /// Undoes the open transaction.

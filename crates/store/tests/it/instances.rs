@@ -121,6 +121,29 @@ async fn a_change_on_one_instance_drops_what_another_has_cached() {
 }
 
 #[tokio::test]
+async fn who_is_answered_by_what_another_instance_wrote_carries_a_version_that_has_it() {
+    let deaf = |options: &mut Options| {
+        options.following.poll = Duration::from_secs(60);
+        options.following.wake_ups = false;
+    };
+    let Some((one, other)) = two(deaf) else { return };
+    for id in ["n", "m"] {
+        one.add(id, "ada", id).await.expect("writes");
+        let taken = add(&other, id, "ada", "two").await;
+        assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+        assert!(other.shown() >= one.store.shown(), "refused");
+        rename(&one.store, id, &id.repeat(2)).await;
+        let looked = other.write("note.look", move |tx| tx.one(&BODY, args![id], |row| row.get::<String>(0)));
+        assert_eq!(
+            looked.await.map_err(|error: Error| error).expect("reads").as_deref(),
+            Some(&*id.repeat(2))
+        );
+        assert!(other.shown() >= one.store.shown(), "nothing was written");
+    }
+    other.close();
+}
+
+#[tokio::test]
 async fn a_wake_up_spares_the_wait_for_the_next_look() {
     let Some((one, other)) = two(|options| options.following.poll = Duration::from_secs(60)) else { return };
     let cache = other.cache("bodies", 100);
