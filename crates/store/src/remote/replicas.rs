@@ -15,7 +15,7 @@ use crate::{Error, Options, Snapshot, Version};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ const LAG_MAX: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Between two looks of a query at the replica's state.
 const PAUSE: Duration = Duration::from_millis(1);
+/// When every thread has been busy for this long with what it does, the replica is too slow, or silent.
+const BUSY_LONG: Duration = Duration::from_millis(200);
 /// No replica is read from.
 const NONE: usize = usize::MAX;
 
@@ -35,6 +37,12 @@ const NONE: usize = usize::MAX;
 pub(crate) struct Replicas {
     pub(crate) queries: Queue<Box<dyn Query>>,
     chosen: AtomicUsize,
+    /// Threads that answer, and those of them that are busy.
+    threads: usize,
+    busy: AtomicUsize,
+    /// When the last of them began or ended something, in milliseconds after `born`.
+    moved_ms: AtomicU64,
+    born: Instant,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -53,14 +61,29 @@ impl Replicas {
         Replicas {
             queries: Queue::new(1, options.readers, options.writer.deadline),
             chosen: AtomicUsize::new(NONE),
+            threads: options.readers.max(1),
+            busy: AtomicUsize::new(0),
+            moved_ms: AtomicU64::new(0),
+            born: Instant::now(),
             state: Mutex::default(),
             wake: Condvar::new(),
         }
     }
 
-    /// Whether a replica is read from at the moment.
+    /// Whether a replica is read from at the moment. One that has fallen silent holds up those who have asked it, for
+    /// as long as TCP does; nobody else.
     pub(crate) fn in_use(&self) -> bool {
-        self.chosen() != NONE
+        self.chosen() != NONE && !self.is_stuck()
+    }
+
+    fn is_stuck(&self) -> bool {
+        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+        self.busy.load(Ordering::Relaxed) == self.threads
+            && self.born.elapsed().saturating_sub(moved) > BUSY_LONG
+    }
+
+    fn moves(&self) {
+        self.moved_ms.store(self.born.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
     fn chosen(&self) -> usize {
@@ -69,7 +92,6 @@ impl Replicas {
 
     /// Takes no more queries, and ends the threads when those that wait are answered.
     pub(crate) fn close(&self) {
-        self.chosen.store(NONE, Ordering::Release);
         self.queries.close();
         self.state.lock().stopped = true;
         self.wake.notify_all();
@@ -166,7 +188,11 @@ fn answer_queries<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
                 continue;
             }
             let replica = replicas.chosen();
+            replicas.moves();
+            replicas.busy.fetch_add(1, Ordering::Relaxed);
             let read = links.get_mut(replica).is_some_and(|link| read(&mut *query, link, replica, shared));
+            replicas.moves();
+            replicas.busy.fetch_sub(1, Ordering::Relaxed);
             if read {
                 shared.stats.replica_reads.fetch_add(1, Ordering::Relaxed);
                 query.answer(None);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// What happens to the next COMMIT of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Cut {
 struct Plan {
     next: Mutex<Option<Cut>>,
     closed: AtomicBool,
+    silent: Mutex<bool>,
+    speaks: Condvar,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -65,6 +67,12 @@ impl Proxy {
         self.plan.closed.store(false, Ordering::SeqCst);
     }
 
+    /// Passes nothing on that a client says, and says nothing, until it is told otherwise: as a network that drops everything.
+    pub fn be_silent(&self, silent: bool) {
+        *self.plan.silent.lock() = silent;
+        self.plan.speaks.notify_all();
+    }
+
     /// Cuts all connections that are open now.
     pub fn cut_all(&self) {
         for client in self.plan.open.lock().drain(..) {
@@ -91,6 +99,7 @@ fn forward(mut client: TcpStream, mut server: TcpStream, plan: &Plan) {
     let mut runs_commands = false;
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let said = &buffer[..length];
+        plan.speaks.wait_while(&mut plan.silent.lock(), |silent| *silent);
         // PostgreSQL's words, or a limit of time on MySQL: who follows its log begins in the same words.
         runs_commands |= holds(said, b"SERIALIZABLE") || holds(said, b"_time = 1");
         let commits = holds(said, b"COMMIT\0") || holds(said, b"\x03COMMIT");

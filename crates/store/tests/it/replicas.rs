@@ -2,8 +2,12 @@
 //! nobody notices but the primary.
 
 use crate::instances::{Foreign, rename, soon};
+use crate::proxy::Proxy;
 use crate::support::{MIGRATIONS, add};
 use std::collections::BTreeSet;
+use std::future::Future as _;
+use std::sync::mpsc::channel;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use store::testing::own_server::OwnServer;
 use store::{Error, Options, Sql, Store, args, not_before, sql};
@@ -11,9 +15,11 @@ use store::{Error, Options, Sql, Store, args, not_before, sql};
 static NOTES: Sql = sql("SELECT id, body FROM notes ORDER BY id");
 
 fn open(primary: &OwnServer, replicas: &[&OwnServer]) -> Store {
-    let replicas = replicas.iter().map(|replica| replica.url()).collect();
-    let options = Options { watched: &["notes"], replicas, ..Options::new(primary.url(), MIGRATIONS) };
-    Store::open(options).expect("opens")
+    Store::open(options(primary, replicas.iter().map(|replica| replica.url()).collect())).expect("opens")
+}
+
+fn options(primary: &OwnServer, replicas: Vec<String>) -> Options {
+    Options { watched: &["notes"], replicas, ..Options::new(primary.url(), MIGRATIONS) }
 }
 
 async fn notes(store: &Store) -> BTreeSet<(String, String)> {
@@ -197,6 +203,70 @@ async fn what_a_replica_cannot_answer_is_answered_by_the_primary() {
     }
     until_replica_reads(&store).await;
     store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_falls_silent_holds_up_only_those_who_have_asked_it() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let proxy = Proxy::start("127.0.0.1".to_owned(), replica.port);
+    let readers = 2;
+    let options = options(&primary, vec![replica.url_at("127.0.0.1", proxy.port)]);
+    let store = Store::open(Options { readers, ..options }).expect("opens");
+    add(&store, "n", "ada", "one").await.expect("writes");
+    until_replica_reads(&store).await;
+    proxy.be_silent(true);
+    let mut held = Vec::new();
+    let began = Instant::now();
+    while held.len() < readers {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody asks it");
+        let own = store.clone();
+        let mut asked = tokio::spawn(async move { has(&own, "n", "one").await });
+        if tokio::time::timeout(Duration::from_millis(300), &mut asked).await.is_err() {
+            held.push(asked);
+        }
+    }
+    for _ in 0..50 {
+        assert!(has(&store, "n", "one").await, "from the primary");
+    }
+    proxy.be_silent(false);
+    for asked in held {
+        assert!(asked.await.expect("answered late"));
+    }
+    until_replica_reads(&store).await;
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_wait_for_a_replica_are_answered_when_the_store_closes() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let options = options(&primary, vec![replica.url()]);
+    let store = Store::open(Options { readers: 1, ..options }).expect("opens");
+    until_replica_reads(&store).await;
+    let ((begins, has_begun), (goes_on, may_go_on)) = (channel(), channel());
+    let own = store.clone();
+    let first = tokio::spawn(async move {
+        let held = own.list(move |snapshot| {
+            begins.send(()).expect("the test waits");
+            may_go_on.recv().expect("the test says when");
+            snapshot.all(&NOTES, args![], |row| row.get::<String>(0))
+        });
+        held.await.map_err(|error: Error| error)
+    });
+    tokio::task::block_in_place(|| has_begun.recv().expect("it begins"));
+    let mut second = std::pin::pin!(notes(&store));
+    assert!(std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await.is_pending());
+    let closing = store.clone();
+    let closing = std::thread::spawn(move || closing.close());
+    let began = Instant::now();
+    while store.read(|_| Ok::<_, Error>(())).await.is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is never closed");
+    }
+    goes_on.send(()).expect("it waits");
+    first.await.expect("ends").expect("is answered");
+    second.await;
+    tokio::task::block_in_place(|| closing.join().expect("closes"));
 }
 
 #[test]
