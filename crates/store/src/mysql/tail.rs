@@ -15,8 +15,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the log.
-const POLL: Duration = Duration::from_millis(50);
 /// Rows of one look, at most.
 const ROWS_MAX: usize = 1000;
 /// Missing numbers of one question: mostly there are few. Two lengths are two statements.
@@ -88,7 +86,7 @@ impl Tail {
                     false
                 }
             };
-            let wait = if more { Duration::ZERO } else { POLL };
+            let wait = if more { Duration::ZERO } else { self.shared.options.following.poll };
             if stop.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
