@@ -28,9 +28,7 @@ fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
         let rest = match rest.strip_prefix(':') {
             Some(port) => {
                 let digits = port.bytes().take_while(u8::is_ascii_digit).count();
-                if digits == 0 || digits > 5 {
-                    return None;
-                }
+                port[..digits].parse::<u16>().ok()?;
                 &port[digits..]
             }
             None => rest,
@@ -52,7 +50,9 @@ pub fn check_redirect_uri(uri: &str) -> Result<()> {
     if uri.contains('#') {
         return wrong("a redirect URI has no fragment");
     }
-    let Some((scheme, rest)) = uri.split_once(':') else { return wrong("expected an absolute URI") };
+    let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        return wrong("expected an absolute URI");
+    };
     let authority = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(""));
     match (scheme, authority) {
         ("https", Some(host)) if !host.is_empty() && !host.contains('@') => Ok(()),
@@ -64,11 +64,18 @@ pub fn check_redirect_uri(uri: &str) -> Result<()> {
     }
 }
 
+/// RFC 3986 section 3.1.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && text.bytes().all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter))
+}
+
 fn is_loopback(authority: &str) -> bool {
     ["127.0.0.1", "[::1]", "localhost"].iter().any(|host| {
         let port = authority.strip_prefix(host);
         port.is_some_and(|port| {
-            port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+            let is_port = |port: &str| !port.starts_with('+') && port.parse::<u16>().is_ok();
+            port.is_empty() || port.strip_prefix(':').is_some_and(is_port)
         })
     })
 }
@@ -129,6 +136,9 @@ mod tests {
             "https://app.example/#here",
             "https://app.example/a b",
             "https:/\\evil.example",
+            "//evil.example:8080/callback",
+            "/my.app:callback",
+            "http://localhost:+80/callback",
         ] {
             assert!(check_redirect_uri(bad).is_err(), "{bad}");
         }
@@ -143,6 +153,7 @@ mod tests {
             "http://127.0.0.1.evil/cb",
             "http://127.0.0.1:/cb",
             "http://127.0.0.1:80@evil/cb",
+            "http://127.0.0.1:65536/cb",
             "http://[::1]:80/cb",
             "https://127.0.0.1:80/cb",
         ] {

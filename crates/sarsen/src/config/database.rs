@@ -84,7 +84,12 @@ impl fmt::Display for Database {
 /// Scheme, user, host and name only: a password may stand between `:` and `@`, and in the query.
 fn masked(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if query.contains('@') {
+        // It may end a password that holds a question mark: then nothing tells where that begins.
+        return format!("{scheme}://…");
+    }
+    let query = if query.is_empty() { "" } else { "?…" };
     // The last @ ends the password: one that was not escaped must not show a part of it.
     let shown = match rest.rsplit_once('@') {
         None => rest.to_owned(),
@@ -107,6 +112,8 @@ mod tests {
             ("postgres://ada:hun@ter2@db.test/sarsen", "postgres://ada:…@db.test/sarsen"),
             ("postgresql:///sarsen?host=/run&password=hunter2", "postgresql:///sarsen?…"),
             ("postgres://ada@db.test/sarsen", "postgres://ada@db.test/sarsen"),
+            ("postgres://ada:hunter2?x@db.test/sarsen", "postgres://…"),
+            ("postgres://ada:@hunter2?x@db.test/sarsen", "postgres://…"),
         ] {
             let database = Database::parse(url).expect("a database");
             assert_eq!(database.to_string(), shown);
