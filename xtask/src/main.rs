@@ -2,7 +2,7 @@
 //! the project before.
 //!
 //! # Layout
-//! - `test.rs`, `soak.rs`, `deny.rs`: one file a verb.
+//! - `test.rs`, `soak.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
 //! - `needs.rs`: what the tests need of the machine, installed only when missing.
 //! - `postgres.rs`, `mariadb.rs`: throw-away servers.
 //! - `process.rs`, `counts.rs`, `report.rs`: run a program, read how many tests it ran, add up.
@@ -15,6 +15,7 @@
 
 mod counts;
 mod deny;
+mod fuzz;
 mod mariadb;
 mod needs;
 mod places;
@@ -29,13 +30,15 @@ mod tidy;
 use std::process::ExitCode;
 
 /// Everything that may follow `cargo xtask`; the README is checked against it.
-pub const VERBS: [&str; 3] = ["test", "soak", "deny"];
+pub const VERBS: [&str; 4] = ["test", "soak", "fuzz", "deny"];
 
 const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
                                   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside;
                                   NAME: sqlite, postgres, mariadb
 cargo xtask soak [FILTER]           the long tests (their names begin with soak_), for hours if need be
+cargo xtask fuzz [TARGET] [--seconds N]
+                                  the parsers of foreign bytes under random bytes, a minute each (needs nightly)
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)
 ";
 
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         }
         ["test", rest @ ..] => test::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["deny"] => deny::run(),
         _ => Err(format!("unknown: {}", args.join(" "))),
     };

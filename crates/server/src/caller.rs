@@ -35,7 +35,7 @@ impl FromRequestParts<App> for Address {
 }
 
 /// Walks `X-Forwarded-For` from the right, as long as the one who says it is trusted.
-fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
+pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
     let mut address = peer.to_canonical();
     let said = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
@@ -63,7 +63,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 /// The bearer token of a request. In a header only: tokens never travel in URLs.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

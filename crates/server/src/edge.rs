@@ -77,7 +77,7 @@ where
 }
 
 /// The version that the caller has from an earlier answer, of this instance or another one.
-fn carried(headers: &HeaderMap) -> Result<Option<store::Version>, Problem> {
+pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<store::Version>, Problem> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());
     version.map(Some).ok_or_else(|| {

@@ -1,6 +1,8 @@
 //! A whole server for tests: on a free port, with a throw-away database, a clock that the test sets, and
 //! the demo's tenant in it. And a client that speaks plain HTTP/1.1, so that nothing helps or hides.
 
+pub mod parsers;
+
 use crate::demo::{Credentials, Demo, seed};
 use crate::{App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, serve, setup};
 use identity::Time;

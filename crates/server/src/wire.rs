@@ -76,7 +76,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 /// Reads a JSON object; what is wrong is told with its field.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     // A list would do for serde, its items taken as the fields in their order.
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(Problem::bad_request("invalid_json", "The body is not a JSON object."));

@@ -5,6 +5,7 @@ use super::params::Posted;
 use crate::app::App;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use identity::Error;
 use identity::clients::Client;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 /// The client of a request. A confidential one must prove who it is, by exactly one method.
 pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Client>> {
-    let basic = basic_credentials(posted)?;
+    let basic = basic_credentials(&posted.headers)?;
     let in_body = posted.params.get("client_secret");
     if basic.is_some() && in_body.is_some() {
         return Err(OAuthError::invalid_request("Authenticate by Basic or in the body, not by both."));
@@ -47,8 +48,8 @@ fn nobody() -> OAuthError {
 }
 
 /// `Authorization: Basic`, its two halves form-decoded (RFC 6749 section 2.3.1).
-fn basic_credentials(posted: &Posted) -> Result<Option<(String, String)>> {
-    let mut values = posted.headers.get_all(AUTHORIZATION).iter();
+pub(crate) fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(OAuthError::invalid_request("There is more than one Authorization header."));

@@ -1,7 +1,7 @@
 //! OAuth 2.0 and OpenID Connect: one file an endpoint, `token/` one file a grant.
 
 pub(crate) mod authorize;
-mod client_auth;
+pub(crate) mod client_auth;
 pub(crate) mod device_code;
 pub(crate) mod discovery;
 pub(crate) mod error;

@@ -30,7 +30,7 @@ impl Params {
         Ok(params)
     }
 
-    fn from_json(bytes: &[u8]) -> Result<Params> {
+    pub(crate) fn from_json(bytes: &[u8]) -> Result<Params> {
         struct Pairs(Params);
         impl<'de> serde::Deserialize<'de> for Pairs {
             fn deserialize<D: serde::Deserializer<'de>>(

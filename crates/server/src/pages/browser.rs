@@ -13,7 +13,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
 use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use identity::secrets::{self, Hash};
 use identity::sessions::{self, NewSession, Session};
 use identity::users::User;
@@ -46,12 +46,7 @@ impl FromRequestParts<App> for Browser {
         app: &App,
     ) -> std::result::Result<Browser, Self::Rejection> {
         let Address(address) = Address::from_request_parts(parts, app).await?;
-        let sent = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let cookies: Vec<(String, String)> = sent
-            .flat_map(|line| line.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        let cookies = cookies(&parts.headers);
         let name = cookie_name(app, BROWSER);
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
@@ -150,6 +145,13 @@ impl Browser {
         }
         Ok(set_cookie(app, organization, "", 0).into_iter().collect())
     }
+}
+
+/// Names and values of all cookies that were sent, in their order.
+pub(crate) fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
+    let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = sent.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Where to go on after a sign-in: the sent address when it is one of our own pages.

@@ -56,13 +56,13 @@ pub(super) fn trim(connection: &mut Connection) -> Result<(), Error> {
 }
 
 /// One key a line.
-fn text_of(keys: &[Key]) -> String {
+pub(crate) fn text_of(keys: &[Key]) -> String {
     let escaped = |key: &Key| key.as_str().replace('\\', "\\\\").replace('\n', "\\n");
     keys.iter().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// The keys of a row.
-pub(super) fn keys_of(text: &str) -> Vec<Key> {
+pub(crate) fn keys_of(text: &str) -> Vec<Key> {
     // A key's text is a key of its own kind again, whatever it names.
     text.split('\n').filter(|line| !line.is_empty()).map(|line| Key::table(&unescaped(line))).collect()
 }

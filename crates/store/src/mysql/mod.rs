@@ -17,7 +17,7 @@ mod commits;
 mod connection;
 mod disturb;
 mod errors;
-mod feed;
+pub(crate) mod feed;
 mod outcome;
 mod purpose;
 mod schema;

@@ -129,7 +129,7 @@ fn unreadable(text: &str) -> Error {
 }
 
 /// One key a line.
-fn text_of(keys: &[Key]) -> String {
+pub(crate) fn text_of(keys: &[Key]) -> String {
     let mut text = String::new();
     for (index, key) in keys.iter().enumerate() {
         if index > 0 {
@@ -148,7 +148,7 @@ fn text_of(keys: &[Key]) -> String {
     text
 }
 
-fn keys_of(text: &str) -> Vec<Key> {
+pub(crate) fn keys_of(text: &str) -> Vec<Key> {
     text.split('\n').filter(|line| !line.is_empty()).map(key_of).collect()
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// A snapshot: `xmin:xmax:running,running,…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Every transaction before this one had ended.
     horizon: u64,
     /// None from this one on had.
@@ -19,7 +19,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn parse(text: &str) -> Option<Seen> {
+    pub(crate) fn parse(text: &str) -> Option<Seen> {
         let mut parts = text.split(':');
         let (horizon, next) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let listed = parts.next()?.split(',').filter(|number| !number.is_empty());
@@ -29,21 +29,21 @@ impl Seen {
     }
 
     /// True when the transaction had ended.
-    pub(super) fn holds(&self, xid: u64) -> bool {
+    pub(crate) fn holds(&self, xid: u64) -> bool {
         xid < self.horizon || (xid < self.next && self.running.binary_search(&xid).is_err())
     }
 
     /// Behind it nothing will appear any more; it never goes back.
-    pub(super) fn horizon(&self) -> Version {
+    pub(crate) fn horizon(&self) -> Version {
         self.horizon
     }
 
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// The running ones as an array of PostgreSQL.
-    pub(super) fn running_text(&self) -> String {
+    pub(crate) fn running_text(&self) -> String {
         let mut text = String::from("{");
         for (index, xid) in self.running.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };

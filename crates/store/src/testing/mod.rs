@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod mysql;
 pub mod own_mariadb;
 pub mod own_server;
+pub mod parsers;
 pub mod postgres;
 
 use mysql::MysqlDatabase;

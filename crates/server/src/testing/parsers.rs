@@ -1,0 +1,81 @@
+//! What reads bytes from outside, as it stands and without a server around it: for the fuzz targets (`fuzz/`).
+
+use crate::oauth::client_auth;
+use crate::oauth::params::Params;
+use crate::pages::browser;
+use crate::wire::{self, Page};
+use crate::{caller, edge};
+use axum::extract::FromRequestParts as _;
+use http::{HeaderMap, Request};
+use identity::Time;
+use serde::de::DeserializeOwned;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use store::Version;
+
+/// A form's parameters, written as a form again.
+pub fn form(bytes: &[u8]) -> Option<String> {
+    Params::from_form(bytes).ok().map(|params| params.to_form())
+}
+
+/// The parameters of a JSON object, written as a form.
+pub fn json_parameters(bytes: &[u8]) -> Option<String> {
+    Params::from_json(bytes).ok().map(|params| params.to_form())
+}
+
+/// A body of the JSON API.
+pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    wire::parse(bytes).ok()
+}
+
+/// `limit` and `cursor` of a list's address.
+pub fn page(address: &str) -> Option<(i64, Option<String>)> {
+    let (mut parts, ()) = Request::get(address).body(()).ok()?.into_parts();
+    let reading = pin!(Page::from_request_parts(&mut parts, &()));
+    match reading.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(page) => page.ok().map(|page| (page.limit, page.cursor)),
+        Poll::Pending => None,
+    }
+}
+
+/// A time, and how it is answered.
+pub fn time(text: &str) -> Option<(Time, String)> {
+    wire::parse_time("time", text).ok().map(|time| (time, wire::rfc3339(time)))
+}
+
+/// The media type of a body.
+pub fn media_type(headers: &HeaderMap) -> String {
+    wire::media_type(headers)
+}
+
+/// Who asks, behind proxies.
+pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
+    caller::forwarded(headers, peer, trusted)
+}
+
+/// A bearer token.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    caller::bearer(headers)
+}
+
+/// A client's id and secret.
+pub fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+    client_auth::basic_credentials(headers).ok().flatten()
+}
+
+/// The version that a caller has seen; `Err` when it is none.
+#[expect(clippy::result_unit_err, reason = "how it is refused is not asked here")]
+pub fn version(headers: &HeaderMap) -> Result<Option<Version>, ()> {
+    edge::carried(headers).map_err(drop)
+}
+
+/// The cookies of a browser.
+pub fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
+    browser::cookies(headers)
+}
+
+/// Where a sign-in leads.
+pub fn next_page<'a>(sent: &'a str, otherwise: &'a str) -> &'a str {
+    browser::safe_next(Some(sent), otherwise)
+}

@@ -1,0 +1,57 @@
+//! Redirect URIs: what may be registered is absolute and safe to a browser too, and a code goes nowhere else but to
+//! another port of this machine.
+#![no_main]
+
+use identity::Time;
+use identity::clients::{Client, Kind, check_redirect_uri};
+use identity::ids::{ClientId, OrganizationId};
+use identity::secrets::testing::Seeded;
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+use url::Url;
+
+static NATIVE: LazyLock<Client> = LazyLock::new(|| {
+    let (now, random) = (Time::from_millis(0), Seeded::new(1));
+    Client {
+        id: ClientId::new(now, &random),
+        organization: OrganizationId::new(now, &random),
+        organization_slug: String::new(),
+        organization_name: String::new(),
+        service: None,
+        service_slug: String::new(),
+        service_name: String::new(),
+        kind: Kind::Native,
+        name: String::new(),
+        grants: vec![],
+        pkce_required: true,
+        consent_required: false,
+        id_token_alg: String::new(),
+        redirect_uris: ["http://127.0.0.1/cb", "http://[::1]:80/cb?x=1", "http://127.0.0.1"]
+            .map(Into::into)
+            .into(),
+        secret_hashes: vec![],
+        created_at: now,
+    }
+});
+
+fuzz_target!(|uri: &str| {
+    if check_redirect_uri(uri).is_ok() {
+        let scheme = uri.split(':').next().unwrap_or_default();
+        let mut letters = scheme.chars();
+        assert!(letters.next().is_some_and(|letter| letter.is_ascii_alphabetic()), "{uri} is not absolute");
+        assert!(letters.all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter)), "{uri}");
+        if let Ok(read) = Url::parse(uri) {
+            assert_eq!((read.scheme(), read.fragment()), (&*scheme.to_ascii_lowercase(), None));
+            let web = ["http", "https"].contains(&read.scheme());
+            assert!(!web || (read.username().is_empty() && read.password().is_none()), "{uri}");
+            let here = ["127.0.0.1", "[::1]", "localhost"].map(Some);
+            assert!(read.scheme() != "http" || here.contains(&read.host_str()), "{uri}");
+        }
+    }
+    if NATIVE.may_redirect_to(uri) {
+        let mut read = Url::parse(uri).expect("a browser can go there");
+        read.set_port(None).expect("has a host");
+        let known = ["http://127.0.0.1/cb", "http://[::1]/cb?x=1", "http://127.0.0.1/"];
+        assert!(known.contains(&read.as_str()), "{uri}");
+    }
+});
