@@ -126,6 +126,11 @@ impl Directory {
         if let Some(access) = self.tokens.get(&hash, now) {
             return Ok(Some(access));
         }
+        // In a box, because it is rare: the futures of hot requests stay small.
+        Box::pin(self.access_anew(hash, token, now)).await
+    }
+
+    async fn access_anew(&self, hash: Hash, token: &str, now: Time) -> Result<Option<Arc<Access>>> {
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
         self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await

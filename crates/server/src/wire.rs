@@ -22,8 +22,13 @@ pub const BODY_MAX: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyTime(pub Duration);
 
-/// Reads a body within its limits of size and time.
-pub async fn read_body(request: Request) -> Result<Bytes> {
+/// Reads a body within its limits of size and time. The rest of the request is let go of before the wait.
+pub fn read_body(request: Request) -> impl Future<Output = Result<Bytes>> + Send {
+    let time = request.extensions().get::<BodyTime>().map_or(Duration::from_secs(10), |time| time.0);
+    collect(request.into_body(), time)
+}
+
+async fn collect(body: axum::body::Body, time: Duration) -> Result<Bytes> {
     let too_large = || {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -32,11 +37,10 @@ pub async fn read_body(request: Request) -> Result<Bytes> {
         )
     };
     // What is announced to be too large is not waited for.
-    if request.body().size_hint().lower() > BODY_MAX as u64 {
+    if body.size_hint().lower() > BODY_MAX as u64 {
         return Err(too_large());
     }
-    let time = request.extensions().get::<BodyTime>().map_or(Duration::from_secs(10), |time| time.0);
-    let body = http_body_util::Limited::new(request.into_body(), BODY_MAX).collect();
+    let body = http_body_util::Limited::new(body, BODY_MAX).collect();
     match tokio::time::timeout(time, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
@@ -220,7 +224,9 @@ pub struct Json<T>(pub T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+            Ok(body) => {
+                ([(CONTENT_TYPE, "application/json")], body).into_response()
+            }
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()

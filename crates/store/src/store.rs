@@ -149,7 +149,8 @@ impl Store {
                 self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
                 result
             }
-            (_, _, Some(query)) => self.read(query).await,
+            // In a box: whoever never comes here shall not carry the room for it through every request.
+            (_, _, Some(query)) => Box::pin(self.read(query)).await,
             _ => Err(Error::Stopped.into()),
         }
     }
@@ -225,7 +226,31 @@ impl Store {
 
     /// Answers from `cache`, or by a point read whose answer is kept. A query that answers `None`
     /// found nothing; that is not kept.
-    pub async fn fill<K, V, E, F>(
+    pub fn fill<'a, K, V, E, F>(
+        &'a self,
+        cache: &'a Cache<K, V>,
+        key: K,
+        now: crate::Time,
+        query: F,
+    ) -> impl Future<Output = Result<Option<V>, E>> + Send + 'a
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+    {
+        let known = cache.get(&key, now);
+        // In a box, because it is rare: the futures of requests that need no SQL stay small.
+        let anew = known.is_none().then(|| Box::pin(self.fill_anew(cache, key, now, query)));
+        async move {
+            match anew {
+                Some(anew) => anew.await,
+                None => Ok(known),
+            }
+        }
+    }
+
+    async fn fill_anew<K, V, E, F>(
         &self,
         cache: &Cache<K, V>,
         key: K,
@@ -238,9 +263,6 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
-        if let Some(value) = cache.get(&key, now) {
-            return Ok(Some(value));
-        }
         let shared = self.inner.shared.clone();
         let checked = cache.clone();
         let seen = shared.feed.position();

@@ -92,7 +92,7 @@ async fn decided(app: &App, client: &Client, device: Device) -> Result<Response>
         State::Denied => Err(OAuthError::new("access_denied", "The person said no.")),
         State::Expired => Err(OAuthError::new("expired_token", "The code has expired; ask for a new one.")),
         State::Redeemed => Err(OAuthError::invalid_grant()),
-        State::Allowed => redeem(app, client, device).await,
+        State::Allowed => Box::pin(redeem(app, client, device)).await,
     }
 }
 

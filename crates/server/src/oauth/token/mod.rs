@@ -38,10 +38,11 @@ pub(crate) async fn post(
     if !client.may(grant) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use this grant type."));
     }
+    // Polls come more often than all else: what the others need is in boxes, and not in the future of each poll.
     match grant {
-        "authorization_code" => authorization_code::redeem(&app, &client, &posted).await,
-        "refresh_token" => refresh_token::refresh(&app, &client, &posted).await,
-        "client_credentials" => client_credentials::grant(&app, &client, &posted).await,
+        "authorization_code" => Box::pin(authorization_code::redeem(&app, &client, &posted)).await,
+        "refresh_token" => Box::pin(refresh_token::refresh(&app, &client, &posted)).await,
+        "client_credentials" => Box::pin(client_credentials::grant(&app, &client, &posted)).await,
         _ => device_code::poll(&app, &client, &posted, address).await,
     }
 }
