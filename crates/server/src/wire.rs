@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
@@ -225,7 +225,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(body) => {
-                ([(CONTENT_TYPE, "application/json")], body).into_response()
+                ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
             }
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written");

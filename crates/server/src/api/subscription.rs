@@ -6,39 +6,41 @@ use crate::caller::ServiceUser;
 use crate::error::Result;
 use crate::wire::{Json, rfc3339};
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 #[derive(Serialize)]
-pub(crate) struct SubscriptionBody {
-    service: String,
-    plan: String,
-    features: Box<RawValue>,
-    limits: Box<RawValue>,
-    status: String,
+struct SubscriptionBody<'a> {
+    service: &'a str,
+    plan: &'a str,
+    features: &'a RawValue,
+    limits: &'a RawValue,
+    status: &'a str,
     current_period_end: Option<String>,
-    customer: String,
+    customer: &'a str,
     version: String,
 }
 
-pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Json<SubscriptionBody>> {
+pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
     // Before the data: it may be newer than it says, never older.
     let version = app.store.version();
     let entitlement = app.directory.entitlement(&caller.user, &caller.service, app.now()).await?;
-    Ok(Json(SubscriptionBody {
-        service: caller.access.claims.service.clone().unwrap_or_default(),
-        plan: entitlement.plan.clone(),
+    let body = SubscriptionBody {
+        service: caller.access.claims.service.as_deref().unwrap_or_default(),
+        plan: &entitlement.plan,
         features: raw(&entitlement.features)?,
         limits: raw(&entitlement.limits)?,
-        status: entitlement.status.clone(),
+        status: &entitlement.status,
         current_period_end: entitlement.current_period_end.map(rfc3339),
-        customer: entitlement.customer.to_string(),
+        customer: entitlement.customer.as_str(),
         version: version.to_string(),
-    }))
+    };
+    Ok(Json(body).into_response())
 }
 
 /// Stored JSON goes out as it is.
-pub(crate) fn raw(json: &str) -> Result<Box<RawValue>> {
+pub(crate) fn raw(json: &str) -> Result<&RawValue> {
     let broken = |error: serde_json::Error| identity::Error::Broken(format!("stored JSON: {error}"));
-    Ok(RawValue::from_string(json.to_owned()).map_err(broken)?)
+    Ok(serde_json::from_str(json).map_err(broken)?)
 }

@@ -6,37 +6,39 @@ use crate::caller::ServiceUser;
 use crate::error::Result;
 use crate::wire::{Json, rfc3339};
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 #[derive(Serialize)]
-pub(crate) struct UserBody {
-    id: String,
-    email: String,
+struct UserBody<'a> {
+    id: &'a str,
+    email: &'a str,
     email_verified: bool,
-    name: String,
-    org: String,
-    service: String,
-    customer: String,
-    plan: String,
-    features: Box<RawValue>,
+    name: &'a str,
+    org: &'a str,
+    service: &'a str,
+    customer: &'a str,
+    plan: &'a str,
+    features: &'a RawValue,
     created_at: String,
 }
 
-pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Json<UserBody>> {
+pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
     let now = app.now();
     let user = app.directory.user(&caller.user, now).await?;
     let entitlement = app.directory.entitlement(&caller.user, &caller.service, now).await?;
-    Ok(Json(UserBody {
-        id: user.id.to_string(),
-        email: user.email.clone(),
+    let body = UserBody {
+        id: user.id.as_str(),
+        email: &user.email,
         email_verified: user.email_verified_at.is_some(),
-        name: user.name.clone(),
-        org: caller.access.claims.org.clone().unwrap_or_default(),
-        service: caller.access.claims.service.clone().unwrap_or_default(),
-        customer: entitlement.customer.to_string(),
-        plan: entitlement.plan.clone(),
+        name: &user.name,
+        org: caller.access.claims.org.as_deref().unwrap_or_default(),
+        service: caller.access.claims.service.as_deref().unwrap_or_default(),
+        customer: entitlement.customer.as_str(),
+        plan: &entitlement.plan,
         features: raw(&entitlement.features)?,
         created_at: rfc3339(user.created_at),
-    }))
+    };
+    Ok(Json(body).into_response())
 }

@@ -9,8 +9,8 @@ use crate::holds::INTERVAL;
 use crate::wire::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
 use http::header::{CACHE_CONTROL, USER_AGENT};
+use http::{HeaderValue, StatusCode};
 use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
 use identity::organizations::Status;
@@ -68,7 +68,7 @@ pub(crate) async fn post(
         expires_in: life.as_secs(),
         interval: INTERVAL.as_secs(),
     };
-    Ok(([(CACHE_CONTROL, "no-store")], Json(codes)).into_response())
+    Ok(([(CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(codes)).into_response())
 }
 
 fn too_many(wait: Duration) -> OAuthError {

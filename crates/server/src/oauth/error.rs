@@ -1,10 +1,11 @@
 //! How OAuth endpoints say that something is wrong: RFC 6749 error objects and nothing else, never cached.
 
 use crate::error::{Problem, retry_after_value};
+use crate::wire::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
-use serde_json::json;
+use serde::Serialize;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -85,6 +86,12 @@ impl From<Problem> for OAuthError {
     }
 }
 
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+    error_description: &'a str,
+}
+
 /// What a description may hold (RFC 6749 section 5.2); parts of it may have come from outside.
 fn plain(letter: char) -> char {
     match letter {
@@ -98,10 +105,9 @@ fn plain(letter: char) -> char {
 impl IntoResponse for OAuthError {
     fn into_response(self) -> Response {
         let description: String = self.description.chars().map(plain).collect();
-        let body = json!({ "error": self.error, "error_description": description }).to_string();
+        let body = Json(ErrorBody { error: self.error, error_description: &description });
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = self.retry_after {
             headers.insert(RETRY_AFTER, retry_after_value(wait));
