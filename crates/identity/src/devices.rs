@@ -58,7 +58,7 @@ impl NewDevice {
         let id = DeviceId::new(now, random);
         let secret = secrets::secret(random);
         NewDevice {
-            device_code: format!("{id}.{secret}"),
+            device_code: [id.as_str(), ".", &secret].concat(),
             hash: secrets::hash(secret.as_bytes()),
             user_code: secrets::letters(USER_CODE_LETTERS, 8, random),
             id,
