@@ -9,7 +9,7 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use tower::ServiceExt as _;
+use tower::Service as _;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
 
@@ -65,12 +65,13 @@ where
     response
 }
 
-async fn answer<B>(router: axum::Router, request: Request<B>) -> Response
+async fn answer<B>(mut router: axum::Router, request: Request<B>) -> Response
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    match router.oneshot(request.map(axum::body::Body::new)).await {
+    // A router is always ready.
+    match router.call(request.map(axum::body::Body::new)).await {
         Ok(response) => response,
         Err(never) => match never {},
     }

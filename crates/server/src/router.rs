@@ -5,10 +5,9 @@ use crate::error::Problem;
 use crate::oauth::error::OAuthError;
 use crate::{api, demo, health, metrics, oauth, pages};
 use axum::Router;
-use axum::extract::OriginalUri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post, put};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 
 /// The routes of a server.
 pub fn router(app: App) -> Router {
@@ -119,7 +118,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn unknown(OriginalUri(uri): OriginalUri) -> Response {
+async fn unknown(uri: Uri) -> Response {
     if uri.path().starts_with("/api/") {
         return Problem::not_found("route").into_response();
     }
@@ -132,7 +131,7 @@ async fn unknown(OriginalUri(uri): OriginalUri) -> Response {
     .into_response()
 }
 
-async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Response {
+async fn wrong_method(method: Method, uri: Uri) -> Response {
     let detail = format!("{method} does nothing here; see the Allow header for what does.");
     let status = StatusCode::METHOD_NOT_ALLOWED;
     if uri.path().starts_with("/auth/") {
