@@ -11,7 +11,6 @@ use crate::router::router;
 use crate::wire::BodyTime;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,13 +93,12 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
     let janitor = tokio::spawn(janitor::run(app.clone(), stopped.clone()));
     let ended = tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(limits.connections));
-        let graceful = Arc::new(GracefulShutdown::new());
         let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|listener| {
                 let (app, limits) = (app.clone(), limits.clone());
-                let ends = Ends { stopped: stopped.clone(), cut: uncut.clone(), graceful: graceful.clone() };
+                let ends = Ends { stopped: stopped.clone(), cut: uncut.clone() };
                 let accepting = accept(listener, app, limits, places.clone(), ends);
                 tokio::spawn(tokio::task::unconstrained(accepting))
             })
@@ -111,15 +109,14 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
             }
         }
         app.holds.close();
-        if let Ok(graceful) = Arc::try_unwrap(graceful)
-            && tokio::time::timeout(limits.drain_time, graceful.shutdown()).await.is_err()
-        {
-            tracing::warn!("some connections were still busy and were cut");
-        }
         drop(uncut);
-        // An error says that no connection is left to be cut.
-        let _ = cut.send(true);
-        cut.closed().await;
+        // It is closed when the last connection has let go of it.
+        if tokio::time::timeout(limits.drain_time, cut.closed()).await.is_err() {
+            tracing::warn!("some connections were still busy and were cut");
+            // An error says that no connection is left to be cut.
+            let _ = cut.send(true);
+            cut.closed().await;
+        }
         janitor.abort();
         let store = app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
@@ -130,11 +127,10 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
 }
 
 /// How a connection comes to its end when the server stops.
+#[derive(Clone)]
 struct Ends {
-    /// No more connections.
+    /// No more connections, and no more requests: those that are there finish what they are doing …
     stopped: watch::Receiver<bool>,
-    /// Those that are there finish what they are doing …
-    graceful: Arc<GracefulShutdown>,
     /// … or have no more time for it.
     cut: watch::Receiver<bool>,
 }
@@ -182,17 +178,29 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
             async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = ends.graceful.watch(connection);
-        let mut cut = ends.cut.clone();
+        let Ends { mut stopped, mut cut } = ends.clone();
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
         let app = app.clone();
         tokio::spawn(async move {
-            tokio::select! {
-                ended = connection => if let Err(error) = ended {
-                    // A client that breaks off is its own affair.
-                    tracing::debug!(%error, "a connection broke");
-                },
-                _ = cut.wait_for(|cut| *cut) => {}
+            let mut connection = std::pin::pin!(connection);
+            let by_itself = tokio::select! {
+                biased;
+                ended = connection.as_mut() => Some(ended),
+                _ = stopped.wait_for(|stopped| *stopped) => None,
+            };
+            let ended = match by_itself {
+                Some(ended) => ended,
+                None => {
+                    connection.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        ended = connection => ended,
+                        _ = cut.wait_for(|cut| *cut) => Ok(()),
+                    }
+                }
+            };
+            if let Err(error) = ended {
+                // A client that breaks off is its own affair.
+                tracing::debug!(%error, "a connection broke");
             }
             app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
             drop(place);
