@@ -24,8 +24,8 @@ const FRAME_BYTES: u64 = 4096 + 24;
 const MOVE_EVERY: u64 = 2048;
 /// From this length on (32 MiB) the writer looks for a chance to start the log again …
 const RESTART_FROM: u64 = 8 * 1024;
-/// … which is when no more than this is left to move (2 MiB).
-const TAIL_MAX: u64 = 512;
+/// … which is when no more than this is left to move (1 MiB).
+const TAIL_MAX: u64 = 256;
 /// From this length on (64 MiB) the writer lets a running checkpoint get ahead of it after each commit …
 const SLOW_FROM: u64 = 16 * 1024;
 /// … for no longer than this.
