@@ -73,6 +73,20 @@ pub(crate) fn choice(known: &[String]) -> String {
     }
 }
 
+/// What a name was found to mean, or an error that offers the names that `known` gathers.
+pub(crate) fn or_what_there_is<T>(
+    found: Result<T>,
+    name: &str,
+    known: impl FnOnce() -> std::result::Result<Vec<String>, store::Error>,
+) -> Result<T> {
+    match found {
+        Err(Error::NotFound { what }) => {
+            Err(Error::Unknown { what, name: name.to_owned(), rule: choice(&known()?) })
+        }
+        found => found,
+    }
+}
+
 /// A short text about a request for people to read: cut at 200 characters, control characters dropped.
 pub fn remark(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(200).collect()

@@ -247,14 +247,10 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &s
 
 /// The plan that a request names, for a caller who may list them: one that is not there is told what is.
 pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
-    match find(snapshot, organization, slug) {
-        Err(Error::NotFound { what }) => {
-            let args = args![organization, names::CHOICE_MAX as i64 + 1];
-            let known: Vec<String> = snapshot.all(&SLUGS, args, |row| row.get(0))?;
-            Err(Error::Unknown { what, name: slug.to_owned(), rule: names::choice(&known) })
-        }
-        found => found,
-    }
+    let found = find(snapshot, organization, slug);
+    names::or_what_there_is(found, slug, || {
+        snapshot.all(&SLUGS, args![organization, names::CHOICE_MAX as i64 + 1], |row| row.get(0))
+    })
 }
 
 /// Plans by slug, after `cursor`.
