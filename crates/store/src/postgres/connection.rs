@@ -7,10 +7,10 @@
 
 use super::address::Server;
 use super::errors::{ended, refused, translate};
-use super::purpose;
 use super::seen::Seen;
 use super::values::{Bound, type_of};
-use crate::remote::{Purpose, Session, Trouble, View, contended};
+use super::{log, purpose};
+use crate::remote::{Link, Purpose, Session, Trouble, View, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Row, Value, Version};
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     began: Instant,
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
-    view: Option<View>,
+    view: Option<Seen>,
     /// The worst that happened since the transaction began.
     trouble: Option<(Trouble, Error)>,
 }
@@ -110,14 +110,20 @@ impl Connection {
     }
 
     /// What can be seen, as the last of these statements says.
-    fn look(&mut self, sql: &str) -> Result<Option<View>, ::postgres::Error> {
-        let answers = self.client.simple_query(sql)?;
+    fn look(&mut self, sql: &str) -> Result<Seen, Error> {
+        let answers = self.client.simple_query(sql).map_err(|error| self.note(&error))?;
         let text = answers.iter().find_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => row.get(0),
             _ => None,
         });
-        let seen = text.and_then(Seen::parse);
-        Ok(seen.map(|seen| View { whole: seen.horizon(), next: seen.next() }))
+        text.and_then(Seen::parse)
+            .ok_or_else(|| Error::Database("a query began without a snapshot".to_owned()))
+    }
+
+    /// What can be seen now, outside of a transaction.
+    fn now(&mut self) -> Result<Seen, Error> {
+        (self.limit, self.trouble) = (None, None);
+        self.look(purpose::LOOK)
     }
 
     /// The server stops a statement that is too slow; many quick ones are counted here.
@@ -177,7 +183,7 @@ impl Session for Connection {
         if purpose != Purpose::Query {
             return self.batch(purpose::begin(purpose));
         }
-        self.view = self.look(purpose::begin(purpose)).map_err(|error| self.note(&error))?;
+        self.view = Some(self.look(purpose::begin(purpose))?);
         Ok(())
     }
 
@@ -207,12 +213,19 @@ impl Session for Connection {
     }
 
     fn view(&self) -> Option<View> {
-        self.view
+        self.view.as_ref().map(|seen| View { whole: seen.horizon(), next: seen.next() })
+    }
+
+    /// What the replica's snapshot shows can only be told from the log that is in it.
+    fn is_ahead_of(&mut self, primary: &mut Link<Connection>) -> Result<bool, Error> {
+        let Some(next) = self.view.as_ref().map(Seen::next) else { return Ok(false) };
+        let primary = primary.ask(Connection::now)?;
+        if primary.holds_all_before(next) { Ok(false) } else { log::shows_more(self, &primary) }
     }
 
     fn newest(&mut self) -> Option<Version> {
         // Who begins the next transaction notices a connection that was lost.
-        self.look(purpose::LOOK).ok().flatten().map(|view| view.next)
+        self.now().ok().map(|seen| seen.next())
     }
 }
 

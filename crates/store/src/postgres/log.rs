@@ -34,6 +34,12 @@ SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CAST($1 
 UNION ALL
 SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
 
+/// Any row that a snapshot cannot see. Its order keeps to the index, whatever the arguments are.
+const MORE: &str = "
+(SELECT 1 FROM change_log WHERE xid >= CAST(CAST($1 AS TEXT) AS XID8) ORDER BY xid, seq LIMIT 1)
+UNION ALL
+(SELECT 1 FROM change_log WHERE xid = ANY (CAST(CAST($2 AS TEXT) AS XID8[])) LIMIT 1)";
+
 /// Who cuts notes how far, first: an instance that was away must find out what it missed. One at a time.
 const NOTE_CUT: &str = "UPDATE change_log_cut SET below = GREATEST(below, $1)
     WHERE only_row IN (SELECT only_row FROM change_log_cut FOR UPDATE SKIP LOCKED)";
@@ -89,6 +95,17 @@ pub(super) fn write(connection: &mut Connection, keys: &[Key], mark: i64) -> Res
 pub(super) fn holds(connection: &mut Connection, entry: &Entry) -> Result<bool, Error> {
     let mut found = false;
     connection.query(FIND, &[Value::from(&entry.xid), Value::Int(entry.mark)], &mut |_| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// True when the open transaction can see a commit that `other` cannot.
+pub(super) fn shows_more(connection: &mut Connection, other: &Seen) -> Result<bool, Error> {
+    let (next, running) = (other.next().to_string(), other.running_text());
+    let mut found = false;
+    connection.query(MORE, &[Value::from(&next), Value::from(&running)], &mut |_| {
         found = true;
         Ok(false)
     })?;

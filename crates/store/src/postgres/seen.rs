@@ -33,6 +33,11 @@ impl Seen {
         xid < self.horizon || (xid < self.next && self.running.binary_search(&xid).is_err())
     }
 
+    /// True when every transaction before `xid` had ended.
+    pub(crate) fn holds_all_before(&self, xid: u64) -> bool {
+        xid <= self.next && self.running.first().is_none_or(|first| *first >= xid)
+    }
+
     /// Behind it nothing will appear any more; it never goes back.
     pub(crate) fn horizon(&self) -> Version {
         self.horizon
@@ -64,6 +69,10 @@ mod tests {
         let held: Vec<u64> = (8..22).filter(|xid| seen.holds(*xid)).collect();
         assert_eq!(held, [8, 9, 11, 13, 14, 16, 17, 18, 19]);
         assert_eq!((seen.horizon(), seen.next(), seen.running_text()), (10, 20, "{10,12,15}".to_owned()));
+        let whole: Vec<u64> = (8..22).filter(|xid| seen.holds_all_before(*xid)).collect();
+        assert_eq!(whole, [8, 9, 10]);
+        let idle = Seen::parse("20:20:").expect("reads");
+        assert!(idle.holds_all_before(20) && !idle.holds_all_before(21));
         assert_eq!(Seen::parse("7:7:").expect("reads").running_text(), "{}");
     }
 

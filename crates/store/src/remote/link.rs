@@ -44,6 +44,17 @@ impl<S: Session> Link<S> {
     /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
     /// just gone away; not for one that has been away for longer: then it says so at once.
     pub(crate) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut S, Error> {
+        self.first(until, |connection| connection.begin(purpose))?;
+        self.current()
+    }
+
+    /// What the server says now to a question outside of transactions. Waits for no server that is away.
+    pub(crate) fn ask<T>(&mut self, question: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
+        self.first(Instant::now(), question)
+    }
+
+    /// Does what comes first on a connection: a connection that was lost meanwhile shows then.
+    fn first<T>(&mut self, until: Instant, work: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
         let long_away = self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_LONG);
         loop {
             if let Some(outage) = &self.outage {
@@ -53,8 +64,11 @@ impl<S: Session> Link<S> {
                 }
                 pause(wait);
             }
-            let (passing, error) = match self.connected().map(|connection| connection.begin(purpose)) {
-                Ok(Ok(())) => break,
+            let (passing, error) = match self.connected().map(&work) {
+                Ok(Ok(done)) => {
+                    self.outage = None;
+                    return Ok(done);
+                }
                 Ok(Err(error)) => (self.drop_if_lost(), error),
                 Err(refused) => refused,
             };
@@ -63,8 +77,6 @@ impl<S: Session> Link<S> {
             }
             self.note_outage(error);
         }
-        self.outage = None;
-        self.current()
     }
 
     fn note_outage(&mut self, error: Error) {

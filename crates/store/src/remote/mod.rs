@@ -115,7 +115,7 @@ pub(crate) fn serve<L: Log>(
         let (link, shared) = (Link::<L::Session>::new(address.clone()), shared.clone());
         threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
     }
-    threads.extend(replicas::serve::<L::Session>(replicas, shared)?);
+    threads.extend(replicas::serve::<L::Session>(address, replicas, shared)?);
     Ok(threads)
 }
 

@@ -4,7 +4,8 @@
 //! not far behind the primary, else from the primary. Whoever has seen a state, by a version that he carries
 //! or because this process wrote it, is not answered from an older one: the very snapshot that answers must hold
 //! that state. A replica that does not have it within moments leaves the query to the primary, and so does
-//! one that is lost on the way.
+//! one that is lost on the way, and one that is ahead: what the primary does not show yet nobody is shown, for
+//! his next request may be answered there.
 
 use super::{Link, Purpose, Session, View};
 use crate::job::Query;
@@ -141,6 +142,7 @@ impl Replicas {
 
 /// Starts the threads that read from replicas, and the one that chooses the replica.
 pub(super) fn serve<S: Session>(
+    primary: &Arc<S::Address>,
     replicas: &[Arc<S::Address>],
     shared: &Arc<Shared>,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
@@ -150,8 +152,9 @@ pub(super) fn serve<S: Session>(
     let (addresses, own) = (replicas.to_vec(), shared.clone());
     let mut threads = vec![spawn("sarsen-replicas", move || choose_replica::<S>(&addresses, &own))?];
     for _ in 0..shared.options.readers.max(1) {
-        let (addresses, shared) = (replicas.to_vec(), shared.clone());
-        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(&addresses, &shared))?);
+        let (primary, addresses) = (Link::new(primary.clone()), replicas.to_vec());
+        let shared = shared.clone();
+        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(primary, &addresses, &shared))?);
     }
     Ok(threads)
 }
@@ -177,7 +180,7 @@ fn choose_replica<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
 }
 
 /// Serves queries until the queue is closed and empty.
-fn answer_queries<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
+fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>], shared: &Shared) {
     let replicas = &shared.replicas;
     let mut links: Vec<Link<S>> = addresses.iter().cloned().map(Link::new).collect();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
@@ -190,7 +193,8 @@ fn answer_queries<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
             let replica = replicas.chosen();
             replicas.moves();
             replicas.busy.fetch_add(1, Ordering::Relaxed);
-            let read = links.get_mut(replica).is_some_and(|link| read(&mut *query, link, replica, shared));
+            let link = links.get_mut(replica);
+            let read = link.is_some_and(|link| read(&mut *query, &mut primary, link, replica, shared));
             replicas.moves();
             replicas.busy.fetch_sub(1, Ordering::Relaxed);
             if read {
@@ -204,7 +208,13 @@ fn answer_queries<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
 }
 
 /// Runs a query on a replica; false when it is the primary's.
-fn read<S: Session>(query: &mut dyn Query, link: &mut Link<S>, replica: usize, shared: &Shared) -> bool {
+fn read<S: Session>(
+    query: &mut dyn Query,
+    primary: &mut Link<S>,
+    link: &mut Link<S>,
+    replica: usize,
+    shared: &Shared,
+) -> bool {
     let (began, replicas) = (Instant::now(), &shared.replicas);
     loop {
         let session = match link.begin(Purpose::Query, Instant::now()) {
@@ -215,6 +225,14 @@ fn read<S: Session>(query: &mut dyn Query, link: &mut Link<S>, replica: usize, s
             }
         };
         if let Some(view) = session.view().filter(|view| view.whole >= query.needed()) {
+            if !primary_shows_it_too(session, primary, began) {
+                if let Some((_, error)) = session.trouble() {
+                    replicas.leave(replica, 0, &error.to_string());
+                }
+                link.finish();
+                replicas.queries.pace.ran(1, began.elapsed());
+                return false;
+            }
             shared.feed.shows(view.next);
             query.run(&mut Snapshot::new(session, shared.options.check));
             // Lost, in the way of what the replica had to do, its disk full: the primary knows no such troubles. What
@@ -236,5 +254,17 @@ fn read<S: Session>(query: &mut dyn Query, link: &mut Link<S>, replica: usize, s
             return false;
         }
         pause(PAUSE);
+    }
+}
+
+/// Waits until the primary shows all that the session's snapshot does: who is answered from this snapshot is answered
+/// by the primary next. Not for long: a commit that waits for another replica may wait for ever.
+fn primary_shows_it_too<S: Session>(session: &mut S, primary: &mut Link<S>, began: Instant) -> bool {
+    loop {
+        match session.is_ahead_of(primary) {
+            Ok(false) => return true,
+            Ok(true) if began.elapsed() < PATIENCE => pause(PAUSE),
+            Ok(true) | Err(_) => return false,
+        }
     }
 }

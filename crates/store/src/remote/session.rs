@@ -3,6 +3,7 @@
 //! A session remembers what went wrong inside a transaction, so that its thread can tell a command that must
 //! run again from one that failed by itself.
 
+use super::Link;
 use crate::{Error, Version, tx};
 use std::time::Duration;
 
@@ -29,6 +30,12 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
     /// What the open transaction for a query can see; none where the server does not tell.
     fn view(&self) -> Option<View>;
+
+    /// Whether the open transaction for a query, on a replica, shows a commit that the primary does not show yet: a
+    /// commit may reach a replica before the primary has let go of it, and long before when it waits for another one.
+    fn is_ahead_of(&mut self, _primary: &mut Link<Self>) -> Result<bool, Error> {
+        Ok(false)
+    }
 
     /// From which version on nobody can see anything yet, asked outside of a transaction; none where the server does not tell.
     fn newest(&mut self) -> Option<Version> {

@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use store::testing::own_server::OwnServer;
+use store::testing::postgres::with_client;
 use store::{Error, Options, Sql, Store, args, not_before, sql};
 
 static NOTES: Sql = sql("SELECT id, body FROM notes ORDER BY id");
@@ -187,6 +188,50 @@ async fn a_state_that_nobody_has_seen_is_asked_of_the_primary_and_concerns_nobod
     }
     until_replica_reads(&store).await;
     store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_ahead_of_the_primary_shows_nothing_that_the_primary_does_not() {
+    let Some(primary) = OwnServer::start() else { return };
+    let replica = primary.standby();
+    let (writer, reader) = (open(&primary, &[]), open(&primary, &[&replica]));
+    until_replica_reads(&reader).await;
+    // Each commit waits, after it was sent to the replica, for one that is not there.
+    primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    primary.sql("SELECT pg_reload_conf()");
+    let writing = tokio::spawn(async move {
+        for number in 0..200 {
+            let id = format!("n{number}");
+            add(&writer, &id, "ada", &id).await.expect("writes");
+        }
+        writer.close();
+    });
+    let (mut ahead, began) = (0, Instant::now());
+    while !writing.is_finished() {
+        ahead += u32::from(tokio::task::block_in_place(|| count_at(&replica) > count_at(&primary)));
+        if ahead == 20 {
+            primary.sql("ALTER SYSTEM RESET synchronous_standby_names");
+            primary.sql("SELECT pg_reload_conf()");
+        }
+        let listed = notes(&reader).await;
+        let decided = reader.read(|snapshot| {
+            snapshot.all(&NOTES, args![], |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
+        });
+        let decided = decided.await.map_err(|error: Error| error).expect("reads");
+        for note in listed {
+            assert!(decided.contains(&note), "{note:?} was listed before");
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "ahead {ahead} times");
+    }
+    writing.await.expect("writes");
+    assert!(ahead >= 20, "ahead {ahead} times");
+    until_replica_reads(&reader).await;
+    reader.close();
+}
+
+fn count_at(server: &OwnServer) -> i64 {
+    let config = server.config();
+    with_client(config, |client| client.query_one("SELECT COUNT(*) FROM notes", &[]).expect("counts").get(0))
 }
 
 #[tokio::test(flavor = "multi_thread")]
