@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Where the naive server of seed 000 is found when `--baseline` names no program.
 const BASELINE_DEFAULT: &str = "bench/baselines/sso_naive/target/release/sso_naive";
@@ -107,6 +107,15 @@ pub struct FloorArgs {
     pub common: CommonArgs,
 }
 
+/// One of W1's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Only {
+    /// `GET /api/subscription`, which normally touches no database
+    Subscription,
+    /// `POST /auth/device/code`, a durable write each
+    DeviceCode,
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct SsoArgs {
     /// Virtual users, each with its own connection; with --open-loop connections at most, with --ceiling users at
@@ -125,6 +134,9 @@ pub struct SsoArgs {
     /// Share of the device codes that are approved in the loop and redeemed, 0.0 to 1.0
     #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
     pub approve_share: f64,
+    /// Make these requests alone, not the whole mix
+    #[arg(long, value_name = "REQUEST", conflicts_with = "approve_share")]
+    pub only: Option<Only>,
     /// Start this many operations a second by schedule; latency counts from the intended start
     #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "think")]
     pub open_loop: Option<f64>,

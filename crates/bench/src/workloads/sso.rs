@@ -11,7 +11,7 @@ use super::sso_approval::approve;
 use super::sso_baseline::baseline_accounts;
 use super::sso_ceiling::{CeilingReport, find_ceiling};
 use super::subject::{Stage, Subject, shared_database};
-use crate::cli::SsoArgs;
+use crate::cli::{Only, SsoArgs};
 use crate::error::Error;
 use crate::http::Response;
 use crate::launcher::Launcher;
@@ -197,7 +197,11 @@ async fn run_one(
     accounts: Accounts,
     report: &mut SsoReport,
 ) -> Result<(), Error> {
-    let mix = Mix::Full { approve_share: args.approve_share };
+    let mix = match args.only {
+        Some(Only::Subscription) => Mix::SubscriptionOnly,
+        Some(Only::DeviceCode) => Mix::DeviceCodeOnly,
+        None => Mix::Full { approve_share: args.approve_share },
+    };
     let plan = Plan {
         users,
         think: args.think,
