@@ -44,12 +44,25 @@ pub(crate) trait Command: Send {
 pub(crate) trait Query: Send {
     /// Claims the start, once for all threads that it may be handed to; false when nobody waits for it any more.
     fn start(&mut self) -> bool;
+    /// Whether it is a look-up that may share a snapshot with others of its kind.
+    fn is_point(&self) -> bool;
     /// The state that its snapshot must have.
     fn needed(&self) -> Version;
     /// Runs it, perhaps not for the first time. The result is kept for [`Query::answer`].
     fn run(&mut self, snapshot: &mut Snapshot<'_>);
     /// Tells the caller: the kept result, or `error` in its place.
     fn answer(self: Box<Self>, error: Option<Error>);
+}
+
+/// What a query is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryKind {
+    /// It may share a snapshot with others of its kind: it is quick.
+    Point,
+    /// It has a snapshot of the primary for itself.
+    Scan,
+    /// A replica may answer it.
+    List,
 }
 
 pub(crate) struct CommandOf<T, E, F> {
@@ -106,6 +119,7 @@ where
 
 pub(crate) struct QueryOf<T, E, F> {
     pub(crate) function: F,
+    pub(crate) point: bool,
     pub(crate) needed: Version,
     pub(crate) result: Option<Result<T, E>>,
     pub(crate) reply: oneshot::Sender<Result<T, E>>,
@@ -124,6 +138,10 @@ where
         self.started
     }
 
+    fn is_point(&self) -> bool {
+        self.point
+    }
+
     fn needed(&self) -> Version {
         self.needed
     }
@@ -136,6 +154,17 @@ where
         let result = error.map_or(self.result, |error| Some(Err(error.into())));
         // A caller that has gone meanwhile does not need its answer.
         let _ = self.reply.send(result.unwrap_or_else(|| Err(Error::Stopped.into())));
+    }
+}
+
+/// A query that can run only once, as one that may be asked to again.
+pub(crate) fn once<T, E: From<Error>>(
+    query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
+) -> impl FnMut(&mut Snapshot<'_>) -> Result<T, E> {
+    let mut query = Some(query);
+    move |snapshot| match query.take() {
+        Some(query) => query(snapshot),
+        None => Err(Error::Stopped.into()),
     }
 }
 

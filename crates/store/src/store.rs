@@ -4,7 +4,7 @@ use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
 use crate::floor::floor;
-use crate::job::{Command, CommandOf, Query, QueryOf, Start, guarded};
+use crate::job::{Command, CommandOf, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::options::Place;
 use crate::queue::Queue;
 use crate::remote::Replicas;
@@ -150,7 +150,7 @@ impl Store {
                 result
             }
             // In a box: whoever never comes here shall not carry the room for it through every request.
-            (_, _, Some(query)) => Box::pin(self.read(query)).await,
+            (_, _, Some(query)) => Box::pin(self.queue(once(query), QueryKind::Point)).await,
             _ => Err(Error::Stopped.into()),
         }
     }
@@ -162,12 +162,7 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
-        let mut once = Some(query);
-        let run = move |snapshot: &mut Snapshot<'_>| match once.take() {
-            Some(query) => query(snapshot),
-            None => Err(Error::Stopped.into()),
-        };
-        self.queue(run, false).await
+        self.queue(once(query), QueryKind::Scan).await
     }
 
     /// Runs a query whose answer people look at: it may come from a replica, and then be some moments old. Never
@@ -179,10 +174,10 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.queue(query, self.inner.shared.replicas.in_use()).await
+        self.queue(query, QueryKind::List).await
     }
 
-    async fn queue<T, E, F>(&self, function: F, from_replica: bool) -> Result<T, E>
+    async fn queue<T, E, F>(&self, function: F, kind: QueryKind) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -192,9 +187,17 @@ impl Store {
         let start = Start::default();
         let shared = &self.inner.shared;
         let needed = floor().max(shared.feed.written());
-        let job = QueryOf { function, needed, result: None, reply, start: start.clone(), started: false };
+        let job = QueryOf {
+            function,
+            point: kind == QueryKind::Point,
+            needed,
+            result: None,
+            reply,
+            start: start.clone(),
+            started: false,
+        };
         let mut job: Box<dyn Query> = Box::new(job);
-        if from_replica {
+        if kind == QueryKind::List && shared.replicas.in_use() {
             match shared.replicas.queries.push(job) {
                 Ok(()) => return self.answered(answer, &start).await,
                 // A replica that is full is a reason to ask the primary.

@@ -139,6 +139,10 @@ impl Query for Preparation {
         true
     }
 
+    fn is_point(&self) -> bool {
+        false
+    }
+
     fn needed(&self) -> Version {
         0
     }

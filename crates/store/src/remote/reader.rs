@@ -1,39 +1,81 @@
-//! A thread that answers queries, each in a snapshot of its own.
+//! A thread that answers queries, each in a snapshot. Point reads that have gathered share one, for what they cost is
+//! mostly its beginning and its end; it was opened when all of them had been asked, so each sees what was written
+//! before.
 
 use super::{Link, Purpose, Session};
-use crate::Snapshot;
 use crate::job::Query;
 use crate::store::Shared;
+use crate::{Error, Snapshot};
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Point reads in one snapshot, at most.
+const POINTS_MAX: usize = 16;
+/// Nor does it stay open for longer than this, whatever the server has to do.
+const SHARED_FOR: Duration = Duration::from_millis(50);
+
+type Job = Box<dyn Query>;
 
 /// Serves queries until the queue is closed and empty.
 pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
     link.warm_up();
-    let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
-    while shared.queries.take(&mut taken, 1) {
-        for mut query in taken.drain(..) {
-            shared.queries.started();
-            if query.start() {
-                answer(query, &mut link, shared);
-            }
+    let queries = &shared.queries;
+    let mut taken: VecDeque<Job> = VecDeque::new();
+    while queries.take(&mut taken, 1) {
+        if taken.front().is_some_and(|query| query.is_point()) {
+            // What is this thread's share: the others are there for the rest.
+            let most = (queries.depth() / shared.options.readers.max(1)).min(POINTS_MAX);
+            queries.take_while(&mut taken, most.saturating_sub(1), |query| query.is_point());
+        }
+        let mut opened = None;
+        for query in taken.drain(..) {
+            queries.started();
+            answer(query, &mut opened, &mut link, shared);
+        }
+        if opened.is_some() {
+            link.finish();
         }
     }
 }
 
-fn answer<S: Session>(mut query: Box<dyn Query>, link: &mut Link<S>, shared: &Shared) {
+/// Answers a query in the snapshot that was `opened` then, or in a new one.
+fn answer<S: Session>(mut query: Job, opened: &mut Option<Instant>, link: &mut Link<S>, shared: &Shared) {
+    if !query.start() {
+        return;
+    }
     let began = Instant::now();
-    match link.begin(Purpose::Query, began + shared.queries.deadline) {
-        Ok(connection) => {
-            if let Some(view) = connection.view() {
+    if opened.is_some_and(|since| began.duration_since(since) > SHARED_FOR) {
+        *opened = None;
+        link.finish();
+    }
+    match session(opened, link, began + shared.queries.deadline) {
+        Ok(session) => {
+            if let Some(view) = session.view() {
                 shared.feed.shows(view.next);
             }
-            query.run(&mut Snapshot::new(connection, shared.options.check));
+            query.run(&mut Snapshot::new(session, shared.options.check));
+            let met = session.trouble();
             // Nothing was written: the caller need not wait for the end of the transaction.
             query.answer(None);
-            link.finish();
+            if met.is_some() {
+                *opened = None;
+                link.finish();
+            }
             shared.queries.pace.ran(1, began.elapsed());
         }
         Err(error) => query.answer(Some(error)),
     }
+}
+
+fn session<'l, S: Session>(
+    opened: &mut Option<Instant>,
+    link: &'l mut Link<S>,
+    until: Instant,
+) -> Result<&'l mut S, Error> {
+    if opened.is_some() {
+        return link.current();
+    }
+    let session = link.begin(Purpose::Query, until)?;
+    *opened = Some(Instant::now());
+    Ok(session)
 }

@@ -3,8 +3,12 @@
 
 use crate::proxy::{Cut, Proxy};
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use store::{Error, Key, Options, Sql, Store, args, sql};
 
@@ -15,6 +19,7 @@ on_each_server!(
     a_server_that_is_away_is_said_and_waited_for,
     a_deadlock_is_resolved_by_running_one_again_and_nothing_is_half_done,
     programs_that_start_together_migrate_once,
+    point_reads_that_wait_together_share_nothing_that_goes_wrong,
 );
 
 /// A store that reaches its database through a proxy.
@@ -166,4 +171,64 @@ async fn programs_that_start_together_migrate_once(database: Database) {
         start.join().expect("joins").expect("opens");
     }
     assert_eq!(test.number("SELECT COUNT(*) FROM sarsen_migrations"), MIGRATIONS.len() as i64);
+}
+
+async fn point_reads_that_wait_together_share_nothing_that_goes_wrong(database: Database) {
+    static WRONG: Sql = sql("SELECT no_such_column FROM notes");
+    static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
+    let test = database.open();
+    let store = Store::open(Options { readers: 1, ..test.options() }).expect("opens");
+    add(&store, "n", "ada", "one").await.expect("writes");
+    let ((begins, has_begun), (goes_on, may_go_on)) = (channel(), channel());
+    let own = store.clone();
+    let first = tokio::spawn(async move {
+        let held = own.read(move |_| {
+            begins.send(()).expect("the test waits");
+            may_go_on.recv().expect("the test says when");
+            Ok::<_, Error>(())
+        });
+        held.await
+    });
+    tokio::task::block_in_place(|| has_begun.recv().expect("it begins"));
+    let ask = |number: usize| {
+        let own = store.clone();
+        Box::pin(async move {
+            let body = own.point(move |snapshot| {
+                let body = |row: &store::Row<'_>| row.get::<String>(0);
+                match number % 8 {
+                    3 => snapshot.one(&WRONG, args![], body),
+                    // It swallows the error, which takes the transaction down all the same.
+                    5 => Ok(snapshot.one(&WRONG, args![], body).unwrap_or(None)),
+                    6 => panic!("on purpose"),
+                    _ => snapshot.one(&BODY, args!["n"], body),
+                }
+            });
+            body.await
+        })
+    };
+    let mut asked: Vec<Pin<Box<dyn Future<Output = Result<Option<String>, Error>>>>> = Vec::new();
+    for number in 0..48 {
+        if number == 24 {
+            let renamed = store.write("note.rename", |tx| {
+                tx.changed(Key::table("notes"));
+                tx.exec(&RENAME, args!["n", "two"])
+            });
+            renamed.await.map_err(|error: Error| error).expect("writes");
+        }
+        let mut question = ask(number);
+        assert!(poll_fn(|context| Poll::Ready(question.as_mut().poll(context))).await.is_pending());
+        asked.push(question);
+    }
+    goes_on.send(()).expect("it waits");
+    first.await.expect("ends").expect("is answered");
+    for (number, question) in asked.into_iter().enumerate() {
+        let answer = question.await;
+        match number % 8 {
+            3 => assert!(matches!(answer, Err(Error::Database(_))), "{number}: {answer:?}"),
+            5 => assert_eq!(answer.expect("it took it for an answer"), None, "{number}"),
+            6 => assert!(matches!(answer, Err(Error::Panicked { .. })), "{number}: {answer:?}"),
+            _ => assert_eq!(answer.expect("reads").as_deref(), Some("two"), "{number}"),
+        }
+    }
+    store.close();
 }
