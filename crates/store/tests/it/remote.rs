@@ -3,8 +3,7 @@
 
 use crate::proxy::{Cut, Proxy};
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -206,7 +205,7 @@ async fn point_reads_that_wait_together_share_nothing_that_goes_wrong(database: 
             body.await
         })
     };
-    let mut asked: Vec<Pin<Box<dyn Future<Output = Result<Option<String>, Error>>>>> = Vec::new();
+    let mut asked = Vec::new();
     for number in 0..48 {
         if number == 24 {
             let renamed = store.write("note.rename", |tx| {
