@@ -1,9 +1,11 @@
 //! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
-//! `own_server.rs` and `own_mariadb.rs` are for tests that want one to themselves, `certificates.rs` for those over TLS.
+//! `own_server.rs` and `own_mariadb.rs` are for tests that want one to themselves (`own.rs`: whichever it is),
+//! `certificates.rs` for those over TLS.
 
 pub mod certificates;
 pub mod mysql;
+pub mod own;
 pub mod own_mariadb;
 pub mod own_server;
 pub mod parsers;

@@ -2,8 +2,11 @@
 //! programs are not installed.
 #![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
 
+use super::own::End;
 use super::own_server::{User, command_as, free_port, give, is_root, new_folder, new_password, system_user};
 use crate::threads::pause;
+use ::mysql::prelude::Queryable as _;
+use ::mysql::{Conn, Opts};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -13,8 +16,12 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that is stopped and removed with this value.
 pub struct OwnMariaDb {
-    server: Child,
+    /// None while it is stopped.
+    server: Option<Child>,
     folder: tempfile::TempDir,
+    program: PathBuf,
+    user: User,
+    settings: Vec<String>,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
     /// That of its only user, `sarsen`.
@@ -22,8 +29,12 @@ pub struct OwnMariaDb {
 }
 
 impl OwnMariaDb {
-    /// None where MySQL is not tested, or the server cannot be started here. `prepare` may put files into the server's
-    /// folder, and gives further settings.
+    /// None where MySQL is not tested, or the server cannot be started here.
+    pub fn start() -> Option<OwnMariaDb> {
+        OwnMariaDb::start_with(|_| Vec::new())
+    }
+
+    /// `prepare` may put files into the server's folder, and gives further settings.
     pub fn start_with(prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<OwnMariaDb> {
         super::mysql::url()?;
         let (Some(install), Some(program)) = (find("mariadb-install-db"), find("mariadbd")) else {
@@ -43,28 +54,56 @@ impl OwnMariaDb {
             format!("--log-error={}", inside("log")),
         ]);
         initialise(&install, folder.path(), user, &password);
-        let mut command = command_as(user, &program);
-        command.arg("--no-defaults").args(settings).args([
+        let mut server = OwnMariaDb { server: None, folder, program, user, settings, port, password };
+        server.resume();
+        Some(server)
+    }
+
+    /// Ends it; its data stay. A crash is a SIGKILL.
+    pub fn stop(&mut self, how: End) {
+        let Some(mut server) = self.server.take() else { return };
+        match how {
+            End::Crash => server.kill().expect("is killed"),
+            End::Orderly => {
+                let opts = Opts::from_url(&self.url()).expect("a URL");
+                Conn::new(opts).and_then(|mut client| client.query_drop("SHUTDOWN")).expect("is told");
+            }
+        }
+        let ended = server.wait().expect("ends");
+        assert!(how == End::Crash || ended.success(), "{ended}: {}", log(&self.folder));
+    }
+
+    /// Starts it after [`OwnMariaDb::stop`], where it was.
+    pub fn resume(&mut self) {
+        let pid = self.folder.path().join("pid");
+        if pid.exists() {
+            // One that was killed has left it.
+            fs::remove_file(&pid).expect("is removed");
+        }
+        let mut command = command_as(self.user, &self.program);
+        command.arg("--no-defaults").args(&self.settings).args([
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
             "--innodb-buffer-pool-size=16M",
             "--innodb-flush-log-at-trx-commit=1",
         ]);
-        let server = command.spawn().expect("starts");
-        let mut server = OwnMariaDb { server, folder, port, password };
-        server.wait_until_ready();
-        Some(server)
-    }
-
-    /// It writes its pid file when it takes connections.
-    fn wait_until_ready(&mut self) {
+        let server = self.server.insert(command.spawn().expect("starts"));
         let until = Instant::now() + START_LIMIT;
-        while !self.folder.path().join("pid").exists() {
-            let ended = self.server.try_wait().expect("can be asked");
-            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(ended.is_none() && Instant::now() < until, "MariaDB does not start: {log}");
+        // It writes the file when it takes connections.
+        while !pid.exists() {
+            let ended = server.try_wait().expect("can be asked");
+            assert!(
+                ended.is_none() && Instant::now() < until,
+                "MariaDB does not start: {}",
+                log(&self.folder)
+            );
             pause(Duration::from_millis(20));
         }
+    }
+
+    /// For [`crate::Options`].
+    pub fn url(&self) -> String {
+        self.url_at("127.0.0.1")
     }
 
     /// For [`crate::Options`], under another name of this machine than the usual one.
@@ -81,15 +120,18 @@ impl OwnMariaDb {
 impl Drop for OwnMariaDb {
     fn drop(&mut self) {
         // Its data go with it.
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        self.stop(End::Crash);
     }
 }
 
-/// Makes the system tables; the server makes its user and the database when it starts.
+fn log(folder: &tempfile::TempDir) -> String {
+    fs::read_to_string(folder.path().join("log")).unwrap_or_default()
+}
+
+/// Makes the system tables; the server makes its user and the database when it starts, and finds them later.
 fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
     let first = format!(
-        "CREATE DATABASE sarsen;\nCREATE USER sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
+        "CREATE DATABASE IF NOT EXISTS sarsen;\nCREATE USER IF NOT EXISTS sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON *.* TO sarsen@'127.0.0.1';\n"
     );
     fs::write(folder.join("first.sql"), first).expect("writes");

@@ -6,13 +6,17 @@ use crate::balancer::{agent, read};
 use crate::browser::Browser;
 use crate::support::{Demo, Place};
 use serde_json::Value;
-use server::testing::{Kind, OwnServer, kind};
+use server::testing::{End, OwnDatabase};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use ureq::Agent;
 use ureq::http::Response;
 
-const OUTAGES: usize = 3;
+const OUTAGES: [End; 4] = [End::Orderly, End::Crash, End::Crash, End::Crash];
+/// Grants whose end is asked for in each outage, beginning shortly before it.
+const REVOCATIONS: usize = 8;
 /// Who is put off comes back after this. He is asked to wait for longer, and a test has no time for it.
 const PAUSE: Duration = Duration::from_millis(5);
 /// A refresh token that comes again within this gives the same successor; later it counts as stolen.
@@ -26,35 +30,46 @@ struct Tally {
     put_off: AtomicUsize,
     reads_put_off: AtomicUsize,
     unknown: AtomicUsize,
+    /// Access tokens whose grant has ended, by what was acknowledged.
+    ended: Mutex<Vec<String>>,
+    still_refused: AtomicUsize,
 }
 
 #[test]
 fn an_outage_of_the_database_is_told_cleanly_and_ends_by_itself() {
-    if kind() != Kind::Postgres {
-        return;
-    }
-    let Some(database) = OwnServer::start() else { return };
+    let Some(mut database) = OwnDatabase::start() else { return };
     let place = Place::new();
     let demo = Demo::start_at(&place, "127.0.0.1:0", Some(&database.url()));
     let (issuer, terminal) = (demo.issuer(), Terminal::new(&demo.says));
     let mut ada = Browser::new(issuer);
     sign_in(&mut ada, &demo.says);
     let grant = terminal.grant(&mut ada);
+    let mut good: Vec<Told> = (0..REVOCATIONS * OUTAGES.len()).map(|_| terminal.grant(&mut ada)).collect();
     let (stop, tally) = (Stop::default(), Tally::default());
     std::thread::scope(|scope| {
         let _ends = stop.at_the_end();
+        // Made in here: without its sender, who waits for more ends too.
+        let (to_end, ended) = channel();
         for _ in 0..6 {
             let terminal = terminal.clone();
             scope.spawn(|| ask_for_codes(terminal, &stop, &tally));
         }
         scope.spawn(|| refresh(&terminal, grant.text("refresh_token"), &stop, &tally));
         scope.spawn(|| read_with_a_token(issuer, &grant.text("access_token"), &stop, &tally));
-        for _ in 0..OUTAGES {
+        scope.spawn({
+            let (terminal, stop, tally) = (&terminal, &stop, &tally);
+            move || end_grants(terminal, ended, stop, tally)
+        });
+        scope.spawn(|| read_with_what_is_ended(issuer, &stop, &tally));
+        for (number, how) in (1..).zip(OUTAGES) {
             let traffic = || tally.done.load(Ordering::SeqCst) + tally.read.load(Ordering::SeqCst);
             let before = traffic();
             soon("there is traffic", || traffic() > before + 50);
 
-            database.stop("immediate");
+            for grant in good.drain(..REVOCATIONS) {
+                to_end.send(grant).expect("somebody ends it");
+            }
+            database.stop(how);
             let (refused, unread) = (&tally.put_off, &tally.reads_put_off);
             let before = (refused.load(Ordering::SeqCst), unread.load(Ordering::SeqCst));
             soon("writes are put off", || refused.load(Ordering::SeqCst) > before.0 + 20);
@@ -70,6 +85,12 @@ fn an_outage_of_the_database_is_told_cleanly_and_ends_by_itself() {
             soon("codes are given again", || tally.done.load(Ordering::SeqCst) > done + 20);
             let read = tally.read.load(Ordering::SeqCst);
             soon("tokens are read again", || tally.read.load(Ordering::SeqCst) > read + 5);
+            let ended = || tally.ended.lock().expect("a lock").len();
+            soon("grants are ended", || ended() == number * REVOCATIONS);
+            let refused = tally.still_refused.load(Ordering::SeqCst);
+            soon("what is ended is looked at", || {
+                tally.still_refused.load(Ordering::SeqCst) > refused + 2 * number * REVOCATIONS
+            });
         }
     });
     println!(
@@ -106,13 +127,43 @@ fn refresh(terminal: &Terminal, mut token: String, stop: &Stop, tally: &Tally) {
     tally.acknowledged.lock().expect("a lock").newest_refresh_tokens.push(token);
 }
 
+/// Ends grants, and asks again until that is acknowledged: it may be asked for twice.
+fn end_grants(terminal: &Terminal, grants: Receiver<Told>, stop: &Stop, tally: &Tally) {
+    for grant in grants {
+        let refresh_token = grant.text("refresh_token");
+        while !is_done(&terminal.revoke(&refresh_token).expect("an answer"), tally) {
+            if stop.is_set() {
+                return;
+            }
+        }
+        tally.acknowledged.lock().expect("a lock").revoked.push(refresh_token);
+        tally.ended.lock().expect("a lock").push(grant.text("access_token"));
+    }
+}
+
+/// What was acknowledged as revoked is never accepted, whatever the database does.
+fn read_with_what_is_ended(issuer: &str, stop: &Stop, tally: &Tally) {
+    let agent = agent();
+    while !stop.is_set() {
+        let ended = tally.ended.lock().expect("a lock").clone();
+        for token in ended {
+            let answer = ask(&agent, issuer, &token);
+            match answer.status().as_u16() {
+                401 => {
+                    tally.still_refused.fetch_add(1, Ordering::SeqCst);
+                }
+                _ => assert_is_unavailable(&answer),
+            }
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+}
+
 /// A good token is never told that it is no good.
 fn read_with_a_token(issuer: &str, token: &str, stop: &Stop, tally: &Tally) {
     let agent = agent();
     while !stop.is_set() {
-        let request = agent.get(format!("{issuer}/api/subscription"));
-        let request = request.header("authorization", format!("Bearer {token}"));
-        let answer = request.call().and_then(read).expect("an answer");
+        let answer = ask(&agent, issuer, token);
         match answer.status().as_u16() {
             200 => tally.read.fetch_add(1, Ordering::SeqCst),
             _ => {
@@ -158,6 +209,12 @@ fn assert_is_of_our_words(text: &str) {
     let away = "The database cannot do this now. Nothing was changed; try again.";
     let busy = "The server is busy. Nothing was done; try again.";
     assert!([away, busy].contains(&text), "{text}");
+}
+
+/// A question that needs a good token.
+fn ask(agent: &Agent, issuer: &str, token: &str) -> Response<String> {
+    let request = agent.get(format!("{issuer}/api/subscription"));
+    request.header("authorization", format!("Bearer {token}")).call().and_then(read).expect("an answer")
 }
 
 fn get(issuer: &str, path: &str) -> Response<String> {
