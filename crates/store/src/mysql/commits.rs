@@ -2,22 +2,25 @@
 //! its old rows away.
 
 use super::connection::Connection;
-use super::feed::{self, Publisher};
+use super::feed::{self, Entry, Publisher};
 use super::outcome;
 use crate::remote::{Link, Log, Outcome, Purpose};
 use crate::{Error, Key};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) struct Commits {
     publisher: Arc<Publisher>,
+    /// Of the last commit; the next one's is one more. Where it begins is left to chance.
+    mark: i64,
     /// To be done after the caller has its answer.
     must_trim: bool,
 }
 
 impl Commits {
     pub(super) fn new(publisher: Arc<Publisher>) -> Commits {
-        Commits { publisher, must_trim: false }
+        Commits { publisher, mark: RandomState::new().hash_one(0) as i64, must_trim: false }
     }
 
     fn publish(&mut self, keys: Vec<Key>) {
@@ -27,24 +30,24 @@ impl Commits {
 
 impl Log for Commits {
     type Session = Connection;
-    /// The number of its row.
-    type Entry = u64;
+    type Entry = Entry;
 
-    fn write(&mut self, connection: &mut Connection, keys: &[Key]) -> Result<u64, Error> {
-        let seq = feed::log(connection, keys)?;
-        self.publisher.claim(seq);
-        Ok(seq)
+    fn write(&mut self, connection: &mut Connection, keys: &[Key]) -> Result<Entry, Error> {
+        self.mark = self.mark.wrapping_add(1);
+        let entry = feed::log(connection, keys, self.mark)?;
+        self.publisher.claim(entry.seq);
+        Ok(entry)
     }
 
-    fn ask(&self, link: &mut Link<Connection>, seq: &u64, until: Instant) -> Result<Outcome, Error> {
-        outcome::ask(link, *seq, until)
+    fn ask(&self, link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<Outcome, Error> {
+        outcome::ask(link, entry, until)
     }
 
-    fn committed(&mut self, _seq: &u64, keys: Vec<Key>) {
+    fn committed(&mut self, _entry: &Entry, keys: Vec<Key>) {
         self.publish(keys);
     }
 
-    fn perhaps_committed(&mut self, _seq: &u64, keys: Vec<Key>) {
+    fn perhaps_committed(&mut self, _entry: &Entry, keys: Vec<Key>) {
         self.publish(keys);
     }
 

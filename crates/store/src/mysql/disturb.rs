@@ -14,7 +14,7 @@ pub(crate) fn hold_transaction(address: Address) -> Result<End, Error> {
     let mut connection = opened.map_err(|(_, error)| error)?;
     connection.begin(Purpose::Schema)?;
     connection.batch("START TRANSACTION READ WRITE")?;
-    feed::log(&mut connection, &[])?;
+    feed::log(&mut connection, &[], 0)?;
     Ok(Box::new(move || {
         connection.batch("SELECT 1")?;
         connection.batch("ROLLBACK")

@@ -14,14 +14,20 @@ use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// Numbers are given before the commit, and so arrive out of order.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS change_log (
     seq BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    `keys` MEDIUMTEXT NOT NULL
+    `keys` MEDIUMTEXT NOT NULL,
+    mark BIGINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin";
-const LOG: &str = "INSERT INTO change_log (`keys`) VALUES (?1)";
+/// A log of before there were marks: it lives for as long as its database.
+const HAS_MARKS: &str = "SELECT COUNT(*) FROM information_schema.columns
+    WHERE table_schema = DATABASE() AND table_name = 'change_log' AND column_name = 'mark'";
+const ADD_MARKS: &str = "ALTER TABLE change_log ADD COLUMN mark BIGINT NOT NULL DEFAULT 0";
+const LOG: &str = "INSERT INTO change_log (`keys`, mark) VALUES (?1, ?2)";
 const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) FROM change_log";
 const TRIM: &str = "DELETE FROM change_log WHERE seq <= ?1";
 /// How many of the newest numbers are kept.
@@ -34,25 +40,51 @@ const OWN_MAX: usize = 100_000;
 /// Makes the log, and says which version the database has.
 pub(super) fn prepare(connection: &mut Connection) -> Result<Version, Error> {
     connection.execute(TABLE, &[])?;
-    let started = log(connection, &[])?;
+    if number(connection, HAS_MARKS)? == 0 {
+        connection.execute(ADD_MARKS, &[])?;
+    }
+    let started = log(connection, &[], 0)?.seq;
     trim(connection)?;
     Ok(started)
 }
 
-/// Logs `keys` in the open transaction; the number of the row.
-pub(super) fn log(connection: &mut Connection, keys: &[Key]) -> Result<u64, Error> {
-    connection.execute(LOG, &[Value::from(text_of(keys))])?;
-    Ok(connection.last_number())
+/// A row of the log: enough to ask what became of its transaction. After a crash the server gives a number that it lost
+/// to another one; only the mark tells.
+pub(super) struct Entry {
+    pub(super) seq: u64,
+    pub(super) mark: i64,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.seq.fmt(f)
+    }
+}
+
+/// Logs `keys` in the open transaction, with a mark that no other one has.
+pub(super) fn log(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<Entry, Error> {
+    connection.execute(LOG, &[Value::from(text_of(keys)), Value::Int(mark)])?;
+    Ok(Entry { seq: connection.last_number(), mark })
+}
+
+/// The newest number that can be seen.
+pub(super) fn newest(connection: &mut Connection) -> Result<i64, Error> {
+    number(connection, NEWEST)
 }
 
 /// Removes old rows of the log.
 pub(super) fn trim(connection: &mut Connection) -> Result<(), Error> {
-    let mut newest = 0_i64;
-    connection.query(NEWEST, &[], &mut |row| {
-        newest = Row::new(row).get(0)?;
+    let newest = newest(connection)?;
+    connection.execute(TRIM, &[Value::Int(newest - KEPT)]).map(drop)
+}
+
+fn number(connection: &mut Connection, sql: &str) -> Result<i64, Error> {
+    let mut number = 0;
+    connection.query(sql, &[], &mut |row| {
+        number = Row::new(row).get(0)?;
         Ok(false)
     })?;
-    connection.execute(TRIM, &[Value::Int(newest - KEPT)]).map(drop)
+    Ok(number)
 }
 
 /// One key a line.
@@ -106,6 +138,11 @@ impl Publisher {
     /// Whether this process publishes that row itself. It is asked once for each.
     pub(super) fn is_own(&self, seq: u64) -> bool {
         self.own.lock().remove(&seq)
+    }
+
+    /// Forgets which numbers are our own: the server may have lost them, and given them to others.
+    pub(super) fn disown(&self) {
+        self.own.lock().clear();
     }
 
     /// Publishes a commit that is durable. True when it is time to trim the log.

@@ -47,7 +47,7 @@ pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, R
     let publisher = Arc::new(Publisher::new(shared.feed.clone()));
     // The tail ends when `stop` is dropped.
     let (stop, stopped) = channel::<()>();
-    let mut tail = Tail::new(Link::new(server.clone()), shared.clone(), publisher.clone(), version);
+    let mut tail = Tail::new(Link::new(server.clone()), shared.clone(), publisher.clone());
     tail.start().map_err(remote::opening)?;
     let mut threads = vec![spawn("sarsen-tail", move || tail.run(&stopped))?];
     threads.extend(remote::serve(&server, &[], &shared, || Commits::new(publisher.clone()))?);

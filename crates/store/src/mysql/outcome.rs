@@ -2,22 +2,25 @@
 //!
 //! Each writing transaction leaves a row in the log of changes, whose number is known before the commit. A
 //! question that takes the row waits while the transaction still lives; then the row is there, or it never
-//! will be.
+//! will be. A row of that number with another mark is another transaction's: a server that crashed has lost ours.
 
 use super::connection::Connection;
+use super::feed::Entry;
 use crate::remote::{Link, Outcome, Purpose};
 use crate::tx::Connection as _;
-use crate::{Error, Value};
+use crate::{Error, Row, Value};
 use std::time::Instant;
 
-const ROW: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE";
+const ROW: &str = "SELECT mark FROM change_log WHERE seq = ?1 FOR UPDATE";
 
 /// Asks whether the row is there. An error while its transaction lives.
-pub(super) fn ask(link: &mut Link<Connection>, seq: u64, until: Instant) -> Result<Outcome, Error> {
+pub(super) fn ask(link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<Outcome, Error> {
     let connection = link.begin(Purpose::Log, until)?;
     let mut found = Outcome::Aborted;
-    let asked = connection.query(ROW, &[Value::Int(seq.cast_signed())], &mut |_| {
-        found = Outcome::Committed;
+    let asked = connection.query(ROW, &[Value::Int(entry.seq.cast_signed())], &mut |row| {
+        if Row::new(row).get::<i64>(0)? == entry.mark {
+            found = Outcome::Committed;
+        }
         Ok(false)
     });
     link.roll_back();

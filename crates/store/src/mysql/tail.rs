@@ -3,9 +3,12 @@
 //! A number of the log is given before its transaction commits, so rows appear out of order. A row is
 //! published at first sight. A number that is missing below it is remembered, and asked for again until its
 //! row appears, or until it is certain that it never will: then nobody holds a lock on it any more.
+//!
+//! A server that crashed gives numbers again that it had lost, rows that were seen among them. So nothing is gone by
+//! that was learnt over a connection which is no more: all that is cached is read anew.
 
 use super::connection::Connection;
-use super::feed::{Publisher, keys_of};
+use super::feed::{self, Publisher, keys_of};
 use crate::remote::{Link, Purpose, Trouble};
 use crate::store::Shared;
 use crate::tx::Connection as _;
@@ -35,6 +38,8 @@ const HELD: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT"
 
 pub(super) struct Tail {
     link: Link<Connection>,
+    /// The connection of the link over which the rest was learnt.
+    over: u64,
     shared: Arc<Shared>,
     publisher: Arc<Publisher>,
     /// Rows up to here were seen, but for those that are missing.
@@ -47,17 +52,13 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(
-        link: Link<Connection>,
-        shared: Arc<Shared>,
-        publisher: Arc<Publisher>,
-        started: Version,
-    ) -> Tail {
+    pub(super) fn new(link: Link<Connection>, shared: Arc<Shared>, publisher: Arc<Publisher>) -> Tail {
         Tail {
             link,
+            over: 0,
             shared,
             publisher,
-            cursor: started.saturating_sub(LOOK_BACK),
+            cursor: 0,
             missing: BTreeMap::new(),
             quiet: true,
             is_away: false,
@@ -66,8 +67,22 @@ impl Tail {
 
     /// Learns which numbers are missing, before anything else reads from the database.
     pub(super) fn start(&mut self) -> Result<(), Error> {
-        while self.look()? {}
+        self.begin()?;
+        self.look().map(drop)
+    }
+
+    /// Learns what there is, and publishes none of it.
+    fn begin(&mut self) -> Result<(), Error> {
+        let newest = self.link.begin(Purpose::Log, Instant::now()).and_then(feed::newest);
+        self.link.finish();
+        let over = self.link.opened();
+        self.cursor = newest?.unsigned_abs().saturating_sub(LOOK_BACK);
+        self.missing.clear();
+        self.publisher.disown();
+        self.quiet = true;
+        while self.read()? {}
         self.quiet = false;
+        self.over = over;
         Ok(())
     }
 
@@ -93,10 +108,24 @@ impl Tail {
         }
     }
 
-    /// One look at the log; true when there was more than fits into one. What is cached may be believed for a while
+    /// One look at the log; true when there is more to see at once. What is cached may be believed for a while
     /// from when a look that saw everything began.
     fn look(&mut self) -> Result<bool, Error> {
+        if self.link.opened() != self.over {
+            self.begin()?;
+            self.publish_everything();
+        }
         let began = Instant::now();
+        if self.read()? || self.link.opened() != self.over {
+            return Ok(true);
+        }
+        // The version is this instance's own: the log's numbers are no order of commits.
+        self.shared.feed.follow(0, began + self.shared.options.following.lag_max);
+        Ok(false)
+    }
+
+    /// Publishes what has appeared; true when there was more than fits into one look.
+    fn read(&mut self) -> Result<bool, Error> {
         let missed: Vec<Version> = self.missing.keys().copied().collect();
         let [few, many] = ASKED;
         let length = if missed.len() > few { many } else { few };
@@ -117,10 +146,6 @@ impl Tail {
             self.publish(seq, &keys);
         }
         self.give_up_what_never_comes()?;
-        if !more {
-            // The version is this instance's own: the log's numbers are no order of commits.
-            self.shared.feed.follow(0, began + self.shared.options.following.lag_max);
-        }
         Ok(more)
     }
 
@@ -143,13 +168,18 @@ impl Tail {
         if self.missing.len() as Version + (skipped.end - skipped.start) > MISSING_MAX as Version {
             tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
             self.missing.clear();
-            self.publisher
-                .publish(self.shared.options.watched.iter().map(|table| Key::table(table)).collect());
+            self.publish_everything();
             return;
         }
         let now = Instant::now();
         let publisher = &self.publisher;
         self.missing.extend(skipped.filter(|seq| !publisher.is_own(*seq)).map(|seq| (seq, now)));
+    }
+
+    /// For when it is not known what changed.
+    fn publish_everything(&self) {
+        let tables = self.shared.options.watched.iter().map(|table| Key::table(table));
+        self.publisher.publish(tables.collect());
     }
 
     fn publish(&self, seq: Version, keys: &str) {

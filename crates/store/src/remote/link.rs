@@ -17,6 +17,7 @@ const OUTAGE_LONG: Duration = Duration::from_secs(1);
 pub(crate) struct Link<S: Session> {
     address: Arc<S::Address>,
     connection: Option<S>,
+    opened: u64,
     outage: Option<Outage>,
 }
 
@@ -31,7 +32,7 @@ struct Outage {
 
 impl<S: Session> Link<S> {
     pub(crate) fn new(address: Arc<S::Address>) -> Link<S> {
-        Link { address, connection: None, outage: None }
+        Link { address, connection: None, opened: 0, outage: None }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
@@ -51,6 +52,11 @@ impl<S: Session> Link<S> {
     /// What the server says now to a question outside of transactions. Waits for no server that is away.
     pub(crate) fn ask<T>(&mut self, question: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
         self.first(Instant::now(), question)
+    }
+
+    /// How often the connection has been opened: whoever goes by what was before looks whether it is the same one.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// Does what comes first on a connection: a connection that was lost meanwhile shows then.
@@ -121,7 +127,11 @@ impl<S: Session> Link<S> {
     fn connected(&mut self) -> Result<&mut S, (bool, Error)> {
         let opened = match self.connection.take() {
             Some(connection) => connection,
-            None => S::open(&self.address)?,
+            None => {
+                let opened = S::open(&self.address)?;
+                self.opened += 1;
+                opened
+            }
         };
         Ok(self.connection.insert(opened))
     }

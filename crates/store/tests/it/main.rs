@@ -3,8 +3,8 @@
 //! - `commands.rs`, `changes.rs`, `values.rs`, `faults.rs`: the same promises on every database.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
-//!   `instances.rs`: several stores on one server. `outages.rs`, `pooler.rs`, `replicas.rs`,
-//!   `disturb.rs`, `tls.rs`: with servers of their own.
+//!   `instances.rs`: several stores on one server. `renumbered.rs`: after a crash of MySQL. `outages.rs`, `pooler.rs`,
+//!   `replicas.rs`, `disturb.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -26,6 +26,7 @@ mod postgres;
 mod proxy;
 mod random;
 mod remote;
+mod renumbered;
 mod replicas;
 mod sqlite;
 mod tls;

@@ -58,6 +58,11 @@ impl Proxy {
         *self.plan.next.lock() = Some(cut);
     }
 
+    /// Whether the COMMIT of [`Proxy::cut_next`] has come.
+    pub fn has_cut(&self) -> bool {
+        self.plan.next.lock().is_none()
+    }
+
     /// Takes no more connections, until [`Proxy::open`].
     pub fn close(&self) {
         self.plan.closed.store(true, Ordering::SeqCst);

@@ -22,7 +22,7 @@ on_each_server!(
 );
 
 /// A store that reaches its database through a proxy.
-fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
+pub fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
     let (host, port) = test.server();
     let proxy = Proxy::start(host, port);
     let url = test.url_at("127.0.0.1", proxy.port);

@@ -1,0 +1,72 @@
+//! A server of MySQL that crashed gives numbers of the log again that it had lost. What it does then is done here
+//! by hand, for a crash loses something only when it comes at the right moment.
+
+use crate::instances::{NOW, cached, keep, rename, soon};
+use crate::proxy::Cut;
+use crate::remote::open_through_proxy;
+use crate::support::{Database, add};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use store::{Options, Store};
+
+const NEWEST: &str = "SELECT MAX(seq) FROM change_log";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_commit_is_not_taken_for_the_one_that_has_its_number_now() {
+    let Some(test) = Database::mysql().map(Database::open) else { return };
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "calm", "ada", "calm").await.expect("writes");
+    let lost = test.mysql().number(NEWEST) + 1;
+    proxy.cut_next(Cut::Before);
+    proxy.close();
+    let own = store.clone();
+    let adding = tokio::spawn(async move { add(&own, "n", "ada", "one").await });
+    // The row of the lost one is in the way for as long as it is there.
+    soon("it is written, and cut", || proxy.has_cut()).await;
+    test.mysql().sql(&format!("INSERT INTO change_log (seq, `keys`, mark) VALUES ({lost}, '', 1)"));
+    proxy.open();
+    assert_eq!(adding.await.expect("ends").expect("is done in the end"), 1);
+    assert_eq!(test.body("n").await.as_deref(), Some("one"), "what was acknowledged is there");
+    assert_eq!(store.stats().retried, 1);
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_with_a_number_that_was_seen_before_is_heard_of() {
+    let Some(test) = Database::mysql().map(Database::open) else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    let (other, proxy) = open_through_proxy(&test);
+    let cache = other.cache("bodies", 10);
+    let heard = Arc::new(AtomicUsize::new(0));
+    let ear = heard.clone();
+    other.on_change(move |_| {
+        ear.fetch_add(1, Ordering::SeqCst);
+    });
+    for body in ["two", "three", "four"] {
+        rename(&test.store, "n", body).await;
+    }
+    soon("it has heard of them", || heard.load(Ordering::SeqCst) == 3).await;
+    keep(&other, &cache, "n").await;
+    proxy.close();
+    proxy.cut_all();
+    let newest = test.mysql().number(NEWEST);
+    test.mysql().sql(&format!("DELETE FROM change_log WHERE seq > {}", newest - 3));
+    test.mysql().sql(&format!("ALTER TABLE change_log AUTO_INCREMENT = {}", newest - 2));
+    rename(&test.store, "n", "five").await;
+    assert!(test.mysql().number(NEWEST) <= newest, "it has a number that was another's");
+    proxy.open();
+    soon("the entry goes", || cache.get("n", NOW).is_none() && cache.is_empty()).await;
+    assert_eq!(cached(&other, &cache, "n").await.as_deref(), Some("five"));
+    other.close();
+}
+
+#[tokio::test]
+async fn a_log_of_before_there_were_marks_is_given_them() {
+    let Some(test) = Database::mysql().map(Database::open) else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    test.mysql().sql("ALTER TABLE change_log DROP COLUMN mark");
+    let other = Store::open(Options { writers: 1, ..test.options() }).expect("opens");
+    add(&other, "m", "ada", "two").await.expect("writes");
+    assert_eq!(test.mysql().number("SELECT COUNT(*) FROM change_log WHERE mark <> 0"), 1);
+    other.close();
+}
