@@ -23,7 +23,7 @@ pub(super) enum Maker {
 pub(super) fn settings(purpose: Purpose, maker: Maker) -> String {
     let (isolation, lock_seconds) = match purpose {
         Purpose::Command | Purpose::Log => ("READ COMMITTED", 1),
-        Purpose::Query => ("REPEATABLE READ", 1),
+        Purpose::Query | Purpose::Replica => ("REPEATABLE READ", 1),
         Purpose::Schema => ("READ COMMITTED", 30),
     };
     let limit = limit(purpose).unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) fn settings(purpose: Purpose, maker: Maker) -> String {
 pub(super) fn begin(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Command | Purpose::Log => "START TRANSACTION READ WRITE",
-        Purpose::Query => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        Purpose::Query | Purpose::Replica => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         // A change of the schema commits by itself.
         Purpose::Schema => "DO 0",
     }
@@ -55,7 +55,7 @@ pub(super) fn begin(purpose: Purpose) -> &'static str {
 pub(super) fn limit(purpose: Purpose) -> Option<Duration> {
     match purpose {
         Purpose::Command => Some(COMMAND_LIMIT),
-        Purpose::Query | Purpose::Log => Some(QUERY_LIMIT),
+        Purpose::Query | Purpose::Replica | Purpose::Log => Some(QUERY_LIMIT),
         Purpose::Schema => None,
     }
 }

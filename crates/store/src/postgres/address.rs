@@ -10,7 +10,7 @@
 
 use super::tls::{Tls, Trust};
 use crate::Error;
-use ::postgres::config::SslMode;
+use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +68,20 @@ impl Address {
 impl Server {
     pub(super) fn connect(&self) -> Result<Client, ::postgres::Error> {
         self.config.connect(self.tls.clone())
+    }
+
+    /// Where it is, and nothing that is secret.
+    pub(super) fn place(&self) -> String {
+        let hosts = self.config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        });
+        let ports = self.config.get_ports().iter().map(|port| format!(":{port}"));
+        hosts
+            .zip(ports.chain(std::iter::repeat(String::new())))
+            .map(|(host, port)| host + &port)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 }
 

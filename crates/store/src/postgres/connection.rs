@@ -8,15 +8,15 @@
 use super::address::Server;
 use super::errors::{ended, refused, translate};
 use super::seen::Seen;
-use super::values::{Bound, type_of};
-use super::{log, purpose};
+use super::values::{Bound, hand_out, type_of};
+use super::{cluster, log, purpose};
 use crate::remote::{Link, Purpose, Session, Trouble, View, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Row, Value, Version};
+use crate::{Dialect, Error, Value, Version};
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::{ToSql, Type};
-use ::postgres::{Client, RowIter, SimpleQueryMessage, Statement};
+use ::postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub(super) struct Connection {
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
     view: Option<Seen>,
+    /// The server followed another one when it was asked.
+    follows: bool,
     /// The worst that happened since the transaction began.
     trouble: Option<(Trouble, Error)>,
 }
@@ -69,16 +71,6 @@ impl Connection {
         ended.map_err(|error| self.note(&error))?
     }
 
-    /// The number of the server's process at the other end.
-    pub(super) fn server_process(&mut self) -> Result<i32, Error> {
-        let mut number = 0_i64;
-        self.query_alone("SELECT pg_backend_pid()", &[], &mut |row| {
-            number = Row::new(row).get(0)?;
-            Ok(false)
-        })?;
-        i32::try_from(number).map_err(|_| Error::Database("a process number that is too large".to_owned()))
-    }
-
     /// Waits for a wake-up, for `most` at most; true when one came that `own` did not send.
     pub(super) fn heard(&mut self, most: Duration, own: i32) -> Result<bool, Error> {
         let began = Instant::now();
@@ -109,15 +101,21 @@ impl Connection {
         error
     }
 
-    /// What can be seen, as the last of these statements says.
+    /// What can be seen, as the last of these statements says; and perhaps, whether the server follows another one.
     fn look(&mut self, sql: &str) -> Result<Seen, Error> {
-        let answers = self.client.simple_query(sql).map_err(|error| self.note(&error))?;
-        let text = answers.iter().find_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        text.and_then(Seen::parse)
+        let row = self.first_row(sql)?;
+        self.follows = row.as_ref().is_some_and(|row| row.len() > 1 && row.get(1) == Some("t"));
+        row.and_then(|row| row.get(0).and_then(Seen::parse))
             .ok_or_else(|| Error::Database("a query began without a snapshot".to_owned()))
+    }
+
+    /// In the words of the server, and one journey.
+    pub(super) fn first_row(&mut self, sql: &str) -> Result<Option<SimpleQueryRow>, Error> {
+        let answers = self.client.simple_query(sql).map_err(|error| self.note(&error))?;
+        Ok(answers.into_iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        }))
     }
 
     /// What can be seen now, outside of a transaction.
@@ -172,6 +170,7 @@ impl Session for Connection {
             began: Instant::now(),
             limit: None,
             view: None,
+            follows: false,
             trouble: None,
         })
     }
@@ -180,7 +179,7 @@ impl Session for Connection {
         self.began = Instant::now();
         self.limit = purpose::limit(purpose);
         (self.trouble, self.view) = (None, None);
-        if purpose != Purpose::Query {
+        if !matches!(purpose, Purpose::Query | Purpose::Replica) {
             return self.batch(purpose::begin(purpose));
         }
         self.view = Some(self.look(purpose::begin(purpose))?);
@@ -213,7 +212,11 @@ impl Session for Connection {
     }
 
     fn view(&self) -> Option<View> {
-        self.view.as_ref().map(|seen| View { whole: seen.horizon(), next: seen.next() })
+        self.view.as_ref().map(|seen| View {
+            whole: seen.horizon(),
+            next: seen.next(),
+            follows: self.follows,
+        })
     }
 
     /// What the replica's snapshot shows can only be told from the log that is in it.
@@ -223,25 +226,18 @@ impl Session for Connection {
         if primary.holds_all_before(next) { Ok(false) } else { log::shows_more(self, &primary) }
     }
 
+    fn place(server: &Server) -> String {
+        server.place()
+    }
+
+    fn cluster(&mut self) -> Result<Option<String>, Error> {
+        cluster::of(self)
+    }
+
     fn newest(&mut self) -> Option<Version> {
         // Who begins the next transaction notices a connection that was lost.
         self.now().ok().map(|seen| seen.next())
     }
-}
-
-/// Hands out rows until `each` has had enough, but reads to the end: an error on the way there ends the
-/// transaction on the server, and a COMMIT would not say so.
-fn hand_out(
-    mut rows: RowIter<'_>,
-    each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
-) -> Result<Result<(), Error>, ::postgres::Error> {
-    let mut wanted = Ok(true);
-    while let Some(row) = rows.next()? {
-        if matches!(wanted, Ok(true)) {
-            wanted = each(&row);
-        }
-    }
-    Ok(wanted.map(|_| ()))
 }
 
 impl tx::Connection for Connection {

@@ -6,12 +6,13 @@
 //! - `tail.rs`: reads the log, by what `seen.rs` knows of snapshots. `publisher.rs`: tells each change once.
 //!   `wake.rs`: makes it quicker.
 //! - `address.rs`, `tls.rs`: the URL, and how to get there.
-//! - `disturb.rs`: what a load test does to a server.
+//! - `cluster.rs`: which servers belong together. `disturb.rs`: what a load test does to a server.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
 //!
 //! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
 
 mod address;
+mod cluster;
 mod commits;
 mod connection;
 mod disturb;

@@ -33,6 +33,13 @@ pub(super) fn begin(purpose: Purpose) -> &'static str {
              SET LOCAL idle_in_transaction_session_timeout = 10000;
              SELECT CAST(pg_current_snapshot() AS TEXT)"
         }
+        // Asked after the snapshot was taken: what followed then has followed until then.
+        Purpose::Replica => {
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+             SET LOCAL statement_timeout = 5000;
+             SET LOCAL idle_in_transaction_session_timeout = 10000;
+             SELECT CAST(pg_current_snapshot() AS TEXT), pg_is_in_recovery()"
+        }
         Purpose::Log => {
             "BEGIN ISOLATION LEVEL READ COMMITTED;
              SET LOCAL synchronous_commit = off;
@@ -51,7 +58,7 @@ pub(super) fn begin(purpose: Purpose) -> &'static str {
 pub(super) fn limit(purpose: Purpose) -> Option<Duration> {
     match purpose {
         Purpose::Command => Some(COMMAND_LIMIT),
-        Purpose::Query | Purpose::Log => Some(QUERY_LIMIT),
+        Purpose::Query | Purpose::Replica | Purpose::Log => Some(QUERY_LIMIT),
         Purpose::Schema => None,
     }
 }

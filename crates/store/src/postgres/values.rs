@@ -2,8 +2,9 @@
 
 use crate::value::RowSource;
 use crate::{Error, Value, ValueRef};
-use ::postgres::Row;
+use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use ::postgres::{Row, RowIter};
 use bytes::BytesMut;
 use std::fmt;
 
@@ -139,6 +140,21 @@ fn numeric(bytes: &[u8]) -> Result<ValueRef<'static>, Problem> {
         digits.iter().zip(0..).map(|(digit, place)| f64::from(*digit) * 10_000_f64.powi(weight - place));
     let size: f64 = parts.sum();
     Ok(ValueRef::Real(if *sign == 0 { size } else { -size }))
+}
+
+/// Hands out rows until `each` has had enough, but reads to the end: an error on the way there ends the
+/// transaction on the server, and a COMMIT would not say so.
+pub(super) fn hand_out(
+    mut rows: RowIter<'_>,
+    each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
+) -> Result<Result<(), Error>, ::postgres::Error> {
+    let mut wanted = Ok(true);
+    while let Some(row) = rows.next()? {
+        if matches!(wanted, Ok(true)) {
+            wanted = each(&row);
+        }
+    }
+    Ok(wanted.map(|_| ()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::address::Server;
 use super::connection::Connection;
-use crate::Error;
+use crate::{Error, Row};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -127,12 +127,22 @@ fn open<'c>(
             let mut open = Connection::reach(server)?;
             // Behind a pooler it is another one each time.
             if !server.pooled {
-                speaker.0.store(open.server_process()?, Relaxed);
+                speaker.0.store(server_process(&mut open)?, Relaxed);
             }
             open
         }
     };
     Ok(connection.insert(open))
+}
+
+/// The number of the server's process at the other end.
+fn server_process(connection: &mut Connection) -> Result<i32, Error> {
+    let mut number = 0_i64;
+    connection.query_alone("SELECT pg_backend_pid()", &[], &mut |row| {
+        number = Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    i32::try_from(number).map_err(|_| Error::Database("a process number that is too large".to_owned()))
 }
 
 /// Rings `tail` whenever another instance has spoken, until it is taken down.

@@ -4,7 +4,8 @@
 //! - `session.rs`: what a connection can do, what its transactions are for, what goes wrong in them.
 //! - `link.rs`: keeps a connection open.
 //! - `worker.rs`: runs commands. `log.rs`: what it does with the log of changes, as each server wants it.
-//! - `reader.rs`: answers queries. `replicas.rs`: those that may be answered by a replica.
+//! - `reader.rs`: answers queries. `replicas.rs`: those that may be answered by a replica; `looks.rs` says by which,
+//!   `standby.rs` whether it is one.
 //! - `certificates.rs`: whom to believe when TLS is spoken.
 //!
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
@@ -12,9 +13,11 @@
 pub(crate) mod certificates;
 mod link;
 mod log;
+mod looks;
 mod reader;
 mod replicas;
 mod session;
+mod standby;
 mod worker;
 
 pub(crate) use link::Link;

@@ -1,13 +1,14 @@
 //! Lists and scans that a replica answers, as long as it keeps up.
 //!
-//! An instance reads from one node at a time: from the first replica of its list that can be reached and is
-//! not far behind the primary, else from the primary. Whoever has seen a state, by a version that he carries
+//! An instance reads from one node at a time: from the first replica of its list that can be reached, is one of the
+//! primary's and not far behind it (`looks.rs`), else from the primary. Whoever has seen a state, by a version that he carries
 //! or because this process wrote it, is not answered from an older one: the very snapshot that answers must hold
 //! that state. A replica that does not have it within moments leaves the query to the primary, and so does
 //! one that is lost on the way, and one that is ahead: what the primary does not show yet nobody is shown, for
 //! his next request may be answered there.
 
-use super::{Link, Purpose, Session, View};
+use super::standby::{Standby, Unusable};
+use super::{Link, Session, View, looks};
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::store::Shared;
@@ -20,8 +21,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Which node is read from is looked into this often.
+/// Each replica is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A replica is not read from when the last good look at it is older than this: the next one gets no answer.
+const LOOK_LATE: Duration = Duration::from_millis(500);
 /// A replica that does not have the state that the primary had this long ago is not read from. This bounds
 /// what a caller may see who carries no version.
 const LAG_MAX: Duration = Duration::from_secs(1);
@@ -31,13 +34,15 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(1);
 /// When every thread has been busy for this long with what it does, the replica is too slow, or silent.
 const BUSY_LONG: Duration = Duration::from_millis(200);
-/// No replica is read from.
-const NONE: usize = usize::MAX;
+
+const NOT_GOOD: u64 = u64::MAX;
 
 /// Queries on their way to a replica, and which one that is.
 pub(crate) struct Replicas {
     pub(crate) queries: Queue<Box<dyn Query>>,
-    chosen: AtomicUsize,
+    /// When the last look at each replica ended that found it good, in milliseconds after `born`; [`NOT_GOOD`] when
+    /// a later one did not.
+    good_ms: Vec<AtomicU64>,
     /// Threads that answer, and those of them that are busy.
     threads: usize,
     busy: AtomicUsize,
@@ -61,7 +66,7 @@ impl Replicas {
     pub(crate) fn new(options: &Options) -> Replicas {
         Replicas {
             queries: Queue::new(1, options.readers, options.writer.deadline),
-            chosen: AtomicUsize::new(NONE),
+            good_ms: options.replicas.iter().map(|_| AtomicU64::new(NOT_GOOD)).collect(),
             threads: options.readers.max(1),
             busy: AtomicUsize::new(0),
             moved_ms: AtomicU64::new(0),
@@ -72,23 +77,40 @@ impl Replicas {
     }
 
     /// Whether a replica is read from at the moment. One that has fallen silent holds up those who have asked it, for
-    /// as long as TCP does; nobody else.
+    /// as long as TCP does; nobody else for long.
     pub(crate) fn in_use(&self) -> bool {
-        self.chosen() != NONE && !self.is_stuck()
+        self.chosen().is_some() && !self.is_stuck()
     }
 
-    fn is_stuck(&self) -> bool {
+    /// Whether all threads wait for a replica that says nothing.
+    pub(super) fn is_stuck(&self) -> bool {
         let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
         self.busy.load(Ordering::Relaxed) == self.threads
             && self.born.elapsed().saturating_sub(moved) > BUSY_LONG
     }
 
     fn moves(&self) {
-        self.moved_ms.store(self.born.elapsed().as_millis() as u64, Ordering::Relaxed);
+        self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
-    fn chosen(&self) -> usize {
-        self.chosen.load(Ordering::Acquire)
+    fn now_ms(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
+    }
+
+    /// The first good one.
+    pub(super) fn chosen(&self) -> Option<usize> {
+        let latest_ms = self.now_ms().saturating_sub(LOOK_LATE.as_millis() as u64);
+        self.good_ms.iter().position(|good_ms| {
+            let good_ms = good_ms.load(Ordering::Acquire);
+            good_ms != NOT_GOOD && good_ms >= latest_ms
+        })
+    }
+
+    /// Notes what a look has found.
+    pub(super) fn looked(&self, replica: usize, good: bool) {
+        if let Some(good_ms) = self.good_ms.get(replica) {
+            good_ms.store(if good { self.now_ms() } else { NOT_GOOD }, Ordering::Release);
+        }
     }
 
     /// Takes no more queries, and ends the threads when those that wait are answered.
@@ -98,26 +120,20 @@ impl Replicas {
         self.wake.notify_all();
     }
 
-    /// Reads from the primary until the replica has the state `needed`.
+    /// Does not read from a replica until it has the state `needed`, and a look has found it good.
     fn leave(&self, replica: usize, needed: Version, why: &str) {
         let mut state = self.state.lock();
         state.needed = state.needed.max(needed);
-        let left = self.chosen.compare_exchange(replica, NONE, Ordering::AcqRel, Ordering::Acquire);
-        if left.is_ok() && replica != NONE {
-            tracing::info!(replica, why, "lists are read from the primary");
-        }
-    }
-
-    fn choose(&self, replica: usize) {
-        let before = self.chosen.swap(replica, Ordering::AcqRel);
-        if before != replica {
-            tracing::info!(replica, "lists are read from a replica");
+        if let Some(good_ms) = self.good_ms.get(replica)
+            && good_ms.swap(NOT_GOOD, Ordering::AcqRel) != NOT_GOOD
+        {
+            tracing::info!(replica, why, "a replica is left");
         }
     }
 
     /// What a replica must show to be read from now. Not only what is whole there: while a transaction stays open on
     /// the primary that does not move, however far the replica falls behind.
-    fn required(&self, primary: View) -> View {
+    pub(super) fn required(&self, primary: View) -> View {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.primary.push_back((now, primary));
@@ -127,11 +143,11 @@ impl Replicas {
         }
         // At first that is the state of the start: a replica may have stood still for hours before.
         let bound = state.primary.front().map_or(primary, |(_, seen)| *seen);
-        View { whole: bound.whole.max(state.needed), next: bound.next }
+        View { whole: bound.whole.max(state.needed), ..bound }
     }
 
     /// Waits until it is time to look again; false when there is nothing to look for any more.
-    fn rest(&self) -> bool {
+    pub(super) fn rest(&self) -> bool {
         let mut state = self.state.lock();
         if !state.stopped {
             self.wake.wait_for(&mut state, LOOK_EVERY);
@@ -140,7 +156,7 @@ impl Replicas {
     }
 }
 
-/// Starts the threads that read from replicas, and the one that chooses the replica.
+/// Starts the threads that read from replicas, and those that look at them.
 pub(super) fn serve<S: Session>(
     primary: &Arc<S::Address>,
     replicas: &[Arc<S::Address>],
@@ -149,8 +165,7 @@ pub(super) fn serve<S: Session>(
     if replicas.is_empty() {
         return Ok(Vec::new());
     }
-    let (addresses, own) = (replicas.to_vec(), shared.clone());
-    let mut threads = vec![spawn("sarsen-replicas", move || choose_replica::<S>(&addresses, &own))?];
+    let mut threads = vec![looks::start::<S>(primary, replicas, shared)?];
     for _ in 0..shared.options.readers.max(1) {
         let (primary, addresses) = (Link::new(primary.clone()), replicas.to_vec());
         let shared = shared.clone();
@@ -159,30 +174,10 @@ pub(super) fn serve<S: Session>(
     Ok(threads)
 }
 
-fn choose_replica<S: Session>(addresses: &[Arc<S::Address>], shared: &Shared) {
-    let replicas = &shared.replicas;
-    let mut links: Vec<Link<S>> = addresses.iter().cloned().map(Link::new).collect();
-    loop {
-        let required = replicas.required(View { whole: shared.feed.version(), next: shared.feed.next() });
-        let ready = links.iter_mut().position(|link| {
-            let view = link.begin(Purpose::Query, Instant::now()).map(|session| session.view());
-            link.finish();
-            matches!(view, Ok(Some(view)) if view.whole >= required.whole && view.next >= required.next)
-        });
-        match ready {
-            Some(replica) => replicas.choose(replica),
-            None => replicas.leave(replicas.chosen(), 0, "no replica is up to date"),
-        }
-        if !replicas.rest() {
-            return;
-        }
-    }
-}
-
 /// Serves queries until the queue is closed and empty.
 fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>], shared: &Shared) {
     let replicas = &shared.replicas;
-    let mut links: Vec<Link<S>> = addresses.iter().cloned().map(Link::new).collect();
+    let mut standbys: Vec<Standby<S>> = addresses.iter().cloned().map(Standby::new).collect();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while replicas.queries.take(&mut taken, 1) {
         for mut query in taken.drain(..) {
@@ -190,11 +185,13 @@ fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>
             if !query.start() {
                 continue;
             }
-            let replica = replicas.chosen();
+            let chosen = replicas.chosen();
             replicas.moves();
             replicas.busy.fetch_add(1, Ordering::Relaxed);
-            let link = links.get_mut(replica);
-            let read = link.is_some_and(|link| read(&mut *query, &mut primary, link, replica, shared));
+            let read = chosen.is_some_and(|replica| {
+                let standby = standbys.get_mut(replica);
+                standby.is_some_and(|standby| read(&mut *query, &mut primary, standby, replica, shared))
+            });
             replicas.moves();
             replicas.busy.fetch_sub(1, Ordering::Relaxed);
             if read {
@@ -211,25 +208,29 @@ fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>
 fn read<S: Session>(
     query: &mut dyn Query,
     primary: &mut Link<S>,
-    link: &mut Link<S>,
+    standby: &mut Standby<S>,
     replica: usize,
     shared: &Shared,
 ) -> bool {
     let (began, replicas) = (Instant::now(), &shared.replicas);
     loop {
-        let session = match link.begin(Purpose::Query, Instant::now()) {
-            Ok(session) => session,
-            Err(error) => {
+        let (session, view) = match standby.begin(primary) {
+            Ok(begun) => begun,
+            Err(Unusable::Away(error)) => {
                 replicas.leave(replica, 0, &error.to_string());
                 return false;
             }
+            Err(Unusable::Stranger(why)) => {
+                replicas.leave(replica, 0, why);
+                return false;
+            }
         };
-        if let Some(view) = session.view().filter(|view| view.whole >= query.needed()) {
+        if view.whole >= query.needed() {
             if !primary_shows_it_too(session, primary, began) {
                 if let Some((_, error)) = session.trouble() {
                     replicas.leave(replica, 0, &error.to_string());
                 }
-                link.finish();
+                standby.finish();
                 replicas.queries.pace.ran(1, began.elapsed());
                 return false;
             }
@@ -239,11 +240,11 @@ fn read<S: Session>(
             // takes too long takes as long there.
             let met = session.trouble();
             let failed = met.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
-            link.finish();
+            standby.finish();
             replicas.queries.pace.ran(1, began.elapsed());
             return !failed;
         }
-        link.finish();
+        standby.finish();
         if began.elapsed() >= PATIENCE {
             replicas.queries.pace.ran(1, began.elapsed());
             // A caller may name a state that there is not, of a database before it was restored or made up: that

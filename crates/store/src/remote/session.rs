@@ -10,7 +10,12 @@ use std::time::Duration;
 /// An open connection.
 pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     /// What it connects to.
-    type Address: Send + Sync;
+    type Address: Send + Sync + 'static;
+
+    /// Where that is, for the log.
+    fn place(_address: &Self::Address) -> String {
+        String::new()
+    }
 
     /// The error says whether it may pass.
     fn open(address: &Self::Address) -> Result<Self, (bool, Error)>;
@@ -37,6 +42,11 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
         Ok(false)
     }
 
+    /// What all servers of a cluster have in common and no others; none where the server does not tell.
+    fn cluster(&mut self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     /// From which version on nobody can see anything yet, asked outside of a transaction; none where the server does not tell.
     fn newest(&mut self) -> Option<Version> {
         None
@@ -50,6 +60,8 @@ pub(crate) struct View {
     pub(crate) whole: Version,
     /// No commit from this version on.
     pub(crate) next: Version,
+    /// The server follows another one. Only [`Purpose::Replica`] asks.
+    pub(crate) follows: bool,
 }
 
 /// What a transaction is for. The settings that each kind has are the back end's.
@@ -57,6 +69,8 @@ pub(crate) struct View {
 pub(crate) enum Purpose {
     Command,
     Query,
+    /// A query on a server that is said to be a replica.
+    Replica,
     /// The program's own housekeeping: at start …
     Schema,
     /// … and with the log of changes.

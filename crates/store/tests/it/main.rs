@@ -4,7 +4,7 @@
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
 //!   `instances.rs`: several stores on one server. `renumbered.rs`: after a crash of MySQL. `outages.rs`, `pooler.rs`,
-//!   `replicas.rs`, `disturb.rs`, `tls.rs`: with servers of their own.
+//!   `replicas.rs`, `strangers.rs`, `disturb.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -19,6 +19,7 @@ mod disk;
 mod disturb;
 mod faults;
 mod instances;
+mod logged;
 mod mysql;
 mod outages;
 mod pooler;
@@ -29,5 +30,6 @@ mod remote;
 mod renumbered;
 mod replicas;
 mod sqlite;
+mod strangers;
 mod tls;
 mod values;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +21,8 @@ pub enum Cut {
 struct Plan {
     next: Mutex<Option<Cut>>,
     closed: AtomicBool,
+    /// Where new connections lead to.
+    port: AtomicU16,
     silent: Mutex<bool>,
     speaks: Condvar,
     open: Mutex<Vec<TcpStream>>,
@@ -35,10 +37,11 @@ impl Proxy {
     pub fn start(host: String, port: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own_port = listener.local_addr().expect("an address").port();
-        let plan = Arc::new(Plan::default());
+        let plan = Arc::new(Plan { port: AtomicU16::new(port), ..Plan::default() });
         let shared = plan.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                let port = shared.port.load(Ordering::SeqCst);
                 let server = TcpStream::connect((host.as_str(), port)).expect("the server listens");
                 let mut open = shared.open.lock();
                 // Looked at with the lock held: who closes and then cuts all leaves none.
@@ -66,6 +69,11 @@ impl Proxy {
     /// Takes no more connections, until [`Proxy::open`].
     pub fn close(&self) {
         self.plan.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// New connections lead to another server.
+    pub fn lead_to(&self, port: u16) {
+        self.plan.port.store(port, Ordering::SeqCst);
     }
 
     pub fn open(&self) {

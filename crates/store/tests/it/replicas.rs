@@ -2,6 +2,7 @@
 //! nobody notices but the primary.
 
 use crate::instances::{Foreign, rename, soon};
+use crate::logged;
 use crate::proxy::Proxy;
 use crate::support::{MIGRATIONS, add};
 use std::collections::BTreeSet;
@@ -16,7 +17,13 @@ use store::{Error, Options, Sql, Store, args, not_before, sql};
 static NOTES: Sql = sql("SELECT id, body FROM notes ORDER BY id");
 
 fn open(primary: &OwnServer, replicas: &[&OwnServer]) -> Store {
-    Store::open(options(primary, replicas.iter().map(|replica| replica.url()).collect())).expect("opens")
+    open_at(primary, replicas.iter().map(|replica| replica.url()).collect())
+}
+
+/// A store that reads from the servers at these URLs.
+pub fn open_at(primary: &OwnServer, replicas: Vec<String>) -> Store {
+    logged::keep();
+    Store::open(options(primary, replicas)).expect("opens")
 }
 
 fn options(primary: &OwnServer, replicas: Vec<String>) -> Options {
@@ -29,12 +36,12 @@ async fn notes(store: &Store) -> BTreeSet<(String, String)> {
     listed.into_iter().collect()
 }
 
-async fn has(store: &Store, id: &str, body: &str) -> bool {
+pub async fn has(store: &Store, id: &str, body: &str) -> bool {
     notes(store).await.contains(&(id.to_owned(), body.to_owned()))
 }
 
 /// Lists until a replica has answered.
-async fn until_replica_reads(store: &Store) {
+pub async fn until_replica_reads(store: &Store) {
     let (before, began) = (store.stats().replica_reads, Instant::now());
     while store.stats().replica_reads == before {
         assert!(began.elapsed() < Duration::from_secs(20), "no list is read from a replica");
