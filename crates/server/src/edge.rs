@@ -35,19 +35,23 @@ where
 {
     let shareable = is_shared(request.uri().path());
     let shared = shareable && request.headers().contains_key(ORIGIN);
+    let asks_first = shared && request.method() == Method::OPTIONS;
     let versioned = request.uri().path().starts_with("/api/");
     let carried = if versioned { carried(request.headers()) } else { Ok(None) };
-    let known = carried.as_ref().map_or(None, |version| *version);
-    let mut response = match carried {
-        _ if shared && request.method() == Method::OPTIONS => preflight(),
-        Ok(None) => answer(router, request).await,
-        Ok(Some(version)) => store::not_before(version, answer(router, request)).await,
-        Err(problem) => problem.into_response(),
+    // Read after the data: they may be older than it says, never newer.
+    let answered = async {
+        let response = answer(router, request).await;
+        (response, app.store.carried_on())
+    };
+    let (mut response, version) = match carried {
+        _ if asks_first => (preflight(), app.store.shown()),
+        Ok(None) => answered.await,
+        Ok(Some(version)) => store::not_before(version, answered).await,
+        Err(problem) => (problem.into_response(), app.store.shown()),
     };
     let headers = response.headers_mut();
     if versioned {
-        // After the data: they may be older than it says, never newer.
-        headers.insert(VERSION, HeaderValue::from(app.store.shown().max(known.unwrap_or(0))));
+        headers.insert(VERSION, HeaderValue::from(version));
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if shareable {

@@ -194,11 +194,19 @@ impl Feed {
         self.written.load(Ordering::Acquire)
     }
 
+    /// Whether a version means the same at every instance.
+    pub(crate) fn is_common(&self) -> bool {
+        self.is_alone() || self.horizon.load(Ordering::Acquire) > 0
+    }
+
+    fn is_alone(&self) -> bool {
+        self.fresh_until.load(Ordering::Acquire) == ALWAYS
+    }
+
     /// True when all of the state `needed` has been published here, so that what is cached is not older. Where
     /// instances have no version in common, nobody can tell.
     pub(crate) fn covers(&self, needed: Version) -> bool {
-        let is_alone = self.fresh_until.load(Ordering::Acquire) == ALWAYS;
-        let reached = if is_alone { self.position() } else { self.horizon.load(Ordering::Acquire) };
+        let reached = if self.is_alone() { self.position() } else { self.horizon.load(Ordering::Acquire) };
         needed <= reached
     }
 

@@ -3,21 +3,42 @@
 //! A caller carries a version from one answer to the next request, which may reach another instance, or
 //! one that reads from a replica. Whatever serves such a request runs inside [`not_before`]: caches that
 //! have not heard that far are passed by, and so are replicas.
+//!
+//! A database that was restored has smaller versions than its callers carry. No state answers such a caller's version,
+//! and the primary that was asked proves it: its newest state was shown, and is older.
 
 use crate::Version;
+use std::cell::Cell;
 use std::future::Future;
 
-tokio::task_local! {
-    static FLOOR: Version;
+struct Floor {
+    version: Version,
+    /// A read of this task was answered from a snapshot that was taken for it: by the primary, where none else has
+    /// the version.
+    asked: Cell<bool>,
 }
 
-/// Runs `work` so that none of its reads comes from a state before `version`, which [`crate::Store::shown`]
+tokio::task_local! {
+    static FLOOR: Floor;
+}
+
+/// Runs `work` so that none of its reads comes from a state before `version`, which [`crate::Store::carried_on`]
 /// of any instance has given. Reads of tasks that it spawns are not concerned.
 pub async fn not_before<F: Future>(version: Version, work: F) -> F::Output {
-    FLOOR.scope(version, work).await
+    FLOOR.scope(Floor { version, asked: Cell::new(false) }, work).await
 }
 
 /// What the current task asks for; 0: nothing.
 pub(crate) fn floor() -> Version {
-    FLOOR.try_with(|version| *version).unwrap_or(0)
+    FLOOR.try_with(|floor| floor.version).unwrap_or(0)
+}
+
+/// A read of the current task was answered from a new snapshot.
+pub(crate) fn asked() {
+    // Most tasks ask for no version.
+    let _ = FLOOR.try_with(|floor| floor.asked.set(true));
+}
+
+pub(crate) fn was_asked() -> bool {
+    FLOOR.try_with(|floor| floor.asked.get()).unwrap_or(false)
 }

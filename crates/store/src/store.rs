@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
-use crate::floor::floor;
+use crate::floor::{self, floor};
 use crate::job::{Command, CommandOf, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::options::Place;
 use crate::queue::Queue;
@@ -147,6 +147,9 @@ impl Store {
         match (inline, result, query) {
             (true, Some(result), _) => {
                 self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
+                if result.is_ok() {
+                    floor::asked();
+                }
                 result
             }
             // In a box: whoever never comes here shall not carry the room for it through every request.
@@ -215,7 +218,11 @@ impl Store {
     ) -> Result<T, E> {
         let shared = &self.inner.shared;
         shared.stats.reads.fetch_add(1, Ordering::Relaxed);
-        wait(answer, start, shared.queries.deadline).await?
+        let result = wait(answer, start, shared.queries.deadline).await?;
+        if result.is_ok() {
+            floor::asked();
+        }
+        result
     }
 
     /// A cache of this database's answers, with room for `capacity` of them.
@@ -304,6 +311,15 @@ impl Store {
     /// carries it along is served inside [`crate::not_before`], by whichever instance.
     pub fn shown(&self) -> Version {
         self.inner.shared.feed.shown()
+    }
+
+    /// What a caller is to carry from now on, who is answered inside [`crate::not_before`]: never less than he has
+    /// carried, but for a version that is not of this database's past, as one from before a restore. That shows when
+    /// the database was asked for him.
+    pub fn carried_on(&self) -> Version {
+        let feed = &self.inner.shared.feed;
+        let carried = if floor::was_asked() && feed.is_common() { 0 } else { floor() };
+        feed.shown().max(carried)
     }
 
     /// The counters.

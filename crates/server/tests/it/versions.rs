@@ -6,6 +6,7 @@ use crate::instances::{at, instances, stop};
 use crate::support::{Admin, text};
 use serde_json::json;
 use server::testing::TestServer;
+use store::testing::{Kind, kind};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_carries_a_version_sees_that_state_at_every_instance() {
@@ -42,6 +43,31 @@ async fn who_carries_a_version_sees_that_state_at_every_instance() {
         }
     }
     stop(instances).await;
+}
+
+#[tokio::test]
+async fn a_version_from_before_a_restore_is_carried_until_the_database_was_asked() {
+    let server = TestServer::start().await;
+    let device = codes(&server).await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    ada.decide(&device.text("user_code"), "allow").await;
+    let token = poll(&server, &device).await.text("access_token");
+    let lost = 1_000_000_000_000_u64;
+    let carried = async |path: &str, version: u64| {
+        let asked = server.get(path).bearer(&token).header("sarsen-version", &version.to_string());
+        asked.send().await.header("sarsen-version").parse::<u64>().expect("a version")
+    };
+    assert_eq!(carried("/api/there-is-nothing-here", lost).await, lost, "nobody was asked");
+    let now = carried("/api/subscription", lost).await;
+    match kind() {
+        // The versions of its instances are not the same, so none can tell.
+        Kind::Mysql => assert_eq!(now, lost),
+        Kind::Sqlite | Kind::Postgres => {
+            assert!(now < lost, "{now}");
+            assert!(carried("/api/subscription", now).await >= now);
+        }
+    }
+    server.stop().await;
 }
 
 #[tokio::test]
