@@ -43,6 +43,7 @@ impl Folder {
     /// Opens the folder at `path`, or makes it. `database`: another one than `demo.db` in it.
     pub(super) fn open(path: PathBuf, database: Option<Database>) -> Result<Folder> {
         files::private_folder(&path)?;
+        refuse_foreign(&path)?;
         let lock = match Lock::take(&path.join("demo.lock"))? {
             Ok(lock) => lock,
             Err(holder) => {
@@ -125,6 +126,21 @@ impl Folder {
     }
 }
 
+/// A folder with other things in it, and nothing of a demo's, is not ours to fill: somebody meant another one.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(Error::file("read", path))? {
+        names.push(entry.map_err(Error::file("read", path))?.file_name());
+    }
+    if names.is_empty() || names.iter().any(|name| name.to_string_lossy().starts_with("demo.")) {
+        return Ok(());
+    }
+    Err(Error::failed(format!(
+        "{} is not empty, and no demo has made what is in it; choose another folder with --data",
+        path.display()
+    )))
+}
+
 /// The mark, if there is one; it must be ours and name this database.
 fn read_record(path: &Path, database: &Database) -> Result<Option<Record>> {
     let Some(text) = files::read(path)? else { return Ok(None) };
@@ -169,6 +185,15 @@ mod tests {
         assert!(path.join("demo.db").exists());
         std::fs::write(path.join("demo.json"), "{\"made_by\": \"a person\"}").expect("written");
         assert!(Folder::open(path, None).is_err());
+    }
+
+    #[test]
+    fn a_folder_with_other_things_in_it_stays_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("passwd"), "somebody's").expect("written");
+        let Err(error) = Folder::open(folder.path().to_owned(), None) else { panic!("taken") };
+        assert!(error.to_string().contains("is not empty"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was put beside it");
     }
 
     #[test]
