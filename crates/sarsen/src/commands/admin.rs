@@ -79,19 +79,34 @@ impl Admin {
         org_path(org, parts)
     }
 
+    fn send(&mut self, method: &Method, path: &str, body: &Body<'_>) -> Result<Value> {
+        let sent = self.remote.send(method, path, body);
+        match (sent, &self.org) {
+            // The token is new by now and covers all that he administers, and this is not among it.
+            (Err(Error::Refused { code, .. }), Some(org)) if code == "insufficient_scope" => {
+                Err(Error::failed(format!(
+                    "{} does not administer {org}; sarsen whoami says what it does, and sarsen login signs somebody \
+                     else in",
+                    self.remote.login().email
+                )))
+            }
+            (sent, _) => sent,
+        }
+    }
+
     /// One object.
     pub fn get(&mut self, path: &str) -> Result<Value> {
-        self.remote.send(&Method::GET, path, &Body::None)
+        self.send(&Method::GET, path, &Body::None)
     }
 
     /// Makes something.
     pub fn post(&mut self, path: &str, fields: Fields) -> Result<Value> {
-        self.remote.send(&Method::POST, path, &Body::Json(&fields.0.into()))
+        self.send(&Method::POST, path, &Body::Json(&fields.0.into()))
     }
 
     /// Makes something that needs no words.
     pub fn post_nothing(&mut self, path: &str) -> Result<Value> {
-        self.remote.send(&Method::POST, path, &Body::None)
+        self.send(&Method::POST, path, &Body::None)
     }
 
     /// Changes something. Nothing to change is a mistake.
@@ -99,17 +114,17 @@ impl Admin {
         if fields.0.is_empty() {
             return Err(Error::usage("nothing is to be changed; see --help for what can be"));
         }
-        self.remote.send(&Method::PATCH, path, &Body::Json(&fields.0.into()))
+        self.send(&Method::PATCH, path, &Body::Json(&fields.0.into()))
     }
 
     /// Puts something in its place.
     pub fn put(&mut self, path: &str, fields: Fields) -> Result<Value> {
-        self.remote.send(&Method::PUT, path, &Body::Json(&fields.0.into()))
+        self.send(&Method::PUT, path, &Body::Json(&fields.0.into()))
     }
 
     /// Takes something away.
     pub fn delete(&mut self, path: &str) -> Result<()> {
-        self.remote.send(&Method::DELETE, path, &Body::None).map(|_| ())
+        self.send(&Method::DELETE, path, &Body::None).map(|_| ())
     }
 
     /// A whole list, page after page; of `most` items, if that is less.

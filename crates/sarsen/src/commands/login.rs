@@ -44,7 +44,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         codes.expires_in.div_ceil(60)
     );
     let login = discovery.wait(&http, &codes)?;
-    let (email, organizations) = (login.email.clone(), login.organizations().join(", "));
+    let (email, powers) = (login.email.clone(), login.powers());
     let says = json!({ "server": server, "email": email, "organizations": login.organizations() });
     shelf.change(|book| {
         book.current = Some(server.clone());
@@ -54,10 +54,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if args.json {
         return output::print_json(&says);
     }
-    let administers = if organizations.is_empty() { "no organization yet".to_owned() } else { organizations };
     output::print(&format!(
-        "Signed in to {server} as {}; you administer {}.\n",
+        "Signed in to {server} as {}; you {}.\n",
         output::plain(&email),
-        output::plain(&administers)
+        output::plain(&powers)
     ))
 }

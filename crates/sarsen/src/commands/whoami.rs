@@ -18,8 +18,13 @@ pub struct Args {
     json: bool,
 }
 
-const FIELDS: [Column; 4] =
-    [("email", "/email"), ("user", "/user"), ("server", "/server"), ("organizations", "/organizations")];
+const FIELDS: [Column; 5] = [
+    ("email", "/email"),
+    ("user", "/user"),
+    ("server", "/server"),
+    ("owns it", "/owns_server"),
+    ("organizations", "/organizations"),
+];
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
@@ -30,6 +35,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         "email": user.get("email"),
         "user": user.get("sub"),
         "server": remote.server(),
+        "owns_server": login.owns_server(),
         "organizations": login.organizations(),
     });
     if args.json { output::print_json(&says) } else { output::print_record(&FIELDS, &says) }

@@ -33,6 +33,23 @@ impl Login {
         covered.filter(|slug| !["*", "platform"].contains(slug)).collect()
     }
 
+    /// Whether he who is signed in owns the server: only its owners administer the reserved organization.
+    pub fn owns_server(&self) -> bool {
+        self.scope.split(' ').any(|scope| scope == "org:platform")
+    }
+
+    /// What he may administer, in words that follow "you".
+    pub fn powers(&self) -> String {
+        let organizations = self.organizations().join(", ");
+        match (self.owns_server(), self.covers_all(), organizations.is_empty()) {
+            (_, true, _) => "administer many organizations".to_owned(),
+            (true, _, true) => "own this server".to_owned(),
+            (true, _, false) => format!("own this server and administer {organizations}"),
+            (false, _, true) => "administer no organization yet".to_owned(),
+            (false, _, false) => format!("administer {organizations}"),
+        }
+    }
+
     /// Whether the token is for all organizations because they are too many to be named in it.
     pub fn covers_all(&self) -> bool {
         self.scope.split(' ').any(|scope| scope == "org:*")
@@ -93,6 +110,28 @@ impl Shelf {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn what_a_sign_in_may_administer_is_told_in_words() {
+        let login = |scope: &str| Login {
+            email: "ada@acme.test".to_owned(),
+            scope: scope.to_owned(),
+            access_token: String::new(),
+            refresh_token: String::new(),
+            expires_at: 0,
+            token_endpoint: String::new(),
+            revocation_endpoint: None,
+        };
+        for (scope, powers) in [
+            ("openid platform", "administer no organization yet"),
+            ("openid org:acme org:henge", "administer acme, henge"),
+            ("openid platform org:platform", "own this server"),
+            ("org:acme org:platform", "own this server and administer acme"),
+            ("openid org:*", "administer many organizations"),
+        ] {
+            assert_eq!(login(scope).powers(), powers, "{scope}");
+        }
+    }
 
     #[test]
     fn a_sign_in_is_for_its_owner_s_eyes_only() {

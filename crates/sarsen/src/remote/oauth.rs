@@ -55,6 +55,9 @@ struct Tokens {
 
 /// Asks a server what it is. It must go by the name that it was asked by: its tokens say so.
 pub fn discover(http: &Http, server: &str) -> Result<Discovery> {
+    if let Some(advice) = address_with_scheme(server) {
+        return Err(Error::usage(format!("{server} is no address of a server; use {advice}")));
+    }
     let url = format!("{server}/.well-known/openid-configuration");
     let answer = http.send(&Method::GET, &url, &[], &Body::None)?;
     if answer.status == 404 {
@@ -69,6 +72,16 @@ pub fn discover(http: &Http, server: &str) -> Result<Discovery> {
         return Err(Error::failed(format!("{server} calls itself {:?}; {advice}", discovery.issuer)));
     }
     Ok(discovery)
+}
+
+/// What somebody means who leaves out `https://`; none when it is there, or when another scheme is.
+fn address_with_scheme(server: &str) -> Option<String> {
+    if server.contains("://") {
+        return None;
+    }
+    let with = |scheme: &str| Origin::parse(&format!("{scheme}://{server}"));
+    let meant = with("http").filter(Origin::is_loopback).or_else(|| with("https"));
+    Some(meant.map_or_else(|| "https://HOST".to_owned(), |origin| origin.to_string()))
 }
 
 impl Discovery {

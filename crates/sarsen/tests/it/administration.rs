@@ -144,6 +144,11 @@ fn an_owner_of_the_server_approves_and_a_new_organization_is_covered_at_once() {
     assert!(which.stderr.contains("acme, initech"), "{}", which.stderr);
 
     sign_in(&place, &demo, "/owner");
+    assert_eq!(place.json(&["whoami"])["owns_server"], true);
+    assert_eq!(other.json(&["whoami"])["owns_server"], false);
+    let outside = place.run(&["user", "list", "--org", "acme"]);
+    assert_eq!(outside.code, 1, "an owner of the server has no power inside of an organization");
+    assert!(outside.stderr.contains("owner@sarsen.test does not administer acme"), "{}", outside.stderr);
     assert_eq!(place.json(&["org", "show", "initech"])["status"], "pending");
     assert_eq!(place.json(&["org", "list", "--all"]).as_array().map(Vec::len), Some(3));
     assert_eq!(place.json(&["org", "approve", "initech"])["status"], "active");

@@ -99,6 +99,13 @@ fn a_server_that_is_not_there_or_goes_by_another_name_is_told() {
     let nobody = place.run(&["login", "--server", "http://localhost:1"]);
     assert_eq!(nobody.code, 1);
     assert!(nobody.stderr.contains("is it running there?"), "{}", nobody.stderr);
+    for (typed, meant) in
+        [("localhost:7070", "use http://localhost:7070"), ("id.example.com", "use https://id.example.com")]
+    {
+        let bare = place.run(&["login", "--server", typed]);
+        assert_eq!(bare.code, 2);
+        assert!(bare.stderr.contains(meant) && !bare.stderr.contains(".well-known"), "{}", bare.stderr);
+    }
     let open = place.run(&["login", "--server", "http://id.example.com"]);
     assert_eq!(open.code, 2);
     assert!(open.stderr.contains("use https"), "{}", open.stderr);
