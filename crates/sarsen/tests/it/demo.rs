@@ -58,7 +58,11 @@ fn a_demo_tells_people_what_to_try() {
         "ada@acme.test",
         "curl -d client_id=",
         "/auth/device/code",
+        "device_code=DEVICE_CODE",
+        "/api/subscription",
+        "Sign this terminal in as admin@acme.test",
         "sarsen login --server",
+        "sarsen subscription change --org acme --user ada@acme.test --plan starter",
     ] {
         assert!(page.contains(expected), "{expected} is not in:\n{page}");
     }

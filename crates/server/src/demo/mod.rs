@@ -111,17 +111,46 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
     let products: Vec<(&str, &str)> =
         known.products.iter().map(|product| (product.name.as_str(), product.url.as_str())).collect();
     let cli = known.clients.get("cli").map_or("", |client| client.client_id.as_str());
-    let curl = format!("curl -d client_id={cli} {}", app.url("/auth/device/code"));
+    let Commands { begin, redeem, ask } = commands(&app.settings.issuer, cli);
+    let (slug, admin) = (&known.organization.slug, &known.organization.admin);
+    let ada = known.users.first().map_or("", |user| user.email.as_str());
     let view = DemoHome {
         owner_email: &known.owner.email,
         owner_password: &known.owner.password,
         users: &users,
         products: &products,
-        curl_line: &curl,
+        admin_email: &admin.email,
+        admin_password: &admin.password,
+        curl_line: &begin,
+        token_line: &redeem,
+        api_line: &ask,
         login_line: &format!("sarsen login --server {}", app.settings.issuer),
+        plan_line: &format!("sarsen subscription change --org {slug} --user {ada} --plan starter"),
         console_href: "/console",
     };
     page(StatusCode::OK, view.markup(), Vec::new())
+}
+
+/// The lines for a terminal that is signed in by hand, in the order in which they are typed.
+pub struct Commands {
+    /// Asks for a code.
+    pub begin: String,
+    /// Exchanges it for tokens, once it is allowed. `DEVICE_CODE` stands for what the first one answered.
+    pub redeem: String,
+    /// Asks what the user may use. `ACCESS_TOKEN` stands for what the second one answered.
+    pub ask: String,
+}
+
+/// These lines, for a server and one of its device clients.
+pub fn commands(issuer: &str, client_id: &str) -> Commands {
+    const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+    Commands {
+        begin: format!("curl -d client_id={client_id} {issuer}/auth/device/code"),
+        redeem: format!(
+            "curl -d client_id={client_id} -d grant_type={GRANT} -d device_code=DEVICE_CODE {issuer}/auth/token"
+        ),
+        ask: format!("curl -H 'Authorization: Bearer ACCESS_TOKEN' {issuer}/api/subscription"),
+    }
 }
 
 fn no_demo() -> Response {

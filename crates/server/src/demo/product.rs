@@ -80,6 +80,7 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
         signout_href: &format!("/demo/{slug}/logout"),
         other_name: &here.other.name,
         other_href: &here.other.url,
+        admin_email: &here.known.organization.admin.email,
         plan_command: &format!(
             "sarsen subscription change --org {organization} --user {email} --plan {plan}"
         ),

@@ -9,7 +9,7 @@ use super::views::{Account, SessionLine};
 use crate::app::App;
 use axum::extract::{Path, State};
 use identity::organizations::{self, PLATFORM};
-use identity::sessions;
+use identity::sessions::{self, Session};
 
 pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
     let wanted = slug.clone();
@@ -21,16 +21,15 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let user = app.directory.user(&session.user, now).await?;
     let id = session.user.clone();
     let all = app.store.read(move |snapshot| sessions::of_user(snapshot, &id, now)).await?;
-    let told =
-        all.iter().map(|one| (agent::name(&one.agent), ago(now.since(one.authenticated_at).as_secs())));
+    let told = all.iter().map(|one| (name(one), ago(now.since(one.authenticated_at).as_secs())));
     let told: Vec<(String, String)> = told.collect();
     let lines: Vec<SessionLine<'_>> = all
         .iter()
         .zip(&told)
-        .map(|(one, (what, seen))| SessionLine {
+        .map(|(one, (what, signed_in))| SessionLine {
             what,
             address: &one.address,
-            last_seen: seen,
+            signed_in,
             current: one.id == session.id,
         })
         .collect();
@@ -44,6 +43,14 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         sessions: &lines,
     };
     Ok(browser.page(&app, view.markup()))
+}
+
+/// What the session is among people: a browser, or the program that was signed in, by its name.
+fn name(session: &Session) -> String {
+    match session.kind.as_str() {
+        "device" => session.agent.clone(),
+        _ => agent::name(&session.agent),
+    }
 }
 
 pub(crate) async fn sign_out(
@@ -70,10 +77,12 @@ pub(crate) async fn ask_sign_out(
     let next = safe_next(asked.get("next"), &home);
     let Some(session) = browser.session(&app, &slug).await? else { return Ok(see_other(next, Vec::new())) };
     let user = app.directory.user(&session.user, app.now()).await?;
+    let wanted = slug.clone();
+    let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let csrf = browser.csrf(&app);
     let action = format!("/o/{slug}/logout");
     let view = super::views::SignOut {
-        brand: super::views::SARSEN,
+        brand: &organization.name,
         user_email: &user.email,
         csrf: &csrf,
         hidden: &[("next", next)],

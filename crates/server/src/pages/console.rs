@@ -6,8 +6,11 @@ use super::sign_in;
 use super::views::{Console, OrgLine};
 use crate::app::App;
 use axum::extract::State;
-use identity::organizations::PLATFORM;
+use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::{Error, administrators};
+
+/// The most organizations that an owner of the server sees beside his own; the terminal lists all.
+const OTHERS_MAX: i64 = 200;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult {
     let Some(session) = browser.session(&app, PLATFORM).await? else {
@@ -18,25 +21,34 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
     let found = app.store.read(move |snapshot| {
         let organizations = administrators::of_user(snapshot, &id)?;
         let owner = administrators::is_platform_owner(snapshot, &id)?;
-        Ok::<_, Error>((organizations, owner))
+        let others =
+            if owner { organizations::list(snapshot, None, None, OTHERS_MAX + 1)? } else { Vec::new() };
+        Ok::<_, Error>((organizations, owner, others))
     });
-    let (organizations, platform_owner) = found.await?;
+    let (organizations, platform_owner, mut others) = found.await?;
+    let more = others.len() > OTHERS_MAX as usize;
+    others.truncate(OTHERS_MAX as usize);
+    others.retain(|other| organizations.iter().all(|(own, _)| own.id != other.id));
+    // What waits for a decision comes first.
+    others.sort_by_key(|other| other.status != Status::Pending);
     let lines: Vec<OrgLine<'_>> = organizations
         .iter()
-        .map(|(organization, role)| OrgLine {
-            slug: &organization.slug,
-            name: &organization.name,
-            role: role.as_str(),
-            status: organization.status.as_str(),
-        })
+        .map(|(own, role)| line(own, Some(role.as_str())))
+        .chain(others.iter().map(|other| line(other, None)))
         .collect();
     let csrf = browser.csrf(&app);
     let view = Console {
         user_email: &user.email,
         organizations: &lines,
         platform_owner,
+        more,
+        server: &app.settings.issuer,
         csrf: &csrf,
         signout_action: "/o/platform/logout",
     };
     Ok(browser.page(&app, view.markup()))
+}
+
+fn line<'a>(organization: &'a Organization, role: Option<&'a str>) -> OrgLine<'a> {
+    OrgLine { slug: &organization.slug, name: &organization.name, role, status: organization.status.as_str() }
 }

@@ -70,6 +70,17 @@ async fn signing_in_and_up() {
     insta::assert_snapshot!("sign_up_taken", shown(&browser.post("/o/acme/signup", &fields).await));
     browser.sign_in("acme", "ada@acme.test").await;
     insta::assert_snapshot!("account", shown(&browser.get("/o/acme/account").await));
+    let fields = [("client_id", server.client("cli"))];
+    let begun = server.post("/auth/device/code", &fields).send().await;
+    browser.decide(&begun.text("user_code"), "allow").await;
+    let redeemed = [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
+        ("device_code", &*begun.text("device_code")),
+        ("client_id", server.client("cli")),
+    ];
+    assert_eq!(server.post("/auth/token", &redeemed).send().await.status, 200);
+    let account = browser.get("/o/acme/account").await.body;
+    assert!(account.contains("<bdi>Acme command line</bdi>"), "a device goes by its whole name: {account}");
     insta::assert_snapshot!("sign_out", shown(&browser.get("/o/acme/logout").await));
     server.stop().await;
 }
@@ -124,7 +135,12 @@ async fn administering() {
     insta::assert_snapshot!("one_time_link", shown(&server.get(path).send().await));
     let mut owner = server.browser();
     owner.sign_in("platform", "owner@sarsen.test").await;
+    let platform = Admin::sign_in(&server, "admin@acme.test", "platform").await;
+    platform.make("/api/organizations", json!({ "slug": "initech", "name": "Initech" })).await;
     insta::assert_snapshot!("console", shown(&owner.get("/console").await));
+    let mut other = server.browser();
+    other.sign_in("platform", "admin@acme.test").await;
+    insta::assert_snapshot!("console_of_an_administrator", shown(&other.get("/console").await));
     server.stop().await;
 
     let empty = TestServer::start_empty().await;

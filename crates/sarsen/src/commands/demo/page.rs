@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use serde::Serialize;
-use server::demo::Credentials;
+use server::demo::{Commands, Credentials, commands};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -57,13 +57,19 @@ impl Page<'_> {
             let _ = writeln!(text, "  {label:<12}{value}");
         }
         let cli = credentials.clients.get("cli").map_or("", |client| client.client_id.as_str());
+        let Commands { begin, redeem, ask } = commands(issuer, cli);
+        let user = credentials.users.first().map_or("", |user| user.email.as_str());
+        let administrator = &admin.email;
         let _ = write!(
             text,
-            "\nSign in a device, as a terminal or a television does:\n\
-             \x20 curl -d client_id={cli} {issuer}/auth/device/code\n\
-             Sign this terminal in, and look around:\n\
+            "\nSign in a device, as a terminal or a television does. Ask for a code, allow it as {user} at the\n\
+             verification_uri_complete of the answer, fetch the tokens, and ask what {user} may use:\n\
+             \x20 {begin}\n\
+             \x20 {redeem}\n\
+             \x20 {ask}\n\
+             Sign this terminal in as {administrator}, and change a plan:\n\
              \x20 sarsen login --server {issuer}\n\
-             \x20 sarsen user list --org {slug}\n\
+             \x20 sarsen subscription change --org {slug} --user {user} --plan starter\n\
              \n\
              The data is in {}; with the same --data it will be there again.\n",
             folder.display()

@@ -9,8 +9,8 @@ pub struct SessionLine<'a> {
     /// A browser or a device, such as "Firefox on Linux".
     pub what: &'a str,
     pub address: &'a str,
-    /// In words: "5 minutes ago".
-    pub last_seen: &'a str,
+    /// When the user last proved there who they are, in words: "5 minutes ago".
+    pub signed_in: &'a str,
     /// The session that looks at this page.
     pub current: bool,
 }
@@ -57,7 +57,7 @@ fn session_row(session: &SessionLine<'_>) -> Markup {
                 b { bdi { (session.what) } }
                 @if session.current { span.badge.on { "This browser" } }
             }
-            p.small { bdi { (session.address) } " · " (session.last_seen) }
+            p.small { bdi { (session.address) } " · signed in " (session.signed_in) }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `/console`: the organizations that this administrator may see, and the commands that run them.
+//! `/console`: the organizations that this administrator may see, and the commands that run them. An owner of
+//! the server sees all of them, because he decides about them; inside of them he has no power.
 
 use maud::{Markup, html};
 
@@ -12,8 +13,8 @@ use super::{
 pub struct OrgLine<'a> {
     pub slug: &'a str,
     pub name: &'a str,
-    /// The administrator's role there: `owner`, `admin`, `member`, or a role of the organization's own.
-    pub role: &'a str,
+    /// The administrator's role there: `owner`, `admin` or `member`; none where he administers nothing.
+    pub role: Option<&'a str>,
     /// `pending`, `active`, `suspended` or `rejected`.
     pub status: &'a str,
 }
@@ -22,6 +23,10 @@ pub struct Console<'a> {
     pub user_email: &'a str,
     pub organizations: &'a [OrgLine<'a>],
     pub platform_owner: bool,
+    /// There are more than these.
+    pub more: bool,
+    /// This server's own address.
+    pub server: &'a str,
     pub csrf: &'a str,
     pub signout_action: &'a str,
 }
@@ -39,19 +44,23 @@ impl Console<'_> {
                 section.stack {
                     h2 { "Organizations" }
                     @if self.organizations.is_empty() {
-                        p { "None yet. Create the first one from a terminal:" }
-                        (terminal("sarsen org create"))
+                        p { "None yet. Sign your terminal in as below, then make the first one:" }
+                        (terminal("sarsen org create acme --name Acme"))
                     } @else {
                         ul.rows {
                             @for organization in self.organizations { (self.row(organization)) }
+                        }
+                        @if self.more {
+                            p { "There are more of them than this page shows." }
+                            (terminal("sarsen org list --all"))
                         }
                     }
                 }
                 section.stack {
                     h2 { "From a terminal" }
                     p.lead { "Everything here is also a command. Sign your terminal in first." }
-                    (terminal("sarsen login"))
-                    (terminal("sarsen org list"))
+                    (terminal(&format!("sarsen login --server {}", self.server)))
+                    (terminal(if self.platform_owner { "sarsen org list --all" } else { "sarsen org list" }))
                 }
                 form method="post" action=(self.signout_action) {
                     (hidden_fields(self.csrf, &[]))
@@ -70,7 +79,10 @@ impl Console<'_> {
                         b { bdi { (organization.name) } }
                         span class={ "badge " (status_class(organization.status)) } { (organization.status) }
                     }
-                    p.small { code { (organization.slug) } " · you are " (organization.role) }
+                    p.small {
+                        code { (organization.slug) }
+                        @if let Some(role) = organization.role { " · you are " (with_article(role)) }
+                    }
                 }
                 (terminal(&self.hint(organization)))
             }
@@ -81,10 +93,18 @@ impl Console<'_> {
     fn hint(&self, organization: &OrgLine<'_>) -> String {
         match organization.status {
             "pending" if self.platform_owner => format!("sarsen org approve {}", organization.slug),
-            "active" => format!("sarsen service list --org {}", organization.slug),
+            "active" if organization.role.is_some() => {
+                format!("sarsen service list --org {}", organization.slug)
+            }
             _ => format!("sarsen org show {}", organization.slug),
         }
     }
+}
+
+/// "an owner". What is not known stands as it is.
+fn with_article(role: &str) -> String {
+    let article = if role.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {role}")
 }
 
 fn status_class(status: &str) -> &'static str {

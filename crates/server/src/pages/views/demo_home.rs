@@ -1,4 +1,4 @@
-//! The demo's own address: what to try, in four steps.
+//! The demo's own address: what to try, in five steps.
 
 use maud::{Markup, html};
 
@@ -8,14 +8,23 @@ use super::{SARSEN, parts::terminal, wide_shell};
 pub struct DemoHome<'a> {
     pub owner_email: &'a str,
     pub owner_password: &'a str,
+    /// Administers the organization.
+    pub admin_email: &'a str,
+    pub admin_password: &'a str,
     /// E-mail, password, plan.
     pub users: &'a [(&'a str, &'a str, &'a str)],
     /// Name, address. The first one is where the visitor starts.
     pub products: &'a [(&'a str, &'a str)],
     /// Asks for a device code with `curl`.
     pub curl_line: &'a str,
+    /// Fetches the tokens that the code is good for, once it is allowed.
+    pub token_line: &'a str,
+    /// Asks with a token what its user may use.
+    pub api_line: &'a str,
     /// Signs the `sarsen` command in to this server.
     pub login_line: &'a str,
+    /// Changes a plan from there.
+    pub plan_line: &'a str,
     pub console_href: &'a str,
 }
 
@@ -27,7 +36,7 @@ impl DemoHome<'_> {
                 h1 { "The demo is running" }
                 p.lead {
                     "A whole identity server with an organization, products, plans and people in it. "
-                    "Four things to try, about a minute each."
+                    "Five things to try, about a minute each."
                 }
                 ol.steps {
                     li.stack {
@@ -46,10 +55,21 @@ impl DemoHome<'_> {
                         p { "Ask for a code, the way a command-line tool or a television does." }
                         (terminal(self.curl_line))
                         p {
-                            "Open the address in the answer, compare the code, and allow it. "
-                            "Our own command does the same in one go:"
+                            "Open the " code { "verification_uri_complete" } " of the answer as one of the two "
+                            "people above, compare the code, and allow it. Then fetch the tokens with the "
+                            code { "device_code" } ":"
                         }
+                        (terminal(self.token_line))
+                        p { "With the " code { "access_token" } ", ask what its user may use:" }
+                        (terminal(self.api_line))
+                    }
+                    li.stack {
+                        h2 { "Change a plan from a terminal" }
+                        p { "Our own command does all of that in one go. Allow it in the browser as" }
+                        ul.rows { (person_row(&(self.admin_email, self.admin_password, "administrator"))) }
                         (terminal(self.login_line))
+                        p { "Then change what ada has, and load a product's page again:" }
+                        (terminal(self.plan_line))
                     }
                     li.stack {
                         h2 { "Look behind the curtain" }

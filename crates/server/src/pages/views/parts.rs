@@ -55,7 +55,10 @@ pub(super) fn scope_list(scopes: &[ScopeLine<'_>]) -> Markup {
 /// Whose account this is about, and the way out for somebody else.
 pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
     html! {
-        p.who { "Signed in as " b { bdi { (user_email) } } ". Not you? " a href=(switch_href) { "Sign out" } }
+        p.who {
+            "Signed in as " b { bdi { (user_email) } } ". "
+            span { "Not you? " a href=(switch_href) { "Sign out" } }
+        }
     }
 }
 

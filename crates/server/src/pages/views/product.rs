@@ -28,6 +28,8 @@ pub struct Product<'a> {
     pub signout_href: &'a str,
     pub other_name: &'a str,
     pub other_href: &'a str,
+    /// Who may change the plan.
+    pub admin_email: &'a str,
     /// The line for a terminal that changes the user's plan.
     pub plan_command: &'a str,
 }
@@ -79,7 +81,10 @@ impl Product<'_> {
             }
             section.stack {
                 h2 { "Change the plan" }
-                p { "Run this in a terminal, then load this page again." }
+                p {
+                    "Run this in a terminal that " code { "sarsen login" } " has signed in as "
+                    strong { bdi { (self.admin_email) } } ", then load this page again."
+                }
                 (terminal(self.plan_command))
             }
             p { a href=(self.signout_href) { "Sign out" } }

@@ -79,22 +79,23 @@ pub fn places(name: &str, email: &str) -> Pages {
 fn signed_in_places(name: &str, user_email: &str) -> Pages {
     let (csrf, signout_action) = ("token", "/logout");
     let sessions = [
-        SessionLine { what: "Firefox on Linux", address: "203.0.113.24", last_seen: "now", current: true },
-        SessionLine { what: name, address: "2001:db8::7", last_seen: "3 hours ago", current: false },
+        SessionLine { what: "Firefox on Linux", address: "203.0.113.24", signed_in: "just now", current: true },
+        SessionLine { what: name, address: "2001:db8::7", signed_in: "3 hours ago", current: false },
     ];
     let organizations = [
-        OrgLine { slug: "acme", name: "Acme", role: "owner", status: "active" },
-        OrgLine { slug: "stonemasons", name, role: "admin", status: "pending" },
-        OrgLine { slug: "henge", name: "Henge Works", role: "member", status: "suspended" },
+        OrgLine { slug: "acme", name: "Acme", role: Some("owner"), status: "active" },
+        OrgLine { slug: "stonemasons", name, role: Some("admin"), status: "pending" },
+        OrgLine { slug: "henge", name: "Henge Works", role: None, status: "suspended" },
     ];
-    let console = Console { user_email, organizations: &organizations, platform_owner: true, csrf,
+    let console = Console { user_email, organizations: &organizations, platform_owner: true, more: true,
+        server: "http://localhost:7070", csrf,
         signout_action };
     vec![
         ("account",
             Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions }
                 .markup()),
         ("console", console.markup()),
-        ("console_empty", Console { organizations: &[], platform_owner: false, ..console }.markup()),
+        ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),
     ]
 }
 
@@ -104,7 +105,8 @@ fn products(name: &str, email: &str) -> Pages {
     let product = |accent, user| Product { product_name: "Request Log", accent, user,
         signin_href: "/demo/a/login", signout_href: "/demo/a/logout", other_name: "Exam Attempts",
         other_href: "/demo/b",
-        plan_command: "sarsen subscription set --org acme --user ada@acme.test --plan free" }.markup();
+        admin_email: "admin@acme.test",
+        plan_command: "sarsen subscription change --org acme --user ada@acme.test --plan free" }.markup();
     vec![
         ("product_out", product(Accent::Clay, None)),
         ("product_sea", product(Accent::Sea, Some(ProductUser { email, name, plan: "pro", features }))),
@@ -112,10 +114,15 @@ fn products(name: &str, email: &str) -> Pages {
             product(Accent::Clay, Some(ProductUser { email, name, plan: "free", features: &[] }))),
         ("demo_home", DemoHome { owner_email: "owner@sarsen.test",
             owner_password: "quarry-lintel-6731-heath",
+            admin_email: "admin@acme.test", admin_password: "lintel-plinth-1180-barrow",
             users: &[(email, "amber-trilith-2209-moor", "pro"), (name, "cobble-harrow-8846-down", "free")],
             products: &[("Request Log", "/demo/a"), ("Exam Attempts", "/demo/b")],
             curl_line: "curl http://localhost:7070/auth/device/code -d client_id=client_01k3zq7v9mf2ht8x4w6c",
-            login_line: "sarsen login --issuer http://localhost:7070", console_href: "/console" }.markup()),
+            token_line: "curl http://localhost:7070/auth/token -d device_code=DEVICE_CODE",
+            api_line: "curl -H 'Authorization: Bearer ACCESS_TOKEN' http://localhost:7070/api/subscription",
+            login_line: "sarsen login --server http://localhost:7070",
+            plan_line: "sarsen subscription change --org acme --user ada@acme.test --plan starter",
+            console_href: "/console" }.markup()),
     ]
 }
 

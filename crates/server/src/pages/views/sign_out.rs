@@ -22,11 +22,13 @@ impl SignOut<'_> {
     /// The whole page.
     pub fn markup(&self) -> Markup {
         let body = html! {
-            h1 { "Sign out" }
-            p { "You are signed in as " strong { (self.user_email) } "." }
-            form method="post" action=(self.action) {
-                (hidden_fields(self.csrf, self.hidden))
-                button type="submit" { "Sign out" }
+            div.card.stack {
+                h1 { "Sign out?" }
+                p.lead { "You are signed in as " strong { bdi { (self.user_email) } } "." }
+                form method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    button.full type="submit" { "Sign out" }
+                }
             }
         };
         shell("Sign out", self.brand, body)
