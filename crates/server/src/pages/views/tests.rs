@@ -70,3 +70,45 @@ fn every_class_is_in_the_stylesheet_and_the_stylesheet_stays_small() {
         }
     }
 }
+
+#[test]
+fn every_text_can_be_read_on_every_ground_in_both_themes() {
+    let (light, rest) = STYLESHEET.split_once("prefers-color-scheme: dark").expect("a dark theme");
+    let (dark, products) = rest.split_once("\n}").expect("its end");
+    let (products, products_dark) = products.split_once("prefers-color-scheme: dark").expect("both");
+    let product = |css: &'static str, class: &str| {
+        let (_, rule) = css.split_once(&format!(".{class} {{")).expect("the product's colours");
+        rule.split('}').next().unwrap_or_default()
+    };
+    for (theme, own, products) in [("light", "", products), ("dark", dark, products_dark)] {
+        for rule in ["", product(products, "sea"), product(products, "clay")] {
+            // What stands last counts.
+            let css = [light, own, rule].concat();
+            for (ink, grounds) in [
+                ("ink", &["ground", "card", "sunken"][..]),
+                ("quiet", &["ground", "card", "sunken"]),
+                ("accent", &["ground", "card", "sunken"]),
+                ("on-accent", &["accent"]),
+                ("bad", &["bad-ground", "ground"]),
+                ("warn", &["warn-ground", "ground"]),
+            ] {
+                for ground in grounds {
+                    let (one, other) = (brightness(&css, ink), brightness(&css, ground));
+                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    assert!(contrast >= 4.5, "{theme}: {ink} on {ground} is {contrast:.2} ({rule})");
+                }
+            }
+        }
+    }
+}
+
+/// The relative luminance of a colour of the palette, as WCAG 2 reckons it.
+fn brightness(css: &str, name: &str) -> f64 {
+    let (_, value) = css.rsplit_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("no colour {name}"));
+    let part = |at: usize| {
+        let byte = value.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).expect("hex");
+        let share = f64::from(byte) / 255.0;
+        if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+}
