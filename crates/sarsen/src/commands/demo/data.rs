@@ -132,6 +132,8 @@ fn refuse_foreign(path: &Path) -> Result<()> {
     for entry in std::fs::read_dir(path).map_err(Error::file("read", path))? {
         names.push(entry.map_err(Error::file("read", path))?.file_name());
     }
+    // What a new volume has.
+    names.retain(|name| name != "lost+found");
     if names.is_empty() || names.iter().any(|name| name.to_string_lossy().starts_with("demo.")) {
         return Ok(());
     }
@@ -194,6 +196,10 @@ mod tests {
         let Err(error) = Folder::open(folder.path().to_owned(), None) else { panic!("taken") };
         assert!(error.to_string().contains("is not empty"), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was put beside it");
+
+        let volume = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(volume.path().join("lost+found")).expect("made");
+        assert!(Folder::open(volume.path().to_owned(), None).is_ok(), "a new volume is empty");
     }
 
     #[test]
