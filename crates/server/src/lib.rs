@@ -27,6 +27,7 @@ mod metrics;
 pub mod moving;
 mod oauth;
 mod pages;
+mod patience;
 mod pending;
 mod router;
 mod seen;

@@ -4,19 +4,18 @@
 //! then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
 //! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
 
+use crate::patience;
 use identity::moving;
 use identity::schema::MIGRATIONS;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::transfer::{self, Table, TableRow};
-use store::{Error as StoreError, Store};
+use store::{Error as StoreError, Store, Tx};
 
 /// Rows that are copied by one command; a command may not take long.
 const COPY_SLICE: usize = 1000;
 /// Rows that are compared at a time.
 const COMPARE_SLICE: usize = 4000;
-/// Tries of a command that the target has no time for.
-const TRIES: u32 = 20;
 
 /// Why a move ended early.
 #[derive(Debug, thiserror::Error)]
@@ -163,6 +162,8 @@ impl<'a> Move<'a> {
             let there = table.clone();
             self.progress.done += self.to.read(move |snapshot| there.count(snapshot)).await?;
         }
+        self.progress.table.clone_from(&table.name);
+        (self.tell)(&self.progress);
         let mut next = slice(self.from, table, after.clone(), COPY_SLICE).await?;
         while let Some(last) = next.last() {
             after = Some(table.key_of(last));
@@ -177,18 +178,9 @@ impl<'a> Move<'a> {
     }
 
     async fn insert(&self, table: &Arc<Table>, rows: Arc<Vec<TableRow>>) -> Result<()> {
-        let mut tries = 0;
-        loop {
-            let (table, rows) = (table.clone(), rows.clone());
-            let result = self.to.write("move.copy", move |tx| table.insert(tx, &rows)).await;
-            match result {
-                Err(StoreError::Overloaded { retry_after }) if tries < TRIES => {
-                    tries += 1;
-                    tokio::time::sleep(retry_after).await;
-                }
-                other => return Ok(other?),
-            }
-        }
+        let table = table.clone();
+        let insert = move |tx: &mut Tx<'_>| Ok(table.insert(tx, &rows)?);
+        Ok(patience::write(self.to, "move.copy", insert).await?)
     }
 
     async fn compare(&mut self, table: &Arc<Table>) -> Result<MovedTable> {
@@ -228,7 +220,8 @@ impl<'a> Move<'a> {
             let rows = slice(self.to, table, None, COPY_SLICE).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             let (cleared, key) = (table.clone(), table.key_of(last));
-            self.to.write("move.clear", move |tx| cleared.delete_up_to(tx, &key)).await?;
+            let clear = move |tx: &mut Tx<'_>| Ok(cleared.delete_up_to(tx, &key)?);
+            patience::write(self.to, "move.clear", clear).await?;
             self.report(table, rows.len());
         }
     }
