@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::values::{
+    parse_count, parse_duration, parse_instances, parse_load, parse_probers, parse_rate, parse_share,
+};
+
 /// Where the naive server of seed 000 is found when `--baseline` names no program.
 const BASELINE_DEFAULT: &str = "bench/baselines/sso_naive/target/release/sso_naive";
-
-/// Servers that are started at once at most: more than any machine has use for.
-const INSTANCES_MAX: usize = 64;
-/// Their organizations are made one after the other.
-const PROBERS_MAX: usize = 200;
 
 const REVOCATION_HELP: &str = "\
 Beside W1 in open loop, probers sign in, have the token accepted by one instance, change something at another (revoke
@@ -23,6 +22,16 @@ Examples:
     sarsen bench revocation --database postgres://sarsen@127.0.0.1/bench
     sarsen bench revocation --database postgres://… --rate 2000 --long-transaction
     sarsen bench revocation --url http://10.0.0.1:7070 --url http://10.0.0.2:7070 --admin-email …";
+
+const MOVE_HELP: &str = "\
+Makes a throw-away installation on SQLite, fills it with accounts (each with a password, a customer, a session and rows of
+audit, every second one with a subscription), and runs `sarsen move` into the empty database --to. The table shows what the
+mover has compared. Then a server is started on the target, and one of the accounts signs in there. The exit code is 1 when
+something differs.
+
+Examples:
+    sarsen bench move --to postgres://sarsen@127.0.0.1/bench
+    sarsen bench move --to mysql://root@127.0.0.1/bench --kill --from filled";
 
 /// What to measure.
 #[derive(Debug, Clone, Subcommand)]
@@ -37,6 +46,8 @@ pub enum Command {
     Overload(OverloadArgs),
     /// CPU of the server per request, as a ratio to the floor
     Cost(CostArgs),
+    /// How long does it take to move a million users with all that is theirs to another database?
+    Move(MoveArgs),
 }
 
 /// How long to load.
@@ -238,52 +249,25 @@ pub struct CostArgs {
     pub common: CommonArgs,
 }
 
-/// `250ms`, `30s`, `5m`, `1h`; a bare `0` is no time at all.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 =
-        number.parse().map_err(|_| format!("want a number and a unit, as in 30s or 5m, not {text:?}"))?;
-    let seconds = match unit {
-        "ms" => number / 1_000.0,
-        "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3_600.0,
-        "" if number == 0.0 => 0.0,
-        _ => return Err(format!("want ms, s, m or h after the number, not {unit:?}")),
-    };
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
-fn parse_count(text: &str) -> Result<usize, String> {
-    match text.replace('_', "").parse() {
-        Ok(0) => Err("at least 1".to_owned()),
-        Ok(count) => Ok(count),
-        Err(_) => Err("want a whole number".to_owned()),
-    }
-}
-
-fn parse_instances(text: &str) -> Result<usize, String> {
-    parse_count(text).and_then(|count| {
-        if count <= INSTANCES_MAX { Ok(count) } else { Err(format!("at most {INSTANCES_MAX}")) }
-    })
-}
-
-fn parse_probers(text: &str) -> Result<usize, String> {
-    let most = format!("at most {PROBERS_MAX}");
-    parse_count(text).and_then(|count| if count <= PROBERS_MAX { Ok(count) } else { Err(most) })
-}
-
-fn parse_load(text: &str) -> Result<f64, String> {
-    parse_share(text)
-        .and_then(|load| if load > 0.0 { Ok(load) } else { Err("want more than 0.0".to_owned()) })
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "want 0.0 to 1.0".to_owned())
-}
-
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "want a number above 0".to_owned())
+#[derive(Debug, Clone, Args)]
+#[command(after_help = MOVE_HELP)]
+pub struct MoveArgs {
+    /// User accounts to move [default: 1000000, or those that are in the folder --from]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub users: Option<u32>,
+    /// The empty database to fill: postgres://…, mysql://… or sqlite:PATH
+    #[arg(long, value_name = "URL", env = "SARSEN_BENCH_MOVE_TO", hide_env_values = true)]
+    pub to: String,
+    /// Keep the filled installation in this folder, or move the one that an earlier run has left there
+    #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
+    pub from: Option<PathBuf>,
+    /// Kill the mover (SIGKILL) when it is at about a third, and start it again
+    #[arg(long)]
+    pub kill: bool,
+    /// Folder for the throw-away installation; choose a real disk [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Also write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }

@@ -43,6 +43,21 @@ impl Launcher {
         self
     }
 
+    /// The program with `arguments`, pinned to `core` if there is one.
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: &[A], core: Option<usize>) -> Command {
+        let mut command = match core {
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.arg("-c").arg(core.to_string()).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command.args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
     /// Starts the program with `arguments` and waits for the line of JSON that it prints when it answers. With
     /// `core`, all of its threads are pinned to that core. Its log goes to a file in `directory`.
     pub async fn start<A: AsRef<OsStr>>(
@@ -55,16 +70,7 @@ impl Launcher {
         let log_path = directory.join(format!("{name}.log"));
         let log =
             File::create(&log_path).map_err(Error::io(format!("cannot write {}", log_path.display())))?;
-        let mut command = match core {
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.arg("-c").arg(core.to_string()).arg(&self.program);
-                command
-            }
-            None => Command::new(&self.program),
-        };
-        command.args(&self.arguments).args(arguments.iter().map(AsRef::as_ref));
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let mut command = self.command(arguments, core);
         // It is closed when this process ends, however it ends: what must not outlive the bench looks at it.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let failed = |detail: String| Error::Start { server: name.to_owned(), detail };

@@ -20,15 +20,19 @@ pub mod measure;
 pub mod report;
 mod scan;
 pub mod setup;
+mod task;
+mod values;
 pub mod workloads;
 
 pub use cli::{
-    Command, CommonArgs, CostArgs, FloorArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs,
-    parse_duration,
+    Command, CommonArgs, CostArgs, FloorArgs, MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs,
+    TimeArgs,
 };
 pub use error::Error;
 pub use launcher::{Launcher, ServerProcess};
 pub use scan::string_field;
+pub use task::{Ended, Outcome};
+pub use values::parse_duration;
 
 /// Runs `command` to its end: progress on stderr, the result on stdout. Blocks; may be called from anywhere, because
 /// it works on a thread (and with a runtime) of its own. Servers that it starts are gone when it returns.
@@ -62,6 +66,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
+        Command::Move(args) => workloads::moving(args, launcher).await,
     }
 }
 
@@ -74,6 +79,8 @@ impl Command {
             Command::Overload(args) => args.common.pin,
             // CPU costs are compared on one core only.
             Command::Cost(_) => true,
+            // What takes minutes takes what it can get.
+            Command::Move(_) => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Layout:
 //! - `commands/`: one file a command. `config/`: every setting, from file, environment and flags;
 //! - `serving.rs`: what `serve` and `demo` have in common. `remote/`: how a terminal speaks to a server;
-//! - `output.rs`, `terminal.rs`: what people see. `files.rs`: files that only their owner may read.
+//! - `output.rs`, `progress.rs`, `terminal.rs`: what people see. `files.rs`: files that only their owner may read.
 //!
 //! It is the only place that reads arguments, the environment and files. It knows no rule of the domain:
 //! what it asks for, the server decides.
@@ -16,14 +16,15 @@ mod files;
 mod logs;
 mod memory;
 mod output;
+mod progress;
 mod remote;
 mod serving;
 mod terminal;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, client, demo, disturb, doctor, floor, init, instance, login, logout, member, move_database,
-    org, plan, serve, service, subscription, user, whoami,
+    audit, bench, client, demo, disturb, doctor, fill, floor, init, instance, login, logout, member,
+    move_database, org, plan, serve, service, subscription, user, whoami,
 };
 use environment::Environment;
 use error::Error;
@@ -92,6 +93,9 @@ enum Command {
     /// What makes a database server slow to forget
     #[command(hide = true)]
     BenchDisturb(disturb::Args),
+    /// Very many accounts
+    #[command(hide = true)]
+    BenchFill(fill::Args),
 }
 
 fn main() -> ExitCode {
@@ -128,5 +132,6 @@ fn run(command: Command, environment: &Environment) -> Result<(), Error> {
         Command::BenchFloorServer(args) => floor::run(&args),
         Command::BenchInstance(args) => instance::run(&args, environment),
         Command::BenchDisturb(args) => disturb::run(&args),
+        Command::BenchFill(args) => fill::run(&args),
     }
 }

@@ -17,6 +17,7 @@ mod clock;
 pub mod demo;
 mod edge;
 mod error;
+pub mod filling;
 pub mod floor;
 mod health;
 mod holds;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -16,13 +17,13 @@ use crate::error::Error;
 use crate::http::RequestDraft;
 
 /// The platform's first-party client for terminals.
-const CLIENT_ID: &str = "cli";
+pub(crate) const CLIENT_ID: &str = "cli";
 const SCOPE: &str = "openid email offline_access platform org:*";
 /// The address that the administrator seems to come from.
 const ADDRESS: &str = "10.255.255.1";
 
-/// How the administrator signs in.
-#[derive(Clone)]
+/// How somebody signs in.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Credentials {
     pub email: String,
     pub password: String,

@@ -13,6 +13,7 @@ mod sign_in_all;
 mod tenants;
 
 pub use account::{Account, Accounts, BodyShape, CodeRequest, Identity, Tokens, keep_fresh};
+pub(crate) use admin::CLIENT_ID;
 pub use admin::{Admin, Credentials};
 pub(crate) use browser::local_path;
 pub use browser::{Browser, Page};
@@ -20,5 +21,6 @@ pub use client::{Client, Reply};
 pub use cookies::Cookies;
 pub use html::{Form, Known, Submission, forms};
 pub use person::Person;
+pub(crate) use person::{SCOPE, sign_in_with_password};
 pub use sign_in_all::{Employed, Population, employ, populate};
 pub use tenants::PLANS_SOLD;

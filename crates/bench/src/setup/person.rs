@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::account::Tokens;
-use super::admin::Admin;
+use super::admin::{Admin, Credentials};
 use super::browser::Browser;
 use super::client::Client;
 use super::cookies::Cookies;
@@ -15,7 +15,8 @@ use super::html::{Form, Known, forms};
 use super::tenants::Tenant;
 use crate::error::Error;
 
-const SCOPE: &str = "openid profile email offline_access";
+/// What a product asks for.
+pub(crate) const SCOPE: &str = "openid profile email offline_access";
 
 /// An account and the browser of its owner.
 pub struct Person {
@@ -87,6 +88,19 @@ impl Person {
     fn browser<'a>(&'a mut self, client: &'a mut Client) -> Browser<'a> {
         Browser { client, cookies: &mut self.cookies, address: &self.address }
     }
+}
+
+/// Signs a device in for somebody who approves it with a password, in a browser that knows nothing yet.
+pub(crate) async fn sign_in_with_password(
+    client: &mut Client,
+    client_id: &str,
+    scope: &str,
+    credentials: &Credentials,
+) -> Result<Tokens, Error> {
+    let (address, received) = (address_of(0), Instant::now());
+    let mut browser = Browser { client, cookies: &mut Cookies::default(), address: &address };
+    let known = Known { email: &credentials.email, password: &credentials.password, user_code: "" };
+    Ok(sign_in(&mut browser, client_id, scope, known).await?.into_tokens(received))
 }
 
 /// Opens a one-time link and confirms it; the answer brings the session's cookie.

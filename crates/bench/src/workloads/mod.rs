@@ -3,6 +3,10 @@
 mod cost;
 mod disturbance;
 mod floor;
+mod moving;
+mod moving_check;
+mod moving_report;
+mod moving_source;
 mod overload;
 mod revocation;
 mod revocation_probe;
@@ -16,6 +20,9 @@ mod subject;
 
 pub use cost::{CostLine, CostReport, cost};
 pub use floor::{FloorLoad, floor};
+pub use moving::{TableRow, moving};
+pub use moving_check::Served;
+pub use moving_report::{KilledRow, MoveReport};
 pub use overload::{MemoryOverTime, OverloadReport, overload};
 pub use revocation::revocation;
 pub use revocation_report::{BrokenRow, ProbeRow, RevocationReport};

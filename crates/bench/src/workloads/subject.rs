@@ -1,7 +1,7 @@
 //! The servers under test: those that the bench starts on a throw-away database, and those that already run.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -21,6 +21,8 @@ use crate::setup::{Client, Credentials};
 pub struct Stage<'a> {
     launcher: &'a Launcher,
     folder: TempDir,
+    /// Where the demo lives.
+    data: PathBuf,
     fsync: FsyncCost,
     core: Option<usize>,
     /// Empty databases on a server, for the subject and for the baseline, in place of files in the folder.
@@ -39,17 +41,37 @@ pub struct Subject {
 impl<'a> Stage<'a> {
     /// Makes the folder and measures what an fsync costs in it. With `pin`, servers are pinned to one core.
     pub fn open(common: &CommonArgs, launcher: &'a Launcher, pin: bool) -> Result<Stage<'a>, Error> {
+        let stage = Stage::on_files(common.data_dir.as_deref(), launcher)?;
+        let (database, baseline_database) = (common.database.clone(), common.baseline_database.clone());
+        Ok(Stage { core: pin.then_some(SERVER_CORE), database, baseline_database, ..stage })
+    }
+
+    /// The same in the folder `parent`, without a database server and without pinning.
+    pub(super) fn on_files(parent: Option<&Path>, launcher: &'a Launcher) -> Result<Stage<'a>, Error> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("sarsen-bench-");
-        let folder = match &common.data_dir {
+        let folder = match parent {
             Some(parent) => builder.tempdir_in(parent),
             None => builder.tempdir(),
         };
         let folder = folder.map_err(Error::io("cannot make a folder for the throw-away database"))?;
         let fsync = measure_fsync(folder.path())?;
-        let (database, baseline_database) = (common.database.clone(), common.baseline_database.clone());
-        let core = pin.then_some(SERVER_CORE);
-        Ok(Stage { launcher, folder, fsync, core, database, baseline_database })
+        let data = folder.path().join("demo");
+        Ok(Stage { launcher, folder, data, fsync, core: None, database: None, baseline_database: None })
+    }
+
+    /// The demo lives here instead, and stays when the stage is gone.
+    pub(super) fn with_data(self, data: PathBuf) -> Stage<'a> {
+        Stage { data, ..self }
+    }
+
+    /// Where the demo lives.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(super) fn fsync(&self) -> &FsyncCost {
+        &self.fsync
     }
 
     /// The bare handler.
@@ -66,13 +88,11 @@ impl<'a> Stage<'a> {
         for (name, value) in environment {
             launcher = launcher.with(name, value);
         }
-        let data = self.folder.path().join("demo");
-        std::fs::create_dir(&data).map_err(Error::io("cannot make a folder for the throw-away database"))?;
         let mut arguments: Vec<OsString> = vec![
             "demo".into(),
             "--json".into(),
             "--data".into(),
-            data.into(),
+            self.data.clone().into(),
             "--listen".into(),
             "127.0.0.1:0".into(),
         ];
@@ -101,28 +121,39 @@ impl<'a> Stage<'a> {
         let (mut subject, credentials) = self.demo(&[]).await?;
         for number in 2..=instances {
             progress(&format!("set-up: starting instance {number} of {instances}"));
-            let key = self.folder.path().join("demo").join("demo.key");
             let issuer = subject.first().origin.clone();
-            let mut arguments: Vec<OsString> = vec![
-                "bench-instance".into(),
-                "--database".into(),
-                database.into(),
-                "--key-file".into(),
-                key.into(),
-                "--issuer".into(),
-                issuer.clone().into(),
-            ];
-            if let Some(url) = replica {
-                arguments.extend(["--replica".into(), url.into()]);
-            }
             let name = format!("instance-{number}");
-            let process = self.launcher.start(&name, &arguments, self.core, self.folder.path()).await?;
-            subject.targets.push(Target::parse(process.said("/listen")?)?.under_name(&issuer));
+            let (target, process) = self.instance(&name, database, replica, &issuer).await?;
+            subject.targets.push(target);
             subject.watched.pids.push(process.pid());
             subject.processes.push(process);
         }
         subject.watched.name = format!("sarsen, {instances} instances");
         Ok((subject, credentials))
+    }
+
+    /// One more server with the demo's key and under its name, on `database`; it reads lists from `replica`.
+    pub(super) async fn instance(
+        &self,
+        name: &str,
+        database: &str,
+        replica: Option<&str>,
+        issuer: &str,
+    ) -> Result<(Target, ServerProcess), Error> {
+        let mut arguments: Vec<OsString> = vec![
+            "bench-instance".into(),
+            "--database".into(),
+            database.into(),
+            "--key-file".into(),
+            self.data.join("demo.key").into(),
+            "--issuer".into(),
+            issuer.into(),
+        ];
+        if let Some(url) = replica {
+            arguments.extend(["--replica".into(), url.into()]);
+        }
+        let process = self.launcher.start(name, &arguments, self.core, self.folder.path()).await?;
+        Ok((Target::parse(process.said("/listen")?)?.under_name(issuer), process))
     }
 
     /// Does something to a database server until the value ends it.
@@ -185,6 +216,12 @@ impl Subject {
     /// The server that set-up talks to.
     pub fn first(&self) -> &Target {
         &self.targets[0]
+    }
+
+    /// What the first server said when it was ready, where the bench has started it.
+    pub(super) fn said(&self, pointer: &str) -> Result<&str, Error> {
+        let process = self.processes.first();
+        process.map_or_else(|| Err(Error::set_up("start", "it runs anyway")), |process| process.said(pointer))
     }
 
     /// Stops what was started; fails when it had ended before.

@@ -7,6 +7,7 @@ mod counting;
 mod fake_sarsen;
 mod finding_forms;
 mod loops;
+mod moving;
 mod reading_answers;
 mod revocation;
 mod scanning_json;

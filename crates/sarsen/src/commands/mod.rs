@@ -1,7 +1,8 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine; `floor`, `instance` and `disturb` are what
-//! the bench starts. `login`, `logout` and `whoami` sign this terminal in. The others are the API from a terminal, thin: `admin.rs` is what they share.
+//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine; `floor`, `instance`, `disturb` and `fill`
+//! are what the bench starts. `login`, `logout` and `whoami` sign this terminal in. The others are the API from a
+//! terminal, thin: `admin.rs` is what they share.
 
 mod admin;
 pub mod audit;
@@ -10,6 +11,7 @@ pub mod client;
 pub mod demo;
 pub mod disturb;
 pub mod doctor;
+pub mod fill;
 pub mod floor;
 pub mod init;
 pub mod instance;

@@ -1,11 +1,10 @@
 //! `sarsen move`: everything from one database to another, compared at the end.
 
 use crate::error::{Error, Result};
+use crate::progress::Bar;
 use crate::{output, serving};
 use serde_json::json;
 use server::moving::{Move, MoveError, MovedTable, Progress, Step};
-use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
@@ -49,7 +48,7 @@ async fn move_all(args: &Args) -> Result<()> {
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;
     let mut bar = Bar::new();
-    let moved = Move::new(&from, &to, |progress| bar.show(progress)).run(args.rehearse).await;
+    let moved = Move::new(&from, &to, |progress| show(&mut bar, progress)).run(args.rehearse).await;
     bar.end();
     let closed = tokio::task::spawn_blocking(move || {
         from.close();
@@ -64,6 +63,15 @@ async fn open(which: &'static str, url: &str) -> Result<server::Store> {
     let opened = tokio::task::spawn_blocking(move || server::Store::open(server::store_options(url)));
     let opened = opened.await.map_err(|error| Error::failed(format!("{which}: {error}")))?;
     opened.map_err(|error| Error::usage(format!("{which}: {error}")))
+}
+
+fn show(bar: &mut Bar, progress: &Progress) {
+    let step = match progress.step {
+        Step::Copying => "copying",
+        Step::Comparing => "comparing",
+        Step::Clearing => "clearing",
+    };
+    bar.show(step, progress.done, progress.total, "rows", &progress.table);
 }
 
 fn explain(error: MoveError) -> Error {
@@ -101,53 +109,4 @@ fn report(args: &Args, tables: &[MovedTable], began: Instant) -> Result<()> {
         "Now set `database` to the new URL in sarsen.toml and start the server; secret_key stays the same.\n"
     };
     output::print(next)
-}
-
-/// Progress on stderr: one line that is written over on a terminal, a line a tenth elsewhere.
-struct Bar {
-    on_terminal: bool,
-    step: Option<(Step, u64)>,
-    began: Instant,
-}
-
-impl Bar {
-    fn new() -> Bar {
-        Bar { on_terminal: std::io::stderr().is_terminal(), step: None, began: Instant::now() }
-    }
-
-    fn show(&mut self, progress: &Progress) {
-        let percent = progress.done.saturating_mul(100) / progress.total.max(1);
-        let mark = (progress.step, if self.on_terminal { progress.done } else { percent / 10 });
-        if self.step == Some(mark) {
-            return;
-        }
-        if self.step.is_none_or(|(step, _)| step != progress.step) {
-            self.began = Instant::now();
-        }
-        self.step = Some(mark);
-        let rate = progress.done as f64 / self.began.elapsed().as_secs_f64().max(0.001);
-        let left = progress.total.saturating_sub(progress.done) as f64 / rate.max(1.0);
-        let what = match progress.step {
-            Step::Copying => "copying",
-            Step::Comparing => "comparing",
-            Step::Clearing => "clearing",
-        };
-        let mut line = format!("{what} {percent:3} %  {} of {} rows", progress.done, progress.total);
-        if progress.done > 0 {
-            let _ = write!(line, "  {rate:.0} rows/s  {left:.0} s left  {}", progress.table);
-        }
-        if self.on_terminal {
-            eprint!("\r\u{1b}[K{line}");
-            // What cannot be shown is not worth an error.
-            let _ = std::io::stderr().flush();
-        } else {
-            eprintln!("{line}");
-        }
-    }
-
-    fn end(&self) {
-        if self.on_terminal && self.step.is_some() {
-            eprintln!();
-        }
-    }
 }

@@ -1,9 +1,10 @@
 //! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
-//! `own_server.rs` and `own_mariadb.rs` are for tests that want one to themselves (`own.rs`: whichever it is),
-//! `certificates.rs` for those over TLS.
+//! `held.rs`: nobody can write to a table for a while. `own_server.rs` and `own_mariadb.rs` are for tests that want a
+//! server to themselves (`own.rs`: whichever it is), `certificates.rs` for those over TLS.
 
 pub mod certificates;
+pub mod held;
 pub mod mysql;
 pub mod own;
 pub mod own_mariadb;
@@ -11,6 +12,7 @@ pub mod own_server;
 pub mod parsers;
 pub mod postgres;
 
+use held::Held;
 use mysql::MysqlDatabase;
 use postgres::PostgresDatabase;
 
@@ -76,6 +78,15 @@ impl TestPlace {
         match &self.0 {
             Inner::Postgres(database) => database.replica_url(),
             Inner::File(_) | Inner::Mysql(_) => None,
+        }
+    }
+
+    /// Whoever writes to this table waits until the value is dropped. None for a file.
+    pub fn hold(&self, table: &str) -> Option<Held> {
+        match &self.0 {
+            Inner::File(_) => None,
+            Inner::Postgres(database) => Some(Held::on_postgres(database, table)),
+            Inner::Mysql(database) => Some(Held::on_mysql(database, table)),
         }
     }
 

@@ -1,0 +1,176 @@
+//! Very many accounts at once, for a benchmark of what is done with them: each with a password, a session and an audit
+//! trail, every second one with a subscription. The domain's own commands make them, so the rows are those that people
+//! would have left behind; only the password is the same for all, because hashing a million would take hours.
+
+use crate::patience;
+use identity::audit::{self, Actor};
+use identity::ids::{CustomerId, OrganizationId, SessionId, SubscriptionId, UserId};
+use identity::secrets::{self, Random};
+use identity::sessions::{self, NewSession};
+use identity::subscriptions::{self, Buyer, NewSubscription, Status};
+use identity::users::{self, NewUser};
+use identity::{Error, Result, Time, organizations, passwords, plans};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Store, Tx};
+
+/// Accounts that one command makes; a command may not take long.
+const SLICE: u64 = 50;
+/// The accounts were made one after the other within this time, and each has been signed in ever since.
+const HISTORY: Duration = Duration::from_secs(28 * 24 * 3600);
+const SESSION_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+const PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+/// For addresses that nobody can have.
+const DOMAIN: &str = "fill.test";
+const NAMES: [&str; 6] =
+    ["Ada", "Grace Brewster", "Zoë Ångström", "Юлия", "李小龍", "Señor \u{1f9d1}\u{200d}\u{1f680}"];
+const AGENTS: [&str; 2] = [
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15",
+];
+
+/// What was made.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    /// The address of one of the accounts.
+    pub email: String,
+    /// Its password, and everybody's.
+    pub password: String,
+    /// What it has subscribed to.
+    pub plan: String,
+    /// New rows, by table.
+    pub rows: BTreeMap<&'static str, u64>,
+}
+
+/// What all accounts have in common.
+struct Common {
+    organization: OrganizationId,
+    /// Slugs of what is sold there.
+    plans: Vec<String>,
+    hash: String,
+}
+
+/// Makes `count` accounts in an organization that sells something; `tell` hears how many there are. An organization is
+/// filled once.
+pub async fn fill(
+    store: &Store,
+    organization: &str,
+    count: u64,
+    now: Time,
+    random: &dyn Random,
+    mut tell: impl FnMut(u64),
+) -> Result<Filled> {
+    let password = secrets::secret(random);
+    let slug = organization.to_owned();
+    let found = store.read(move |snapshot| {
+        let organization = organizations::find(snapshot, &slug)?.id;
+        let plans = plans::list(snapshot, &organization, None, 100)?;
+        Ok::<_, Error>((organization, plans))
+    });
+    let (organization, plans) = found.await?;
+    let plans: Vec<String> = plans.into_iter().map(|plan| plan.slug).collect();
+    let hash = passwords::hash(&password, random)?;
+    let common = Arc::new(Common { organization, plans, hash });
+    let last_buyer = count.saturating_sub(1) / 2 * 2;
+    let plan = common.plan_of(last_buyer)?.to_owned();
+
+    let mut done = 0;
+    while done < count {
+        let end = count.min(done + SLICE);
+        let moment = |number| now - HISTORY.mul_f64(1.0 - number as f64 / count as f64);
+        let accounts: Result<Vec<Account>> =
+            (done..end).map(|number| Account::draw(&common, number, moment(number), random)).collect();
+        let (common, accounts) = (common.clone(), Arc::new(accounts?));
+        patience::write(store, "fill", move |tx| {
+            accounts.iter().try_for_each(|account| account.create(tx, &common))
+        })
+        .await?;
+        done = end;
+        tell(done);
+    }
+    let buyers = count.div_ceil(2);
+    let each = ["users", "customers", "passwords", "sessions"].map(|table| (table, count));
+    let mut rows = BTreeMap::from(each);
+    rows.insert("subscriptions", buyers);
+    rows.insert("audit", 2 * count + buyers);
+    Ok(Filled { email: email(last_buyer), password, plan, rows })
+}
+
+fn email(number: u64) -> String {
+    format!("person-{number}@{DOMAIN}")
+}
+
+impl Common {
+    /// What account `number` buys, if it buys anything.
+    fn plan_of(&self, number: u64) -> Result<&str> {
+        let problem = "this organization sells no plan; give it one";
+        let place = number / 2 % (self.plans.len() as u64).max(1);
+        let plan = usize::try_from(place).ok().and_then(|place| self.plans.get(place));
+        plan.map(String::as_str).ok_or_else(|| Error::refused("no_plan", problem))
+    }
+}
+
+/// An account to be made, with all that is drawn at random: a command may run more than once.
+struct Account {
+    user: NewUser,
+    session: NewSession,
+    subscription: Option<NewSubscription>,
+    /// Who makes the account, and its own user, who signs in.
+    maker: Actor,
+    owner: Actor,
+}
+
+impl Account {
+    fn draw(common: &Common, number: u64, at: Time, random: &dyn Random) -> Result<Account> {
+        let id = UserId::new(at, random);
+        let address = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
+        let pick = |from: &[&'static str]| from[(number % from.len() as u64) as usize];
+        let subscription = if number.is_multiple_of(2) {
+            Some(NewSubscription {
+                id: SubscriptionId::new(at, random),
+                buyer: Buyer::User(id.clone()),
+                plan: common.plan_of(number)?.to_owned(),
+                status: Status::Active,
+                current_period_end: Some(at + PERIOD),
+            })
+        } else {
+            None
+        };
+        Ok(Account {
+            maker: Actor::system(at, random),
+            owner: Actor::user(&id, &address, at, random),
+            session: NewSession {
+                id: SessionId::new(at, random),
+                organization: common.organization.clone(),
+                user: id.clone(),
+                kind: "browser",
+                hash: Some(secrets::hash(secrets::secret(random).as_bytes())),
+                address,
+                agent: pick(&AGENTS).to_owned(),
+                created_at: at,
+                authenticated_at: at,
+                expires_at: at + SESSION_LIFE,
+            },
+            user: NewUser {
+                id,
+                customer: CustomerId::new(at, random),
+                email: email(number),
+                name: format!("{} {number}", pick(&NAMES)),
+                email_verified: true,
+            },
+            subscription,
+        })
+    }
+
+    fn create(&self, tx: &mut Tx<'_>, common: &Common) -> Result<()> {
+        let organization = &common.organization;
+        users::create(tx, organization, &self.user, &self.maker)?;
+        passwords::put(tx, &self.user.id, &common.hash, self.maker.now)?;
+        if let Some(subscription) = &self.subscription {
+            subscriptions::create(tx, organization, subscription, &self.maker)?;
+        }
+        sessions::create(tx, &self.session)?;
+        audit::note(tx, organization, &self.owner, "session.created", self.session.id.as_str(), "")
+    }
+}
