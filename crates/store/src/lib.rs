@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Layout
-//! - [`Store`] (`store.rs`): the handle that everybody holds: `write`, `point`, `read`, `fill`.
+//! - [`Store`] (`store.rs`): the handle that everybody holds: `write`; `reading.rs`: `point`, `read`, `list`, `fill`.
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, what a command or query may do.
 //! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
@@ -41,6 +41,7 @@ mod mysql;
 mod options;
 mod postgres;
 mod queue;
+mod reading;
 mod remote;
 mod sql;
 mod sqlite;

@@ -1,17 +1,15 @@
 //! The handle to the database that everybody holds.
 
 use crate::answers::Answers;
-use crate::cache::{Cache, Filled};
 use crate::changes::{Change, Feed, Version};
 use crate::floor::{self, floor};
-use crate::job::{Command, CommandOf, Query, QueryKind, QueryOf, Start, guarded, once};
+use crate::job::{Command, CommandOf, Query, Start};
 use crate::options::Place;
 use crate::queue::Queue;
 use crate::remote::Replicas;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
-use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,12 +18,12 @@ use tokio::sync::oneshot;
 /// A database. Clones share it; the last one closes nothing: call [`Store::close`].
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
-    backend: Box<dyn Backend>,
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) backend: Box<dyn Backend>,
 }
 
 /// What the handle and the database threads have in common.
@@ -133,167 +131,6 @@ impl Store {
         accepted
     }
 
-    /// Runs a point read: a unique look-up or two. Where the database is in this process, right here.
-    pub async fn point<T, E, F>(&self, query: F) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
-    {
-        let (mut query, mut result) = (Some(query), None);
-        let inline = self.inner.backend.inline(&mut |snapshot| {
-            result = query.take().map(|query| guarded(query, snapshot));
-        })?;
-        match (inline, result, query) {
-            (true, Some(result), _) => {
-                self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
-                if result.is_ok() {
-                    floor::asked();
-                }
-                result
-            }
-            // In a box: whoever never comes here shall not carry the room for it through every request.
-            (_, _, Some(query)) => Box::pin(self.queue(once(query), QueryKind::Point)).await,
-            _ => Err(Error::Stopped.into()),
-        }
-    }
-
-    /// Runs a query that may scan, on a reader thread, in one snapshot of the newest state.
-    pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
-    {
-        self.queue(once(query), QueryKind::Scan).await
-    }
-
-    /// Runs a query whose answer people look at: it may come from a replica, and then be some moments old. Never
-    /// older than what this process wrote before, nor than what the caller has seen ([`crate::not_before`]). For what is
-    /// decided by, use [`Store::read`].
-    pub async fn list<T, E, F>(&self, query: F) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
-    {
-        self.queue(query, QueryKind::List).await
-    }
-
-    async fn queue<T, E, F>(&self, function: F, kind: QueryKind) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        let start = Start::default();
-        let shared = &self.inner.shared;
-        let needed = floor().max(shared.feed.written());
-        let job = QueryOf {
-            function,
-            point: kind == QueryKind::Point,
-            needed,
-            result: None,
-            reply,
-            start: start.clone(),
-            started: false,
-        };
-        let mut job: Box<dyn Query> = Box::new(job);
-        if kind == QueryKind::List && shared.replicas.in_use() {
-            match shared.replicas.queries.push(job) {
-                Ok(()) => return self.answered(answer, &start).await,
-                // A replica that is full is a reason to ask the primary.
-                Err((given_back, _)) => job = given_back,
-            }
-        }
-        shared.queries.push(job).map_err(|(_, error)| error)?;
-        self.answered(answer, &start).await
-    }
-
-    async fn answered<T, E: From<Error>>(
-        &self,
-        answer: oneshot::Receiver<Result<T, E>>,
-        start: &Start,
-    ) -> Result<T, E> {
-        let shared = &self.inner.shared;
-        shared.stats.reads.fetch_add(1, Ordering::Relaxed);
-        let result = wait(answer, start, shared.queries.deadline).await?;
-        if result.is_ok() {
-            floor::asked();
-        }
-        result
-    }
-
-    /// A cache of this database's answers, with room for `capacity` of them.
-    pub fn cache<K, V>(&self, name: &'static str, capacity: usize) -> Cache<K, V>
-    where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
-    {
-        Cache::new(name, capacity, &self.inner.shared.feed)
-    }
-
-    /// Answers from `cache`, or by a point read whose answer is kept. A query that answers `None`
-    /// found nothing; that is not kept.
-    pub fn fill<'a, K, V, E, F>(
-        &'a self,
-        cache: &'a Cache<K, V>,
-        key: K,
-        now: crate::Time,
-        query: F,
-    ) -> impl Future<Output = Result<Option<V>, E>> + Send + 'a
-    where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
-    {
-        let known = cache.get(&key, now);
-        // In a box, because it is rare: the futures of requests that need no SQL stay small.
-        let anew = known.is_none().then(|| Box::pin(self.fill_anew(cache, key, now, query)));
-        async move {
-            match anew {
-                Some(anew) => anew.await,
-                None => Ok(known),
-            }
-        }
-    }
-
-    async fn fill_anew<K, V, E, F>(
-        &self,
-        cache: &Cache<K, V>,
-        key: K,
-        now: crate::Time,
-        query: F,
-    ) -> Result<Option<V>, E>
-    where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
-        E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
-    {
-        let shared = self.inner.shared.clone();
-        let checked = cache.clone();
-        let seen = shared.feed.position();
-        let filled = self
-            .point(move |snapshot| {
-                let filled = query(snapshot)?;
-                if let (Some(filled), Some(tables)) = (&filled, &snapshot.tables_read) {
-                    checked.check(tables, shared.options.watched, &filled.keys)?;
-                }
-                Ok::<_, E>(filled)
-            })
-            .await?;
-        Ok(filled.map(|filled| {
-            let value = filled.value.clone();
-            if filled.until > now {
-                cache.keep(key, filled, seen);
-            }
-            value
-        }))
-    }
-
     /// Calls `listener` for every change: of this process on the committing thread, before the writer's
     /// caller is answered; of other instances on the thread that hears of them. After an outage it may be
     /// [`crate::Key::everything`]. It must be quick, must not wait and must not write.
@@ -363,7 +200,11 @@ impl Shared {
 }
 
 /// Waits for the answer, but gives up at the deadline if the job has not even started.
-async fn wait<T>(mut answer: oneshot::Receiver<T>, start: &Start, deadline: Duration) -> Result<T, Error> {
+pub(crate) async fn wait<T>(
+    mut answer: oneshot::Receiver<T>,
+    start: &Start,
+    deadline: Duration,
+) -> Result<T, Error> {
     let received = match tokio::time::timeout(deadline, &mut answer).await {
         Ok(received) => received,
         Err(_) if start.give_up() => return Err(Error::Overloaded { retry_after: deadline }),

@@ -1,0 +1,174 @@
+//! Reading: point reads, scans, lists, and caches that are filled by them.
+
+use crate::cache::{Cache, Filled};
+use crate::floor::{self, floor};
+use crate::job::{Query, QueryKind, QueryOf, Start, guarded, once};
+use crate::store::wait;
+use crate::{Error, Snapshot, Store};
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
+
+impl Store {
+    /// Runs a point read: a unique look-up or two. Where the database is in this process, right here.
+    pub async fn point<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let (mut query, mut result) = (Some(query), None);
+        let inline = self.inner.backend.inline(&mut |snapshot| {
+            result = query.take().map(|query| guarded(query, snapshot));
+        })?;
+        match (inline, result, query) {
+            (true, Some(result), _) => {
+                self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
+                if result.is_ok() {
+                    floor::asked();
+                }
+                result
+            }
+            // In a box: whoever never comes here shall not carry the room for it through every request.
+            (_, _, Some(query)) => Box::pin(self.queue(once(query), QueryKind::Point)).await,
+            _ => Err(Error::Stopped.into()),
+        }
+    }
+
+    /// Runs a query that may scan, on a reader thread, in one snapshot of the newest state.
+    pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        self.queue(once(query), QueryKind::Scan).await
+    }
+
+    /// Runs a query whose answer people look at: it may come from a replica, and then be some moments old. Never
+    /// older than what this process wrote before, nor than what the caller has seen ([`crate::not_before`]). For what is
+    /// decided by, use [`Store::read`].
+    pub async fn list<T, E, F>(&self, query: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        self.queue(query, QueryKind::List).await
+    }
+
+    async fn queue<T, E, F>(&self, function: F, kind: QueryKind) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let start = Start::default();
+        let shared = &self.inner.shared;
+        let needed = floor().max(shared.feed.written());
+        let job = QueryOf {
+            function,
+            point: kind == QueryKind::Point,
+            needed,
+            result: None,
+            reply,
+            start: start.clone(),
+            started: false,
+        };
+        let mut job: Box<dyn Query> = Box::new(job);
+        if kind == QueryKind::List && shared.replicas.in_use() {
+            match shared.replicas.queries.push(job) {
+                Ok(()) => return self.answered(answer, &start).await,
+                // A replica that is full is a reason to ask the primary.
+                Err((given_back, _)) => job = given_back,
+            }
+        }
+        shared.queries.push(job).map_err(|(_, error)| error)?;
+        self.answered(answer, &start).await
+    }
+
+    async fn answered<T, E: From<Error>>(
+        &self,
+        answer: oneshot::Receiver<Result<T, E>>,
+        start: &Start,
+    ) -> Result<T, E> {
+        let shared = &self.inner.shared;
+        shared.stats.reads.fetch_add(1, Ordering::Relaxed);
+        let result = wait(answer, start, shared.queries.deadline).await?;
+        if result.is_ok() {
+            floor::asked();
+        }
+        result
+    }
+
+    /// A cache of this database's answers, with room for `capacity` of them.
+    pub fn cache<K, V>(&self, name: &'static str, capacity: usize) -> Cache<K, V>
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        Cache::new(name, capacity, &self.inner.shared.feed)
+    }
+
+    /// Answers from `cache`, or by a point read whose answer is kept. A query that answers `None`
+    /// found nothing; that is not kept.
+    pub fn fill<'a, K, V, E, F>(
+        &'a self,
+        cache: &'a Cache<K, V>,
+        key: K,
+        now: crate::Time,
+        query: F,
+    ) -> impl Future<Output = Result<Option<V>, E>> + Send + 'a
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+    {
+        let known = cache.get(&key, now);
+        // In a box, because it is rare: the futures of requests that need no SQL stay small.
+        let anew = known.is_none().then(|| Box::pin(self.fill_anew(cache, key, now, query)));
+        async move {
+            match anew {
+                Some(anew) => anew.await,
+                None => Ok(known),
+            }
+        }
+    }
+
+    async fn fill_anew<K, V, E, F>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        now: crate::Time,
+        query: F,
+    ) -> Result<Option<V>, E>
+    where
+        K: Hash + Eq + Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+    {
+        let shared = self.inner.shared.clone();
+        let checked = cache.clone();
+        let seen = shared.feed.position();
+        let filled = self
+            .point(move |snapshot| {
+                let filled = query(snapshot)?;
+                if let (Some(filled), Some(tables)) = (&filled, &snapshot.tables_read) {
+                    checked.check(tables, shared.options.watched, &filled.keys)?;
+                }
+                Ok::<_, E>(filled)
+            })
+            .await?;
+        Ok(filled.map(|filled| {
+            let value = filled.value.clone();
+            if filled.until > now {
+                cache.keep(key, filled, seen);
+            }
+            value
+        }))
+    }
+}
