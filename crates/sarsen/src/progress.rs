@@ -11,14 +11,25 @@ pub struct Bar {
     began: Instant,
 }
 
+/// How much of a step is done.
+pub struct Count {
+    pub done: u64,
+    /// Of what is done, what was there already when the step began.
+    pub found: u64,
+    pub total: u64,
+    /// What is counted.
+    pub unit: &'static str,
+}
+
 impl Bar {
     /// Shows nothing yet.
     pub fn new() -> Bar {
         Bar { on_terminal: std::io::stderr().is_terminal(), shown: None, began: Instant::now() }
     }
 
-    /// `done` of `total` are done in this step; `detail`: with what it is busy.
-    pub fn show(&mut self, step: &'static str, done: u64, total: u64, unit: &str, detail: &str) {
+    /// So much of this step is done; `detail`: with what it is busy.
+    pub fn show(&mut self, step: &'static str, count: Count, detail: &str) {
+        let Count { done, found, total, unit } = count;
         let percent = done.saturating_mul(100) / total.max(1);
         let mark = (step, if self.on_terminal { done } else { percent / 10 });
         if self.shown == Some(mark) {
@@ -28,10 +39,10 @@ impl Bar {
             self.began = Instant::now();
         }
         self.shown = Some(mark);
-        let rate = done as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+        let rate = done.saturating_sub(found) as f64 / self.began.elapsed().as_secs_f64().max(0.001);
         let left = total.saturating_sub(done) as f64 / rate.max(1.0);
         let mut line = format!("{step} {percent:3} %  {done} of {total} {unit}");
-        if done > 0 {
+        if done > found {
             let _ = write!(line, "  {rate:.0} {unit}/s  {left:.0} s left  {detail}");
         }
         let line = line.trim_end();

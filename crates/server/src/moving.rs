@@ -65,6 +65,8 @@ pub struct Progress {
     pub table: String,
     /// Rows done in this step, of all tables.
     pub done: u64,
+    /// Of them, those that an earlier try had brought already.
+    pub found: u64,
     /// Rows of this step in all.
     pub total: u64,
 }
@@ -92,7 +94,7 @@ pub struct Move<'a> {
 impl<'a> Move<'a> {
     /// Between two databases whose schema is up to date. `tell` hears how far it is.
     pub fn new(from: &'a Store, to: &'a Store, tell: impl FnMut(&Progress) + 'a) -> Move<'a> {
-        let progress = Progress { step: Step::Copying, table: String::new(), done: 0, total: 0 };
+        let progress = Progress { step: Step::Copying, table: String::new(), done: 0, found: 0, total: 0 };
         Move { from, to, tell: Box::new(tell), progress, told: Instant::now() }
     }
 
@@ -160,7 +162,9 @@ impl<'a> Move<'a> {
         let mut after = self.to.read(move |snapshot| there.last_key(snapshot)).await?;
         if after.is_some() {
             let there = table.clone();
-            self.progress.done += self.to.read(move |snapshot| there.count(snapshot)).await?;
+            let found = self.to.read(move |snapshot| there.count(snapshot)).await?;
+            self.progress.found += found;
+            self.progress.done += found;
         }
         self.progress.table.clone_from(&table.name);
         (self.tell)(&self.progress);
@@ -228,7 +232,7 @@ impl<'a> Move<'a> {
 
     fn begin_step(&mut self, step: Step) {
         self.progress.step = step;
-        self.progress.done = 0;
+        (self.progress.done, self.progress.found) = (0, 0);
         (self.tell)(&self.progress);
     }
 

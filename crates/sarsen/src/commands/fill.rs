@@ -2,7 +2,7 @@
 
 use super::demo::parse_database;
 use crate::error::{Error, Result};
-use crate::progress::Bar;
+use crate::progress::{Bar, Count};
 use crate::{output, serving};
 use serde_json::json;
 use server::filling::{Filled, fill};
@@ -42,7 +42,8 @@ pub fn run(args: &Args) -> Result<()> {
 
 async fn fill_with_progress(store: &Store, args: &Args) -> Result<Filled> {
     let mut bar = Bar::new();
-    let tell = |done| bar.show("filling", done, args.users, "users", "");
+    let count = |done| Count { done, found: 0, total: args.users, unit: "users" };
+    let tell = |done| bar.show("filling", count(done), "");
     let filled = fill(store, &args.org, args.users, SystemClock.now(), &SystemRandom, tell).await;
     bar.end();
     filled.map_err(|error| Error::failed(error.to_string()))

@@ -1,7 +1,7 @@
 //! `sarsen move`: everything from one database to another, compared at the end.
 
 use crate::error::{Error, Result};
-use crate::progress::Bar;
+use crate::progress::{Bar, Count};
 use crate::{output, serving};
 use serde_json::json;
 use server::moving::{Move, MoveError, MovedTable, Progress, Step};
@@ -71,7 +71,8 @@ fn show(bar: &mut Bar, progress: &Progress) {
         Step::Comparing => "comparing",
         Step::Clearing => "clearing",
     };
-    bar.show(step, progress.done, progress.total, "rows", &progress.table);
+    let Progress { done, found, total, .. } = *progress;
+    bar.show(step, Count { done, found, total, unit: "rows" }, &progress.table);
 }
 
 fn explain(error: MoveError) -> Error {
