@@ -4,12 +4,20 @@
 //! the threads that serve the queue. A job whose predicted wait exceeds three quarters of the deadline
 //! is refused at once (the last quarter is for predictions that are too low); an empty queue always
 //! admits, so one slow commit refuses nobody after it.
+//!
+//! Jobs that are cheaper together are left to the thread that serves some of them already, so that more of them
+//! gather; other threads join in when many wait, or when that thread takes long.
 
 use crate::Error;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// So many jobs that are cheaper together are worth another thread.
+const JOIN_AT: usize = 16;
+/// Who has served some for this long may be stuck.
+const STUCK_AFTER: Duration = Duration::from_millis(20);
 
 pub(crate) struct Queue<J> {
     state: Mutex<State<J>>,
@@ -21,24 +29,64 @@ pub(crate) struct Queue<J> {
     /// Threads that serve this queue.
     servers: usize,
     pub(crate) deadline: Duration,
+    /// Which jobs are cheaper together.
+    gathers: fn(&J) -> bool,
 }
 
 struct State<J> {
     jobs: VecDeque<J>,
     closed: bool,
+    /// Threads that serve jobs which have gathered, and when the last of them began.
+    gathering: usize,
+    gathering_since: Instant,
+}
+
+impl<J> State<J> {
+    /// Whether a thread will soon come for what gathers.
+    fn is_gathering(&self) -> bool {
+        self.gathering > 0 && self.jobs.len() < JOIN_AT && self.gathering_since.elapsed() < STUCK_AFTER
+    }
+}
+
+/// What a thread has taken; to be dropped when it is served.
+pub(crate) struct Turn<'q, J> {
+    /// None when the job was a single one.
+    gathered_from: Option<&'q Queue<J>>,
+}
+
+impl<J> Drop for Turn<'_, J> {
+    fn drop(&mut self) {
+        let Some(queue) = self.gathered_from else { return };
+        let mut state = queue.state.lock();
+        state.gathering -= 1;
+        if !state.jobs.is_empty() {
+            queue.arrived.notify_one();
+        }
+    }
 }
 
 impl<J> Queue<J> {
     pub(crate) fn new(batch_max: usize, servers: usize, deadline: Duration) -> Queue<J> {
         Queue {
-            state: Mutex::new(State { jobs: VecDeque::new(), closed: false }),
+            state: Mutex::new(State {
+                jobs: VecDeque::new(),
+                closed: false,
+                gathering: 0,
+                gathering_since: Instant::now(),
+            }),
             arrived: Condvar::new(),
             waiting: AtomicUsize::new(0),
             pace: Pace::default(),
             batch_max: batch_max.max(1),
             servers: servers.max(1),
             deadline,
+            gathers: |_| false,
         }
+    }
+
+    /// The same, where jobs of this kind are cheaper together.
+    pub(crate) fn gathering(self, gathers: fn(&J) -> bool) -> Queue<J> {
+        Queue { gathers, ..self }
     }
 
     /// Puts a job at the end, or gives it back with the reason.
@@ -55,10 +103,14 @@ impl<J> Queue<J> {
         if state.closed {
             return Err((job, Error::Stopped));
         }
+        let gathers = (self.gathers)(&job);
         state.jobs.push_back(job);
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_left = gathers && state.is_gathering();
         drop(state);
-        self.arrived.notify_one();
+        if !is_left {
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -91,11 +143,27 @@ impl<J> Queue<J> {
         into.extend(state.jobs.drain(..count));
     }
 
-    /// Moves the first jobs that are like this, without waiting.
-    pub(crate) fn take_while(&self, into: &mut VecDeque<J>, most: usize, is_like: impl Fn(&J) -> bool) {
+    /// Waits for a job, or for at most `most` that are cheaper together. None when closed and empty.
+    pub(crate) fn take_turn(&self, into: &mut VecDeque<J>, most: usize) -> Option<Turn<'_, J>> {
         let mut state = self.state.lock();
-        let count = state.jobs.iter().take(most).take_while(|job| is_like(job)).count();
-        into.extend(state.jobs.drain(..count));
+        loop {
+            let gathered = state.jobs.iter().take(most.max(1)).take_while(|job| (self.gathers)(job)).count();
+            if gathered > 0 && (state.closed || !state.is_gathering()) {
+                state.gathering += 1;
+                state.gathering_since = Instant::now();
+                into.extend(state.jobs.drain(..gathered));
+                return Some(Turn { gathered_from: Some(self) });
+            }
+            let single = state.jobs.iter().position(|job| !(self.gathers)(job));
+            if let Some(job) = single.and_then(|place| state.jobs.remove(place)) {
+                into.push_back(job);
+                return Some(Turn { gathered_from: None });
+            }
+            if state.closed {
+                return None;
+            }
+            self.arrived.wait(&mut state);
+        }
     }
 
     /// One taken job was started or dropped.
@@ -216,5 +284,42 @@ mod tests {
         assert!(queue.take(&mut taken, 10));
         assert_eq!(taken.len(), 3);
         assert!(!queue.take(&mut taken, 10));
+    }
+
+    #[test]
+    fn what_is_cheaper_together_is_left_to_who_is_at_it() {
+        let queue: Queue<u32> = Queue::new(8, 4, Duration::from_secs(1)).gathering(|job| *job < 100);
+        let push = |jobs: &[u32]| {
+            for job in jobs {
+                queue.push(*job).map_err(|(_, error)| error).expect("admitted");
+            }
+        };
+        let take = || {
+            let mut taken = VecDeque::new();
+            let turn = queue.take_turn(&mut taken, 16);
+            (turn, Vec::from(taken))
+        };
+        push(&[1, 2, 100, 3]);
+        let (first, jobs) = take();
+        assert_eq!(jobs, [1, 2]);
+        push(&[4, 5]);
+        assert_eq!(take().1, [100], "others need not wait");
+        assert!(queue.state.lock().is_gathering());
+        push(&[6; JOIN_AT - 3]);
+        assert_eq!(take().1.len(), JOIN_AT, "there are many");
+        push(&[11, 12]);
+        drop(first);
+        assert_eq!(take().1, [11, 12], "nobody is at it any more");
+
+        push(&[13]);
+        let (stuck, _) = take();
+        push(&[14]);
+        queue.state.lock().gathering_since = Instant::now() - STUCK_AFTER;
+        assert_eq!(take().1, [14], "it takes long");
+        push(&[15]);
+        queue.close();
+        assert_eq!(take().1, [15]);
+        drop(stuck);
+        assert!(take().0.is_none());
     }
 }

@@ -188,8 +188,9 @@ impl Shared {
     /// For a back end where `writers` threads run commands and commit `batch_max` of them at once.
     pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
         Shared {
-            commands: Queue::new(batch_max, writers, options.writer.deadline),
-            queries: Queue::new(1, options.readers, options.writer.deadline),
+            commands: Queue::new(batch_max, writers, options.writer.deadline).gathering(|job| job.is_hot()),
+            queries: Queue::new(1, options.readers, options.writer.deadline)
+                .gathering(|query| query.is_point()),
             replicas: Replicas::new(&options),
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Point reads in one snapshot, at most.
-const POINTS_MAX: usize = 16;
+const POINTS_MAX: usize = 32;
 /// Nor does it stay open for longer than this, whatever the server has to do.
 const SHARED_FOR: Duration = Duration::from_millis(50);
 
@@ -21,12 +21,7 @@ pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
     link.warm_up();
     let queries = &shared.queries;
     let mut taken: VecDeque<Job> = VecDeque::new();
-    while queries.take(&mut taken, 1) {
-        if taken.front().is_some_and(|query| query.is_point()) {
-            // What is this thread's share: the others are there for the rest.
-            let most = (queries.depth() / shared.options.readers.max(1)).min(POINTS_MAX);
-            queries.take_while(&mut taken, most.saturating_sub(1), |query| query.is_point());
-        }
+    while let Some(_turn) = queries.take_turn(&mut taken, POINTS_MAX) {
         let mut opened = None;
         for query in taken.drain(..) {
             queries.started();

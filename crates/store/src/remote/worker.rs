@@ -64,11 +64,8 @@ impl<L: Log> Worker<L> {
         let shared = self.shared.clone();
         self.link.warm_up();
         let mut taken: VecDeque<Job> = VecDeque::new();
-        while shared.commands.take(&mut taken, 1) {
-            if taken.front().is_some_and(|job| job.is_hot()) {
-                let most = HOT_MAX.min(shared.options.writer.batch_max);
-                shared.commands.take_while(&mut taken, most.saturating_sub(1), |job| job.is_hot());
-            }
+        let most = HOT_MAX.min(shared.options.writer.batch_max);
+        while let Some(turn) = shared.commands.take_turn(&mut taken, most) {
             let started = taken.drain(..).filter(|job| {
                 shared.commands.started();
                 job.start()
@@ -77,6 +74,7 @@ impl<L: Log> Worker<L> {
             if jobs.len() < 2 || !self.serve_together(&mut jobs) {
                 jobs.into_iter().for_each(|job| self.serve(job));
             }
+            drop(turn);
             self.log.tidy_up(&mut self.link);
         }
     }
