@@ -9,6 +9,7 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use store::Version;
 use tower::Service as _;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
@@ -38,15 +39,11 @@ where
     let asks_first = shared && request.method() == Method::OPTIONS;
     let versioned = request.uri().path().starts_with("/api/");
     let carried = if versioned { carried(request.headers()) } else { Ok(None) };
-    // Read after the data: they may be older than it says, never newer.
-    let answered = async {
-        let response = answer(router, request).await;
-        (response, app.store.carried_on())
-    };
     let (mut response, version) = match carried {
         _ if asks_first => (preflight(), app.store.shown()),
-        Ok(None) => answered.await,
-        Ok(Some(version)) => store::not_before(version, answered).await,
+        Ok(None) => answer(app, router, request).await,
+        // In a box, because it is rare: every connection has room for the others all the time.
+        Ok(Some(version)) => Box::pin(store::not_before(version, answer(app, router, request))).await,
         Err(problem) => (problem.into_response(), app.store.shown()),
     };
     let headers = response.headers_mut();
@@ -69,20 +66,23 @@ where
     response
 }
 
-async fn answer<B>(mut router: axum::Router, request: Request<B>) -> Response
+/// The answer, and the version that it shows.
+async fn answer<B>(app: &App, mut router: axum::Router, request: Request<B>) -> (Response, Version)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
     // A router is always ready.
-    match router.call(request.map(axum::body::Body::new)).await {
+    let response = match router.call(request.map(axum::body::Body::new)).await {
         Ok(response) => response,
         Err(never) => match never {},
-    }
+    };
+    // Read after the data: they may be older than it says, never newer.
+    (response, app.store.carried_on())
 }
 
 /// The version that the caller has from an earlier answer, of this instance or another one.
-pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<store::Version>, Problem> {
+pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());
     version.map(Some).ok_or_else(|| {
