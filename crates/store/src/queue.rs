@@ -106,7 +106,8 @@ impl<J> Queue<J> {
         let gathers = (self.gathers)(&job);
         state.jobs.push_back(job);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let is_left = gathers && state.is_gathering();
+        // The first that is left to another thread wakes one that looks whether it is fetched.
+        let is_left = gathers && state.jobs.len() > 1 && state.is_gathering();
         drop(state);
         if !is_left {
             self.arrived.notify_one();
@@ -162,7 +163,12 @@ impl<J> Queue<J> {
             if state.closed {
                 return None;
             }
-            self.arrived.wait(&mut state);
+            if state.jobs.is_empty() {
+                self.arrived.wait(&mut state);
+            } else {
+                // Whoever they are left to may be stuck.
+                self.arrived.wait_for(&mut state, STUCK_AFTER);
+            }
         }
     }
 
@@ -321,5 +327,30 @@ mod tests {
         assert_eq!(take().1, [15]);
         drop(stuck);
         assert!(take().0.is_none());
+    }
+
+    #[test]
+    fn what_was_left_to_a_thread_that_is_stuck_is_fetched_though_nothing_else_comes() {
+        let queue: Queue<u32> = Queue::new(8, 2, Duration::from_secs(1)).gathering(|_| true);
+        let push = |job| queue.push(job).map_err(|(_, error)| error).expect("admitted");
+        push(1);
+        let mut taken = VecDeque::new();
+        let stuck = queue.take_turn(&mut taken, 16);
+        assert!(stuck.is_some());
+        std::thread::scope(|scope| {
+            let (fetched, is_fetched) = std::sync::mpsc::channel();
+            let queue = &queue;
+            scope.spawn(move || {
+                let mut taken = VecDeque::new();
+                let _turn = queue.take_turn(&mut taken, 16);
+                // When the test has given up, nobody hears.
+                let _ = fetched.send(taken);
+            });
+            push(2);
+            push(3);
+            let fetched = is_fetched.recv_timeout(Duration::from_secs(10));
+            queue.close();
+            assert_eq!(fetched.expect("somebody else comes for them"), [2, 3]);
+        });
     }
 }
