@@ -2,6 +2,7 @@
 
 use crate::support::{BODY, Database, TestStore, add};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -57,6 +58,16 @@ pub async fn soon(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     began.elapsed()
+}
+
+/// How many changes a store has heard of from now on.
+pub fn count_changes(store: &Store) -> Arc<AtomicUsize> {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let ear = heard.clone();
+    store.on_change(move |_| {
+        ear.fetch_add(1, Ordering::SeqCst);
+    });
+    heard
 }
 
 /// A transaction past the store that stays open until it is told to end.

@@ -1,10 +1,9 @@
 //! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
 
-use crate::instances::{cached, rename, soon};
+use crate::instances::{cached, count_changes, rename, soon};
 use crate::support::{BODY, Database, TestStore, add};
 use mysql::prelude::Queryable as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{Cache, Error, Filled, Key, Migration, Options, Sql, Store, Time, args, sql};
 
@@ -78,11 +77,7 @@ async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
     test.add("n\n1", "ada", "one").await.expect("writes");
     let other = Store::open(test.options()).expect("opens");
     let cache = other.cache("bodies", 10);
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
-    other.on_change(move |_| {
-        ear.fetch_add(1, Ordering::SeqCst);
-    });
+    let heard = count_changes(&other);
     for body in ["two", "three", "four"] {
         cached(&other, &cache, "n\n1").await;
         rename(&test.store, "n\n1", body).await;

@@ -1,6 +1,7 @@
 //! What only a database on a server can go through, whichever it is: connections that are lost, commits whose
 //! answer is, programs that start together.
 
+use crate::instances::count_changes;
 use crate::proxy::{Cut, Proxy};
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore, add};
 use std::future::{Future as _, poll_fn};
@@ -47,11 +48,7 @@ async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget(database
     let test = database.open();
     let (store, proxy) = open_through_proxy(&test);
     add(&store, "n", "ada", "one").await.expect("writes");
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
-    store.on_change(move |_| {
-        ear.fetch_add(1, Ordering::SeqCst);
-    });
+    let heard = count_changes(&store);
     proxy.cut_next(Cut::After);
     proxy.close();
     let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");

@@ -1,12 +1,11 @@
 //! A server of MySQL that crashed gives numbers of the log again that it had lost. What it does then is done here
 //! by hand, for a crash loses something only when it comes at the right moment.
 
-use crate::instances::{NOW, cached, keep, rename, soon};
+use crate::instances::{NOW, cached, count_changes, keep, rename, soon};
 use crate::proxy::Cut;
 use crate::remote::open_through_proxy;
 use crate::support::{Database, add};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use store::{Options, Store};
 
 const NEWEST: &str = "SELECT MAX(seq) FROM change_log";
@@ -37,11 +36,7 @@ async fn a_change_with_a_number_that_was_seen_before_is_heard_of() {
     test.add("n", "ada", "one").await.expect("writes");
     let (other, proxy) = open_through_proxy(&test);
     let cache = other.cache("bodies", 10);
-    let heard = Arc::new(AtomicUsize::new(0));
-    let ear = heard.clone();
-    other.on_change(move |_| {
-        ear.fetch_add(1, Ordering::SeqCst);
-    });
+    let heard = count_changes(&other);
     for body in ["two", "three", "four"] {
         rename(&test.store, "n", body).await;
     }
