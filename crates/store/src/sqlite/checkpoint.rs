@@ -22,12 +22,13 @@ const FRAME_BYTES: u64 = 4096 + 24;
 /// The checkpointer is woken each time the log has grown by this many pages (8 MiB): a page that changed
 /// often meanwhile is moved once.
 const MOVE_EVERY: u64 = 2048;
-/// From this length on (32 MiB) the writer looks for a chance to start the log again …
-const RESTART_FROM: u64 = 8 * 1024;
-/// … which is when no more than this is left to move (1 MiB).
+/// From this length on (64 MiB) the writer looks for a chance to start the log again: the seldomer, the less often
+/// somebody waits for the file's flush.
+const RESTART_FROM: u64 = 16 * 1024;
+/// That is when no more than this is left to move (1 MiB).
 const TAIL_MAX: u64 = 256;
-/// From this length on (64 MiB) the writer lets a running checkpoint get ahead of it after each commit …
-const SLOW_FROM: u64 = 16 * 1024;
+/// From this length on (80 MiB) the writer lets a running checkpoint get ahead of it after each commit …
+const SLOW_FROM: u64 = 20 * 1024;
 /// … for no longer than this.
 const SLOW_BY: Duration = Duration::from_millis(20);
 /// At this length (104 MiB) the writer moves whatever is left: slower is better than without end.

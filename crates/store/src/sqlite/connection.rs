@@ -76,7 +76,7 @@ impl Connection {
              PRAGMA temp_store = MEMORY;
              PRAGMA mmap_size = 0;
              PRAGMA trusted_schema = OFF;
-             PRAGMA journal_size_limit = 67108864;",
+             PRAGMA journal_size_limit = 134217728;",
         )?;
         self.batch(match role {
             Role::Writer => "PRAGMA cache_size = -2048;",

@@ -119,9 +119,9 @@ async fn a_foreign_reader_delays_the_restart_of_the_log_but_not_for_ever() {
     let foreign = rusqlite::Connection::open(test.path()).expect("opens");
     foreign.execute_batch("BEGIN; SELECT COUNT(*) FROM notes;").expect("holds a snapshot");
     let grown = test.clone();
-    write_until(&test, || grown.store.stats().wal_bytes > 76 << 20).await;
+    write_until(&test, || grown.store.stats().wal_bytes > 90 << 20).await;
     let before = test.store.stats().checkpoints;
-    write_until(&test, || grown.store.stats().wal_bytes > 140 << 20).await;
+    write_until(&test, || grown.store.stats().wal_bytes > 150 << 20).await;
     let tries = test.store.stats().checkpoints - before;
     assert!(tries > 3, "past the length at which the writer helps, the checkpointer goes on: {tries}");
     foreign.execute_batch("COMMIT").expect("lets go");
