@@ -220,11 +220,14 @@ impl<'a> Move<'a> {
     }
 
     async fn clear(&mut self, table: &Arc<Table>) -> Result<()> {
+        // Not from the beginning each time: there is what was deleted and is still to be cleaned away.
+        let mut after = None;
         loop {
-            let rows = slice(self.to, table, None, COPY_SLICE).await?;
+            let rows = Arc::new(slice(self.to, table, after, COPY_SLICE).await?);
             let Some(last) = rows.last() else { return Ok(()) };
-            let (cleared, key) = (table.clone(), table.key_of(last));
-            let clear = move |tx: &mut Tx<'_>| Ok(cleared.delete_up_to(tx, &key)?);
+            after = Some(table.key_of(last));
+            let (cleared, deleted) = (table.clone(), rows.clone());
+            let clear = move |tx: &mut Tx<'_>| Ok(cleared.delete(tx, &deleted)?);
             patience::write(self.to, "move.clear", clear).await?;
             self.report(table, rows.len());
         }

@@ -2,7 +2,7 @@
 //!
 //! The dialect: BIGINT for numbers, flags and times; TEXT and BLOB; no reserved words, no `||`, no
 //! `REPLACE`, no functions in defaults, no RETURNING. What differs between databases is behind the
-//! four helpers of this file ([`upsert`], [`insert_if_absent`], [`claim_next`], [`lock`]) and nowhere else.
+//! helpers of this file ([`upsert`], [`insert_if_absent`], [`claim_next`], [`lock`], [`page_after`]) and nowhere else.
 
 use crate::Value;
 use std::borrow::Cow;
@@ -36,6 +36,7 @@ enum Shape {
     InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
     ClaimNext(&'static str),
     Lock { table: &'static str, column: &'static str },
+    PageAfter { select: String, keys: Vec<String>, most: usize },
 }
 
 const fn shaped(shape: Shape) -> Sql {
@@ -71,6 +72,12 @@ pub const fn claim_next(select: &'static str) -> Sql {
 /// Nothing on SQLite, where commands run one after another.
 pub const fn lock(table: &'static str, column: &'static str) -> Sql {
     shaped(Shape::Lock { table, column })
+}
+
+/// The next rows of a table in the order of its primary key, after the one whose key is `?1, ?2, …`. A page at the end
+/// costs what one at the beginning costs.
+pub(crate) fn page_after(select: String, keys: &[&str], most: usize) -> Sql {
+    shaped(Shape::PageAfter { select, keys: keys.iter().copied().map(str::to_owned).collect(), most })
 }
 
 impl Sql {
@@ -114,6 +121,14 @@ impl Sql {
             Shape::ClaimNext(select) => format!("{select} FOR UPDATE SKIP LOCKED"),
             Shape::Lock { .. } if dialect == Dialect::Sqlite => String::new(),
             Shape::Lock { table, column } => format!("SELECT 1 FROM {table} WHERE {column} = ?1 FOR UPDATE"),
+            Shape::PageAfter { select, keys, most } => {
+                let list = keys.join(", ");
+                let after = match dialect {
+                    Dialect::Mysql => is_after(keys),
+                    Dialect::Sqlite | Dialect::Postgres => format!("({list}) > ({})", places(0, keys.len())),
+                };
+                format!("{select} WHERE {after} ORDER BY {list} LIMIT {most}")
+            }
         };
         match dialect {
             Dialect::Sqlite | Dialect::Mysql => text,
@@ -123,8 +138,24 @@ impl Sql {
 }
 
 fn insert(table: &str, columns: &[&str]) -> String {
-    let places: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
-    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places.join(", "))
+    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places(0, columns.len()))
+}
+
+/// `?1, ?2, …` after the first `skipped`.
+pub(crate) fn places(skipped: usize, count: usize) -> String {
+    let places: Vec<String> = (1..=count).map(|number| format!("?{}", skipped + number)).collect();
+    places.join(", ")
+}
+
+/// `(a, b) > (?1, ?2)` for MySQL and MariaDB, which see no range of the key in that and would read from the table's
+/// beginning: `a > ?1 OR (a = ?1 AND (b > ?2))`. In that, SQLite and PostgreSQL see no range of the whole key.
+fn is_after(keys: &[String]) -> String {
+    let Some((last, before)) = keys.split_last() else { return String::new() };
+    let after = format!("{last} > ?{}", keys.len());
+    before.iter().enumerate().rev().fold(after, |rest, (place, column)| {
+        let number = place + 1;
+        format!("{column} > ?{number} OR ({column} = ?{number} AND ({rest}))")
+    })
 }
 
 /// `?1` → `$1`, outside string literals.

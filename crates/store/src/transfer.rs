@@ -4,10 +4,11 @@
 //! primary key, so that a move that broke off goes on after the last row that arrived, and parents come before
 //! their children, as the migrations make them.
 
+use crate::sql::{page_after, places};
 use crate::value::FromValue;
 use crate::{Error, Migration, Snapshot, Sql, Tx, Value, sqlite};
 
-/// Rows in one INSERT. Every database takes that many arguments of a table with 300 columns.
+/// Rows in one INSERT or DELETE. Every database takes that many arguments of a table with 300 columns.
 const ROWS_A_STATEMENT: usize = 100;
 
 /// A table of the schema.
@@ -61,16 +62,12 @@ impl Table {
         after: Option<&[Value<'static>]>,
         most: usize,
     ) -> Result<Vec<TableRow>, Error> {
-        let keys = self.key_columns().join(", ");
-        let wanted = match after {
-            Some(key) => format!(" WHERE ({keys}) > ({})", places(0, key.len())),
-            None => String::new(),
+        let keys = self.key_columns();
+        let select = format!("SELECT {} FROM {}", self.columns.join(", "), self.name);
+        let sql = match after {
+            Some(_) => page_after(select, &keys, most),
+            None => Sql::dynamic(format!("{select} ORDER BY {} LIMIT {most}", keys.join(", "))),
         };
-        let sql = Sql::dynamic(format!(
-            "SELECT {} FROM {}{wanted} ORDER BY {keys} LIMIT {most}",
-            self.columns.join(", "),
-            self.name
-        ));
         let width = self.columns.len();
         snapshot
             .all(&sql, after.unwrap_or_default(), |row| (0..width).map(|column| row.get(column)).collect())
@@ -78,25 +75,13 @@ impl Table {
 
     /// Inserts rows.
     pub fn insert(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<(), Error> {
-        let many = self.insert_statement(ROWS_A_STATEMENT);
-        let one = self.insert_statement(1);
-        let mut whole = rows.chunks_exact(ROWS_A_STATEMENT);
-        for chunk in whole.by_ref() {
-            let args: Vec<Value<'_>> = chunk.iter().flatten().cloned().collect();
-            tx.exec(&many, &args)?;
-        }
-        // The rest one by one: a statement for each size would have to be prepared as well.
-        for row in whole.remainder() {
-            tx.exec(&one, row)?;
-        }
-        Ok(())
+        in_chunks(tx, rows, |count| self.insert_statement(count)).map(drop)
     }
 
-    /// Deletes the rows up to this key.
-    pub fn delete_up_to(&self, tx: &mut Tx<'_>, key: &[Value<'static>]) -> Result<u64, Error> {
-        let keys = self.key_columns().join(", ");
-        let places = places(0, key.len());
-        tx.exec(&Sql::dynamic(format!("DELETE FROM {} WHERE ({keys}) <= ({places})", self.name)), key)
+    /// Deletes rows, by their keys; how many there were.
+    pub fn delete(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<u64, Error> {
+        let keys: Vec<TableRow> = rows.iter().map(|row| self.key_of(row)).collect();
+        in_chunks(tx, &keys, |count| self.delete_statement(count))
     }
 
     fn key_columns(&self) -> Vec<&str> {
@@ -109,12 +94,36 @@ impl Table {
         let columns = self.columns.join(", ");
         Sql::dynamic(format!("INSERT INTO {} ({columns}) VALUES {}", self.name, values.join(", ")))
     }
+
+    /// Each key by itself: no database reads the whole table for that, whatever it takes the rows to be. For all keys up
+    /// to one with several columns, MariaDB and PostgreSQL do.
+    fn delete_statement(&self, rows: usize) -> Sql {
+        let keys = self.key_columns();
+        let is = |row: usize| {
+            let column =
+                |(place, name): (usize, &&str)| format!("{name} = ?{}", row * keys.len() + place + 1);
+            let columns: Vec<String> = keys.iter().enumerate().map(column).collect();
+            format!("({})", columns.join(" AND "))
+        };
+        let wanted: Vec<String> = (0..rows).map(is).collect();
+        Sql::dynamic(format!("DELETE FROM {} WHERE {}", self.name, wanted.join(" OR ")))
+    }
 }
 
-/// `?1, ?2, …` after the first `skipped`.
-fn places(skipped: usize, count: usize) -> String {
-    let places: Vec<String> = (1..=count).map(|number| format!("?{}", skipped + number)).collect();
-    places.join(", ")
+/// Runs a statement about rows, many at a time; how many it matched in all.
+fn in_chunks(tx: &mut Tx<'_>, rows: &[TableRow], statement: impl Fn(usize) -> Sql) -> Result<u64, Error> {
+    let (many, one) = (statement(ROWS_A_STATEMENT), statement(1));
+    let mut whole = rows.chunks_exact(ROWS_A_STATEMENT);
+    let mut matched = 0;
+    for chunk in whole.by_ref() {
+        let args: Vec<Value<'_>> = chunk.iter().flatten().cloned().collect();
+        matched += tx.exec(&many, &args)?;
+    }
+    // The rest one by one: a statement for each size would have to be prepared as well.
+    for row in whole.remainder() {
+        matched += tx.exec(&one, row)?;
+    }
+    Ok(matched)
 }
 
 /// A row as bytes that are the same on every database, for comparing: equal rows and no others have equal bytes.

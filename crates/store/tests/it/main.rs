@@ -32,4 +32,5 @@ mod replicas;
 mod sqlite;
 mod strangers;
 mod tls;
+mod transfer;
 mod values;
