@@ -141,15 +141,10 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// `utf8mb4_bin` takes no notice of spaces at the end; the collation that compares by every byte has
-    /// another name with each maker.
+    /// Migrations say `utf8mb4_bin`; columns get the collation that compares by every byte.
     fn collated<'s>(&self, sql: &'s str) -> Cow<'s, str> {
-        let by_bytes = match self.maker {
-            Maker::MariaDb => "utf8mb4_nopad_bin",
-            Maker::MySql => "utf8mb4_0900_bin",
-        };
         match self.set_for {
-            Some(Purpose::Schema) => Cow::Owned(sql.replace("utf8mb4_bin", by_bytes)),
+            Some(Purpose::Schema) => Cow::Owned(sql.replace("utf8mb4_bin", self.maker.collation())),
             _ => Cow::Borrowed(sql),
         }
     }

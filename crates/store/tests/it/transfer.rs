@@ -140,3 +140,16 @@ async fn rows_are_deleted_without_a_look_at_the_others() {
     assert_eq!(deleted, 100);
     assert!(read <= 1000, "{read} rows were read for 100 to be deleted");
 }
+
+/// It does when arguments have the collation of the columns.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_gives_the_order_also_behind_a_column_that_is_given() {
+    static FIRST: Sql = sql("SELECT number FROM steps WHERE area = ?1 ORDER BY area, number, name LIMIT 20");
+    let Some((test, _)) = large().await else { return };
+    let read = test.store.read(|snapshot| {
+        rows_read(snapshot, |snapshot| snapshot.all(&FIRST, args!["m"], |row| row.get::<i64>(0)))
+    });
+    let (page, read) = read.await.map_err(|error: Error| error).expect("reads");
+    assert_eq!(page, (0..20).collect::<Vec<i64>>());
+    assert!(read <= 30, "{read} rows were read for 20");
+}
