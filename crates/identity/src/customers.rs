@@ -88,6 +88,7 @@ pub fn list(
     limit: i64,
 ) -> Result<Vec<Customer>> {
     let mut filter = Where::new(COLUMNS);
+    filter.by_index("customers", "customers_organization");
     filter.and("organization_id =", organization);
     filter.and_if("id >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY id LIMIT {limit}"));

@@ -103,11 +103,12 @@ pub struct SubscriptionPatch {
     pub current_period_end: Option<Option<Time>>,
 }
 
+/// There is a customer and a plan to each; the LEFT has MySQL and MariaDB begin with the table whose order it is.
 const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
             s.current_period_end, s.created_at, s.updated_at
      FROM subscriptions s
-     JOIN customers c ON c.id = s.customer_id
-     JOIN plans p ON p.id = s.plan_id";
+     LEFT JOIN customers c ON c.id = s.customer_id
+     LEFT JOIN plans p ON p.id = s.plan_id";
 
 static INSERT: Sql =
     sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
@@ -287,8 +288,18 @@ pub fn list(
 ) -> Result<Vec<Subscription>> {
     let mut conditions = Where::new(COLUMNS);
     conditions.and("s.organization_id =", organization);
+    match (&filter.user, &filter.plan) {
+        (None, None) => conditions.by_index("subscriptions s", "subscriptions_organization"),
+        (None, Some(_)) => conditions.by_index("subscriptions s", "subscriptions_plan"),
+        // Of one user there are few.
+        (Some(_), _) => {}
+    }
     conditions.and_if("c.user_id =", filter.user.as_ref());
-    conditions.and_if("p.slug =", filter.plan.as_deref());
+    if let Some(plan) = &filter.plan {
+        // The whole key of one plan: so it is known beforehand.
+        conditions.and("p.organization_id =", organization);
+        conditions.and("p.slug =", plan.as_str());
+    }
     conditions.and_if("s.id >", cursor);
     let (sql, args) = conditions.finish(&format!("ORDER BY s.id LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)

@@ -161,6 +161,9 @@ pub fn list(
     limit: i64,
 ) -> Result<Vec<User>> {
     let mut filter = Where::new(COLUMNS);
+    if email.is_none() {
+        filter.by_index("users u", "users_organization");
+    }
     filter.and("u.organization_id =", organization);
     filter.and_if("u.email =", email.map(names::email).transpose()?);
     filter.and_if("u.id >", cursor);

@@ -5,6 +5,7 @@ mod catalog;
 mod keys;
 mod leases;
 mod links;
+mod lists;
 mod organizations;
 mod statements;
 mod subscriptions;

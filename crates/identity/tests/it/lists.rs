@@ -1,0 +1,130 @@
+//! What a page of a long list costs on MySQL and MariaDB, where other indexes than the list's may look cheaper.
+
+use crate::support::{START, TestIdentity};
+use identity::ids::{CustomerId, SubscriptionId, UserId};
+use identity::organizations::Organization;
+use identity::subscriptions::{Buyer, Filter, NewSubscription, Status};
+use identity::users::NewUser;
+use identity::{Result, customers, subscriptions, users};
+use store::testing::{Kind, TestPlace};
+use store::{Snapshot, Sql, args, sql};
+
+const ACCOUNTS: usize = 1000;
+const PAGE: i64 = 20;
+/// Every second account has the one, every other the other.
+const PLANS: [&str; 2] = ["solo", "team"];
+/// A page's rows, what is joined to each, and a little.
+const READ_MAX: u64 = 100;
+
+/// How many rows the server has read in this session, those that an index passed over included.
+fn rows_read(snapshot: &mut Snapshot<'_>) -> Result<u64> {
+    static READ: Sql = sql("SHOW SESSION STATUS
+        WHERE Variable_name LIKE 'Handler_read%' OR Variable_name = 'Handler_icp_attempts'");
+    let counts = snapshot.all(&READ, args![], |row| row.get::<String>(1))?;
+    Ok(counts.iter().filter_map(|count| count.parse::<u64>().ok()).sum())
+}
+
+/// The ids of a list page by page, and the most that was read for one of them.
+async fn walk<F>(test: &TestIdentity, page: F) -> (Vec<String>, u64)
+where
+    F: Fn(&mut Snapshot<'_>, Option<&str>) -> Result<Vec<String>> + Clone + Send + 'static,
+{
+    let (mut ids, mut most): (Vec<String>, u64) = (Vec::new(), 0);
+    loop {
+        let (page, cursor) = (page.clone(), ids.last().cloned());
+        let (next, read) = test
+            .read(move |snapshot| {
+                // Telling is reading, too.
+                let (first, second) = (rows_read(snapshot)?, rows_read(snapshot)?);
+                let next = page(snapshot, cursor.as_deref())?;
+                Ok((next, (rows_read(snapshot)? - second).saturating_sub(second - first)))
+            })
+            .await
+            .expect("a page");
+        if next.is_empty() {
+            return (ids, most);
+        }
+        most = most.max(read);
+        ids.extend(next);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_at_the_end_reads_no_more_rows_than_one_at_the_beginning() {
+    let Some(place) = TestPlace::on(Kind::Mysql) else { return };
+    let test = TestIdentity::open_in(place).await;
+    let acme = test.organization("acme").await;
+    test.service(&acme, "files").await;
+    for plan in PLANS {
+        test.plan(&acme, plan, &["files"]).await;
+    }
+    for slice in (0..ACCOUNTS).collect::<Vec<_>>().chunks(50) {
+        let accounts: Vec<_> = slice.iter().map(|number| account(&test, *number)).collect();
+        let organization = acme.id.clone();
+        let made = test.write(move |tx, actor| {
+            accounts.iter().try_for_each(|(new, subscription)| {
+                users::create(tx, &organization, new, actor)?;
+                subscriptions::create(tx, &organization, subscription, actor).map(drop)
+            })
+        });
+        made.await.expect("accounts");
+    }
+
+    let organization = acme.id.clone();
+    let of_users = walk(&test, move |snapshot, cursor| {
+        let page = users::list(snapshot, &organization, None, cursor, PAGE)?;
+        Ok(page.into_iter().map(|user| user.id.to_string()).collect())
+    });
+    let of_users = of_users.await;
+    let organization = acme.id.clone();
+    let of_customers = walk(&test, move |snapshot, cursor| {
+        let page = customers::list(snapshot, &organization, cursor, PAGE)?;
+        Ok(page.into_iter().map(|customer| customer.id.to_string()).collect())
+    });
+    let of_customers = of_customers.await;
+    let of_all = subscriptions(&test, &acme, None).await;
+    let of_plan = subscriptions(&test, &acme, Some(PLANS[0])).await;
+
+    for (list, count, (ids, most)) in [
+        ("users", ACCOUNTS, of_users),
+        ("customers", ACCOUNTS, of_customers),
+        ("subscriptions", ACCOUNTS, of_all),
+        ("subscriptions of a plan", ACCOUNTS / 2, of_plan),
+    ] {
+        assert!(ids.is_sorted() && ids.len() == count, "{list}: {}", ids.len());
+        assert!(most <= READ_MAX, "{list}: {most} rows were read for a page of {PAGE}");
+    }
+}
+
+async fn subscriptions(
+    test: &TestIdentity,
+    organization: &Organization,
+    plan: Option<&str>,
+) -> (Vec<String>, u64) {
+    let (organization, plan) = (organization.id.clone(), plan.map(str::to_owned));
+    let filter = Filter { user: None, plan };
+    walk(test, move |snapshot, cursor| {
+        let page = subscriptions::list(snapshot, &organization, &filter, cursor, PAGE)?;
+        Ok(page.into_iter().map(|subscription| subscription.id.to_string()).collect())
+    })
+    .await
+}
+
+fn account(test: &TestIdentity, number: usize) -> (NewUser, NewSubscription) {
+    let id = UserId::new(START, test.random());
+    let subscription = NewSubscription {
+        id: SubscriptionId::new(START, test.random()),
+        buyer: Buyer::User(id.clone()),
+        plan: PLANS[number % 2].to_owned(),
+        status: Status::Active,
+        current_period_end: None,
+    };
+    let new = NewUser {
+        id,
+        customer: CustomerId::new(START, test.random()),
+        email: format!("person-{number}@acme.test"),
+        name: String::new(),
+        email_verified: true,
+    };
+    (new, subscription)
+}
