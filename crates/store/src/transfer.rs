@@ -95,7 +95,7 @@ impl Table {
         Sql::dynamic(format!("INSERT INTO {} ({columns}) VALUES {}", self.name, values.join(", ")))
     }
 
-    /// Each key by itself: no database reads the whole table for that, whatever it takes the rows to be. For all keys up
+    /// Each key by itself: no database reads the whole table for that, whatever it knows of the rows. For all keys up
     /// to one with several columns, MariaDB and PostgreSQL do.
     fn delete_statement(&self, rows: usize) -> Sql {
         let keys = self.key_columns();
