@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::pages::account;
 use crate::pages::browser::{Asked, Browser, Form, encoded};
 use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::told::Told;
 use axum::extract::{Path, State};
 use identity::tokens;
 
@@ -43,14 +44,17 @@ async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<St
         let asked = Asked(crate::oauth::params::Params::default());
         return account::ask_sign_out(State(app.clone()), Path(slug), browser, asked).await;
     }
-    let cookies = browser.sign_out(app, &slug).await?;
+    let mut cookies = browser.sign_out(app, &slug).await?;
     match target {
         Some(uri) => {
             let joint = if uri.contains('?') { '&' } else { '?' };
             let state = param("state").map(|state| format!("{joint}state={}", encoded(&state)));
             Ok(see_other(&format!("{uri}{}", state.unwrap_or_default()), cookies))
         }
-        None => Ok(see_other(&format!("/o/{slug}/login"), cookies)),
+        None => {
+            cookies.extend(Told::SignedOut.cookie(app, &slug));
+            Ok(see_other(&format!("/o/{slug}/login"), cookies))
+        }
     }
 }
 

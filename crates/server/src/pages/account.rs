@@ -5,6 +5,7 @@ use super::agent;
 use super::browser::{Asked, Browser, Form, safe_next};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, home};
+use super::told::Told;
 use super::views::{Account, SessionLine};
 use crate::app::App;
 use axum::extract::{Path, State};
@@ -60,7 +61,8 @@ pub(crate) async fn sign_out(
     form: Form,
 ) -> PageResult {
     browser.check_csrf(&app, &form)?;
-    let cookies = browser.sign_out(&app, &slug).await?;
+    let mut cookies = browser.sign_out(&app, &slug).await?;
+    cookies.extend(Told::SignedOut.cookie(&app, &slug));
     let otherwise = if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") };
     let next = safe_next(form.get("next"), &otherwise);
     Ok(see_other(next, cookies))

@@ -73,13 +73,16 @@ impl Browser {
         &self.id
     }
 
+    /// What it sends back of a cookie of ours.
+    pub(super) fn cookie(&self, app: &App, what: &str) -> Option<&str> {
+        let name = cookie_name(app, what);
+        self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
     /// Its live session in an organization.
     pub(crate) async fn session(&self, app: &App, organization: &str) -> Result<Option<Session>> {
-        let name = cookie_name(app, organization);
-        let Some((_, cookie)) = self.cookies.iter().find(|(known, _)| *known == name) else {
-            return Ok(None);
-        };
-        let (slug, cookie, now) = (organization.to_owned(), cookie.clone(), app.now());
+        let Some(cookie) = self.cookie(app, organization) else { return Ok(None) };
+        let (slug, cookie, now) = (organization.to_owned(), cookie.to_owned(), app.now());
         app.store.point(move |snapshot| sessions::by_cookie(snapshot, &slug, &cookie, now)).await
     }
 
@@ -169,7 +172,7 @@ fn cookie_name(app: &App, what: &str) -> String {
     }
 }
 
-fn set_cookie(app: &App, what: &str, value: &str, life_s: u64) -> Option<HeaderValue> {
+pub(super) fn set_cookie(app: &App, what: &str, value: &str, life_s: u64) -> Option<HeaderValue> {
     let secure = if app.settings.issuer.starts_with("https://") { "; Secure" } else { "" };
     let name = cookie_name(app, what);
     let cookie = format!("{name}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Lax{secure}");

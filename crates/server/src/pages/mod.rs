@@ -13,4 +13,5 @@ pub(crate) mod respond;
 pub(crate) mod set_up;
 pub(crate) mod sign_in;
 pub(crate) mod sign_up;
+pub(crate) mod told;
 pub(crate) mod views;

@@ -5,10 +5,12 @@
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::respond::{PageError, PageResult};
+use super::told::{Told, said};
 use super::views::SignIn;
 use crate::app::App;
 use crate::error::retry_after_value;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::organizations::{self, Organization, PLATFORM, Status};
@@ -25,7 +27,13 @@ pub(crate) async fn get(
     Asked(asked): Asked,
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
-    Ok(show(&app, &browser, &organization, asked.get("next"), "", None, StatusCode::OK))
+    let told = browser.told(&app, &slug);
+    let shown = Shown { next: asked.get("next"), info: told.map(Told::text), ..Shown::default() };
+    let mut response = show(&app, &browser, &organization, &shown);
+    if told.is_some() {
+        said(&app, &mut response);
+    }
+    Ok(response)
 }
 
 pub(crate) async fn get_platform(State(app): State<App>, browser: Browser, asked: Asked) -> PageResult {
@@ -40,35 +48,18 @@ pub(crate) async fn post(
 ) -> PageResult {
     browser.check_csrf(&app, &form)?;
     let organization = active(&app, &slug).await?;
-    let next = form.get("next");
-    match check_password(&app, &organization, form.text("email"), form.text("password"), browser.address)
-        .await?
-    {
+    let (next, email) = (form.get("next"), form.text("email"));
+    let checked = check_password(&app, &organization, email, form.text("password"), browser.address).await?;
+    let failure = match checked {
         Checked::Right(user) => {
             let home = home(&organization.slug);
-            browser.sign_in(&app, &user, &organization.slug, safe_next(next, &home)).await
+            return browser.sign_in(&app, &user, &organization.slug, safe_next(next, &home)).await;
         }
-        Checked::Wrong => {
-            let text = "E-mail address or password is wrong.";
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(show(
-                &app,
-                &browser,
-                &organization,
-                next,
-                form.text("email"),
-                Some(Failure::Wrong(text)),
-                status,
-            ))
-        }
-        Checked::Full(wait) => {
-            let full = Some(Failure::Full(wait));
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let mut response = show(&app, &browser, &organization, next, form.text("email"), full, status);
-            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-            Ok(response)
-        }
-    }
+        Checked::Wrong => Failure::Wrong,
+        Checked::Full(wait) => Failure::Full(wait),
+    };
+    let shown = Shown { next, email, failure: Some(failure), ..Shown::default() };
+    Ok(show(&app, &browser, &organization, &shown))
 }
 
 pub(crate) async fn post_platform(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
@@ -102,45 +93,53 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
 }
 
 enum Failure {
-    Wrong(&'static str),
+    Wrong,
     Full(Duration),
 }
 
-fn show(
-    app: &App,
-    browser: &Browser,
-    organization: &Organization,
-    next: Option<&str>,
-    email: &str,
+/// What the form has beside its organization.
+#[derive(Default)]
+struct Shown<'a> {
+    next: Option<&'a str>,
+    email: &'a str,
+    info: Option<&'a str>,
     failure: Option<Failure>,
-    status: StatusCode,
-) -> axum::response::Response {
+}
+
+fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown<'_>) -> Response {
+    let (status, error, wait) = match shown.failure {
+        None => (StatusCode::OK, None, None),
+        Some(Failure::Wrong) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, Some("E-mail address or password is wrong."), None)
+        }
+        Some(Failure::Full(wait)) => {
+            let text = "Many people are signing in at this moment.";
+            (StatusCode::TOO_MANY_REQUESTS, Some(text), Some(wait))
+        }
+    };
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
-    let next = safe_next(next, &home);
+    let next = safe_next(shown.next, &home);
     let action = address(&organization.slug, next);
     let action = action.split('?').next().unwrap_or(&action);
     let sign_up = format!("/o/{}/signup?next={}", organization.slug, encoded(next));
     let view = SignIn {
         org_name: &organization.name,
         client_name: None,
-        email,
-        error: match &failure {
-            Some(Failure::Wrong(text)) => Some(text),
-            Some(Failure::Full(_)) => Some("Many people are signing in at this moment."),
-            None => None,
-        },
-        info: None,
+        email: shown.email,
+        error,
+        info: shown.info,
         csrf: &csrf,
         hidden: &[("next", next)],
         action,
         signup_href: app.settings.sign_up.then_some(&sign_up),
-        retry_after_s: match failure {
-            Some(Failure::Full(wait)) => Some(wait.as_secs().max(1)),
-            _ => None,
-        },
+        retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
     };
-    browser.page_with(app, status, view.markup())
+    let mut response = browser.page_with(app, status, view.markup());
+    if let Some(wait) = wait {
+        response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+    }
+    response
 }
 
 /// What checking a password found.

@@ -8,6 +8,7 @@ mod instances;
 mod jose;
 mod moving;
 mod pages;
+mod signed_in;
 mod support;
 mod tenancy;
 mod token;

@@ -81,7 +81,10 @@ async fn signing_in_and_up() {
     assert_eq!(server.post("/auth/token", &redeemed).send().await.status, 200);
     let account = browser.get("/o/acme/account").await.body;
     assert!(account.contains("<bdi>Acme command line</bdi>"), "a device goes by its whole name: {account}");
-    insta::assert_snapshot!("sign_out", shown(&browser.get("/o/acme/logout").await));
+    let asked = browser.get("/o/acme/logout").await;
+    insta::assert_snapshot!("sign_out", shown(&asked));
+    let left = browser.post("/o/acme/logout", &[("csrf", &asked.input("csrf"))]).await;
+    insta::assert_snapshot!("signed_out", shown(&browser.get(left.header("location")).await));
     server.stop().await;
 }
 

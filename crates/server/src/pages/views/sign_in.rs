@@ -53,7 +53,9 @@ impl SignIn<'_> {
                 }
             }
         };
-        shell(&titled(error.as_deref(), "Sign in"), self.org_name, body)
+        // The focus goes to a field at once: what is to be known is heard with the title.
+        let title = self.info.map_or_else(|| "Sign in".to_owned(), |info| format!("{info} Sign in"));
+        shell(&titled(error.as_deref(), &title), self.org_name, body)
     }
 
     fn error_text(&self) -> Option<String> {

@@ -1,0 +1,56 @@
+//! What the next page says once, such as "You are signed out.": a cookie of a minute names one of our own
+//! sentences, and the page that says it takes it back. Nothing of an address is shown, so no link can make a page
+//! say something, and a page that is loaded again is silent.
+
+use super::browser::{Browser, set_cookie};
+use crate::app::App;
+use axum::response::Response;
+use http::HeaderValue;
+use http::header::SET_COOKIE;
+
+/// What the cookie is for; no slug begins like this.
+const COOKIE: &str = "_told";
+const LIFE_S: u64 = 60;
+
+/// Something that has just happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    SignedOut,
+}
+
+impl Told {
+    const ALL: [Told; 1] = [Told::SignedOut];
+
+    fn word(self) -> &'static str {
+        match self {
+            Told::SignedOut => "signed_out",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Told::SignedOut => "You are signed out.",
+        }
+    }
+
+    /// The cookie that makes a page of an organization say it.
+    pub(crate) fn cookie(self, app: &App, organization: &str) -> Option<HeaderValue> {
+        set_cookie(app, COOKIE, &format!("{}.{organization}", self.word()), LIFE_S)
+    }
+}
+
+impl Browser {
+    /// What is to be said on a page of an organization.
+    pub(crate) fn told(&self, app: &App, organization: &str) -> Option<Told> {
+        let (word, told_by) = self.cookie(app, COOKIE)?.split_once('.')?;
+        Told::ALL.into_iter().find(|told| told.word() == word && told_by == organization)
+    }
+}
+
+/// The page has said it.
+pub(crate) fn said(app: &App, response: &mut Response) {
+    if let Some(gone) = set_cookie(app, COOKIE, "", 0) {
+        response.headers_mut().append(SET_COOKIE, gone);
+    }
+}
