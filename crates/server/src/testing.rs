@@ -399,7 +399,8 @@ impl TestBrowser<'_> {
     /// Signs in with a password of the test's own.
     pub async fn sign_in_with(&mut self, organization: &str, email: &str, password: &str) -> Answer {
         let path = format!("/o/{organization}/login");
-        let page = self.get(&path).await;
+        // The form is wanted also by who is signed in already.
+        let page = self.get(&format!("{path}?prompt=select_account")).await;
         let csrf = page.input("csrf");
         self.post(&path, &[("csrf", &csrf), ("email", email), ("password", password)]).await
     }

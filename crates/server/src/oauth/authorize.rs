@@ -9,8 +9,9 @@ use super::params::{Params, Posted};
 use crate::app::App;
 use crate::error::Problem;
 use crate::pages::browser::Browser;
+use crate::pages::consent;
 use crate::pages::respond::{PageError, PageResult, see_other};
-use crate::pages::{consent, sign_in};
+use crate::pages::sign_in::{self, Prompt};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -95,6 +96,11 @@ impl Request {
     /// This request's own address.
     pub(crate) fn address(&self) -> String {
         format!("/auth/authorize?{}", self.query)
+    }
+
+    /// Whether its `prompt` has a word.
+    fn prompts(&self, word: &str) -> bool {
+        self.prompt.iter().any(|known| known == word)
     }
 
     /// Sends an error to the client.
@@ -292,17 +298,21 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
     if organization.status != Status::Active {
         return Ok(request.refuse("access_denied", "The organization is not active."));
     }
-    let silent = request.prompt.iter().any(|word| word == "none");
-    let session = browser.session(app, &request.client.organization_slug).await?;
+    let silent = request.prompts("none");
+    let slug = &request.client.organization_slug;
+    let session = browser.session(app, slug).await?;
+    let is_known = session.is_some();
     let session = session.filter(|session| is_fresh_enough(app, session, request));
     let Some(session) = session else {
         if silent {
             return Ok(request.refuse("login_required", "Nobody is signed in."));
         }
-        return Ok(see_other(
-            &sign_in::address(&request.client.organization_slug, &request.address()),
-            Vec::new(),
-        ));
+        let prompt = if request.prompts("select_account") { Prompt::SelectAccount } else { Prompt::Login };
+        let sign_in = match is_known {
+            true => sign_in::address_with(slug, prompt, &request.address()),
+            false => sign_in::address(slug, &request.address()),
+        };
+        return Ok(see_other(&sign_in, Vec::new()));
     };
     if let Some(hint) = &request.hint {
         let ring = app.directory.ring(app.now()).await?;
@@ -321,7 +331,7 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
 }
 
 fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
-    let again = request.prompt.iter().any(|word| word == "login" || word == "select_account");
+    let again = request.prompts("login") || request.prompts("select_account");
     if again && session.authenticated_at < request.asked {
         return false;
     }
@@ -334,7 +344,7 @@ fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
 }
 
 async fn needs_consent(app: &App, session: &Session, request: &Request) -> Result<bool, PageError> {
-    let asked_for = request.prompt.iter().any(|word| word == "consent");
+    let asked_for = request.prompts("consent");
     if !request.client.consent_required && !asked_for {
         return Ok(false);
     }

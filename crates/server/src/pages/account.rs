@@ -4,12 +4,12 @@ use super::activate::ago;
 use super::agent;
 use super::browser::{Asked, Browser, Form, safe_next};
 use super::respond::{PageResult, see_other};
-use super::sign_in::{self, home};
+use super::sign_in::{self, Prompt, home};
 use super::told::Told;
 use super::views::{Account, SessionLine};
 use crate::app::App;
 use axum::extract::{Path, State};
-use identity::organizations::{self, PLATFORM};
+use identity::organizations;
 use identity::sessions::{self, Session};
 
 pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
@@ -41,6 +41,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         name: &user.name,
         csrf: &csrf,
         signout_action: &format!("/o/{slug}/logout"),
+        switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
     };
     Ok(browser.page(&app, view.markup()))
@@ -63,9 +64,8 @@ pub(crate) async fn sign_out(
     browser.check_csrf(&app, &form)?;
     let mut cookies = browser.sign_out(&app, &slug).await?;
     cookies.extend(Told::SignedOut.cookie(&app, &slug));
-    let otherwise = if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") };
-    let next = safe_next(form.get("next"), &otherwise);
-    Ok(see_other(next, cookies))
+    let otherwise = sign_in::path(&slug);
+    Ok(see_other(safe_next(form.get("next"), &otherwise), cookies))
 }
 
 /// "Not you?": asks before it signs out, because a link must not do anything by itself.

@@ -1,12 +1,13 @@
-//! `/o/{slug}/login` and `/login`: a person proves who he is with a password.
+//! `/o/{slug}/login` and `/login`: a person proves who he is with a password. Who is signed in goes on at once, unless
+//! the address asks for a new sign-in (`prompt`).
 //!
 //! Unknown, suspended and passwordless accounts and wrong passwords look the same, take the same time and
 //! go through the same lane.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
-use super::respond::{PageError, PageResult};
-use super::told::{Told, said};
-use super::views::SignIn;
+use super::respond::{PageError, PageResult, see_other};
+use super::told::said;
+use super::views::{Note, SignIn};
 use crate::app::App;
 use crate::error::retry_after_value;
 use axum::extract::{Path, State};
@@ -27,13 +28,27 @@ pub(crate) async fn get(
     Asked(asked): Asked,
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
-    let told = browser.told(&app, &slug);
-    let shown = Shown { next: asked.get("next"), info: told.map(Told::text), ..Shown::default() };
-    let mut response = show(&app, &browser, &organization, &shown);
-    if told.is_some() {
-        said(&app, &mut response);
+    let (next, prompt) = (asked.get("next"), asked.get("prompt").and_then(Prompt::read));
+    match (browser.session(&app, &slug).await?, prompt) {
+        (Some(_), None) => Ok(see_other(safe_next(next, &home(&slug)), Vec::new())),
+        (Some(session), Some(prompt)) => {
+            let user = app.directory.user(&session.user, app.now()).await?;
+            let (email, note) = match prompt {
+                Prompt::Login => (&*user.email, Note::Again(&user.email)),
+                Prompt::SelectAccount => ("", Note::Other(&user.email)),
+            };
+            Ok(show(&app, &browser, &organization, &Shown { next, email, note: Some(note), failure: None }))
+        }
+        (None, _) => {
+            let told = browser.told(&app, &slug);
+            let note = told.map(|told| Note::Told(told.text()));
+            let mut response = show(&app, &browser, &organization, &Shown { next, note, ..Shown::default() });
+            if told.is_some() {
+                said(&app, &mut response);
+            }
+            Ok(response)
+        }
     }
-    Ok(response)
 }
 
 pub(crate) async fn get_platform(State(app): State<App>, browser: Browser, asked: Asked) -> PageResult {
@@ -71,10 +86,41 @@ pub(crate) fn home(slug: &str) -> String {
     if slug == PLATFORM { "/console".to_owned() } else { format!("/o/{slug}/account") }
 }
 
-/// Where to sign in at an organization, and go on to `next`.
+/// Why the form is shown to somebody who is signed in already: the words of OpenID Connect.
+#[derive(Clone, Copy)]
+pub(crate) enum Prompt {
+    /// He proves once more who he is.
+    Login,
+    /// He may be somebody else this time.
+    SelectAccount,
+}
+
+impl Prompt {
+    fn word(self) -> &'static str {
+        match self {
+            Prompt::Login => "login",
+            Prompt::SelectAccount => "select_account",
+        }
+    }
+
+    fn read(word: &str) -> Option<Prompt> {
+        [Prompt::Login, Prompt::SelectAccount].into_iter().find(|prompt| prompt.word() == word)
+    }
+}
+
+/// Where to sign in at an organization, and go on to `next`. Who is signed in goes on at once.
 pub(crate) fn address(slug: &str, next: &str) -> String {
-    let page = if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") };
-    format!("{page}?next={}", encoded(next))
+    format!("{}?next={}", path(slug), encoded(next))
+}
+
+/// Where to sign in although one is signed in, and go on to `next`.
+pub(crate) fn address_with(slug: &str, prompt: Prompt, next: &str) -> String {
+    format!("{}?prompt={}&next={}", path(slug), prompt.word(), encoded(next))
+}
+
+/// Where an organization's form is.
+pub(crate) fn path(slug: &str) -> String {
+    if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") }
 }
 
 /// The organization with this slug, when people may sign in there.
@@ -102,7 +148,7 @@ enum Failure {
 struct Shown<'a> {
     next: Option<&'a str>,
     email: &'a str,
-    info: Option<&'a str>,
+    note: Option<Note<'a>>,
     failure: Option<Failure>,
 }
 
@@ -120,18 +166,17 @@ fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
     let next = safe_next(shown.next, &home);
-    let action = address(&organization.slug, next);
-    let action = action.split('?').next().unwrap_or(&action);
+    let action = path(&organization.slug);
     let sign_up = format!("/o/{}/signup?next={}", organization.slug, encoded(next));
     let view = SignIn {
         org_name: &organization.name,
         client_name: None,
         email: shown.email,
         error,
-        info: shown.info,
+        note: shown.note,
         csrf: &csrf,
         hidden: &[("next", next)],
-        action,
+        action: &action,
         signup_href: app.settings.sign_up.then_some(&sign_up),
         retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
     };

@@ -81,6 +81,8 @@ async fn signing_in_and_up() {
     assert_eq!(server.post("/auth/token", &redeemed).send().await.status, 200);
     let account = browser.get("/o/acme/account").await.body;
     assert!(account.contains("<bdi>Acme command line</bdi>"), "a device goes by its whole name: {account}");
+    let again = browser.get("/o/acme/login?prompt=login").await;
+    insta::assert_snapshot!("sign_in_again", shown(&again));
     let asked = browser.get("/o/acme/logout").await;
     insta::assert_snapshot!("sign_out", shown(&asked));
     let left = browser.post("/o/acme/logout", &[("csrf", &asked.input("csrf"))]).await;

@@ -21,6 +21,8 @@ pub struct Account<'a> {
     pub name: &'a str,
     pub csrf: &'a str,
     pub signout_action: &'a str,
+    /// Where somebody else signs in, in the place of this user.
+    pub switch_href: &'a str,
     pub sessions: &'a [SessionLine<'a>],
 }
 
@@ -40,9 +42,12 @@ impl Account<'_> {
                 ul.rows {
                     @for session in self.sessions { (session_row(session)) }
                 }
-                form method="post" action=(self.signout_action) {
-                    (hidden_fields(self.csrf, &[]))
-                    button.plain type="submit" { "Sign out of this browser" }
+                div.row {
+                    form method="post" action=(self.signout_action) {
+                        (hidden_fields(self.csrf, &[]))
+                        button.plain type="submit" { "Sign out of this browser" }
+                    }
+                    a href=(self.switch_href) { "Use another account" }
                 }
             }
         };

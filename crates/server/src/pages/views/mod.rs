@@ -36,7 +36,7 @@ pub use one_time_link::OneTimeLink;
 pub use problem::Problem;
 pub use product::{Accent, Product, ProductUser};
 pub use set_up::SetUp;
-pub use sign_in::SignIn;
+pub use sign_in::{Note, SignIn};
 pub use sign_out::SignOut;
 pub use sign_up::SignUp;
 

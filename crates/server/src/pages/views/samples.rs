@@ -32,14 +32,17 @@ pub fn hostile() -> Pages {
 #[rustfmt::skip]
 pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
     let (org_name, csrf, hidden) = (org, "token", HIDDEN);
-    let sign_in = SignIn { org_name, client_name: Some(client), email, error, info: None, csrf, hidden,
+    let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
         action: "/o/acme/login", signup_href: Some("/o/acme/signup"), retry_after_s: None };
     let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
     vec![
         ("sign_in", sign_in.markup()),
         ("sign_in_fresh",
-            SignIn { client_name: None, email: "", info: Some("You are signed out."), ..sign_in }.markup()),
+            SignIn { client_name: None, email: "", note: Some(Note::Told("You are signed out.")), ..sign_in }
+                .markup()),
+        ("sign_in_again", SignIn { note: Some(Note::Again(email)), ..sign_in }.markup()),
+        ("sign_in_other", SignIn { email: "", note: Some(Note::Other(email)), ..sign_in }.markup()),
         ("sign_in_busy", SignIn { retry_after_s: Some(12), error: None, ..sign_in }.markup()),
         ("sign_up", sign_up.markup()),
         ("activate_enter",
@@ -92,8 +95,8 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
         signout_action };
     vec![
         ("account",
-            Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions }
-                .markup()),
+            Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions,
+                switch_href: "/o/acme/login?prompt=select_account" }.markup()),
         ("console", console.markup()),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),
     ]

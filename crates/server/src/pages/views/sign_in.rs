@@ -8,6 +8,17 @@ use super::{
     shell,
 };
 
+/// What a person should know before signing in.
+#[derive(Clone, Copy)]
+pub enum Note<'a> {
+    /// What has just happened, such as "You are signed out."
+    Told(&'a str),
+    /// This user is signed in, and is to prove once more who they are.
+    Again(&'a str),
+    /// This user is signed in, and somebody else may sign in instead.
+    Other(&'a str),
+}
+
 pub struct SignIn<'a> {
     pub org_name: &'a str,
     /// Where the user goes on to, when a client sent them here.
@@ -15,8 +26,8 @@ pub struct SignIn<'a> {
     /// What was typed before, or empty.
     pub email: &'a str,
     pub error: Option<&'a str>,
-    /// Something good to know that is no error, such as "You are signed out."
-    pub info: Option<&'a str>,
+    /// Something good to know that is no error.
+    pub note: Option<Note<'a>>,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
@@ -41,7 +52,7 @@ impl SignIn<'_> {
                     }
                 }
                 (error_notice(error.as_deref()))
-                @if let Some(info) = self.info { p.notice role="status" { (info) } }
+                @if let Some(note) = self.note { p.notice role="status" { (note.markup()) } }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     (Field { value: self.email, autofocus: !email_known, in_error, ..Field::EMAIL }.markup())
@@ -54,7 +65,7 @@ impl SignIn<'_> {
             }
         };
         // The focus goes to a field at once: what is to be known is heard with the title.
-        let title = self.info.map_or_else(|| "Sign in".to_owned(), |info| format!("{info} Sign in"));
+        let title = self.note.map_or("Sign in".to_owned(), Note::title);
         shell(&titled(error.as_deref(), &title), self.org_name, body)
     }
 
@@ -65,6 +76,31 @@ impl SignIn<'_> {
                 let what = error.unwrap_or("Too many people are signing in right now.");
                 Some(format!("{what} Please try again in {}.", wait_in_words(seconds)))
             }
+        }
+    }
+}
+
+impl Note<'_> {
+    fn markup(&self) -> Markup {
+        html! {
+            @match self {
+                Note::Told(text) => (text),
+                Note::Again(email) => {
+                    "You are signed in as " b { bdi { (email) } } ". Please enter your password again to go on."
+                }
+                Note::Other(email) => {
+                    "You are signed in as " b { bdi { (email) } } ". Sign in here with another account, or with the \
+                     same one again."
+                }
+            }
+        }
+    }
+
+    fn title(self) -> String {
+        match self {
+            Note::Told(text) => format!("{text} Sign in"),
+            Note::Again(_) => "Sign in again".to_owned(),
+            Note::Other(_) => "Sign in with another account".to_owned(),
         }
     }
 }

@@ -95,7 +95,7 @@ async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign
         &format!("/activate?user_code={code}"),
         "/login",
         "/setup?token=x",
-        "/o/acme/login",
+        "/o/acme/login?prompt=login",
         "/o/acme/signup",
         "/o/acme/link?token=x",
         "/o/acme/account",
@@ -112,7 +112,7 @@ async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign
         let foreign = ["src=\"http", "href=\"//", "src=\"//", "<script", " style=\"", " onclick="];
         assert!(!foreign.iter().any(|sign| answer.body.contains(sign)), "{path}: {}", answer.body);
     }
-    for path in ["/console", "/o/platform/account"] {
+    for path in ["/console", "/o/platform/account", "/o/acme/login"] {
         let answer = ada.get(path).await;
         assert_eq!(answer.status, 303, "{path}");
         assert_eq!(
