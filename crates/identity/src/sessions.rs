@@ -1,8 +1,9 @@
 //! Sessions: a sign-in that lasts, in a browser or on a device.
 
+use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::secrets::{self, Hash};
-use crate::{Result, Time};
+use crate::{Result, Time, users};
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
 
 /// A sign-in.
@@ -159,9 +160,54 @@ pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result
 
 /// Ends every session of a user; how many there were.
 pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
+    end_all_but(tx, user, None, ended_by, now)
+}
+
+fn end_all_but(
+    tx: &mut Tx<'_>,
+    user: &UserId,
+    kept: Option<&SessionId>,
+    ended_by: &str,
+    now: Time,
+) -> Result<u64> {
     let ids: Vec<SessionId> = tx.all(&UNENDED_OF_USER, args![user], |row| row.get(0))?;
-    for id in &ids {
-        end(tx, id, ended_by, now)?;
+    let mut ended = 0;
+    for id in ids.iter().filter(|id| Some(*id) != kept) {
+        ended += u64::from(end(tx, id, ended_by, now)?);
     }
-    Ok(ids.len() as u64)
+    Ok(ended)
+}
+
+/// Which of their own sessions a user ends.
+#[derive(Clone, Debug)]
+pub enum Own {
+    /// This one. Another user's is none, and stays.
+    One(SessionId),
+    /// All but the one that asks.
+    Others,
+}
+
+/// Ends sessions of the user whose session `by` asks for it; how many were ended. None when `by` itself has ended
+/// meanwhile: of two that end each other, one wins.
+pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Result<Option<u64>> {
+    const BY: &str = "user";
+    tx.lock(&users::LOCK, (&by.user).into())?;
+    if live(tx.snapshot(), &by.id, actor.now)?.is_none() {
+        return Ok(None);
+    }
+    let (ended, action, target, details) = match which {
+        Own::One(id) => {
+            let is_own = live(tx.snapshot(), id, actor.now)?.is_some_and(|found| found.user == by.user);
+            let ended = is_own && end(tx, id, BY, actor.now)?;
+            (u64::from(ended), "session.ended", id.as_str(), String::new())
+        }
+        Own::Others => {
+            let ended = end_all_but(tx, &by.user, Some(&by.id), BY, actor.now)?;
+            (ended, "user.sessions_ended", by.user.as_str(), ended.to_string())
+        }
+    };
+    if ended > 0 {
+        audit::note(tx, &by.organization, actor, action, target, &details)?;
+    }
+    Ok(Some(ended))
 }

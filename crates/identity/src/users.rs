@@ -3,7 +3,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::{Error, Result, Time, customers, names, sessions};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, sql, upsert};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, lock, sql, upsert};
 
 /// An account.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ static LAST_SEEN: Sql = sql("SELECT last_seen_at FROM user_activity WHERE user_i
 static RENAME: Sql = sql("UPDATE users SET name = ?2 WHERE id = ?1");
 static SUSPEND: Sql =
     insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
+/// Whoever decides about several sessions of one user takes this first.
+pub(crate) static LOCK: Sql = lock("users", "id");
 static ACTIVATE: Sql = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {

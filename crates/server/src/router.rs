@@ -100,6 +100,7 @@ pub fn router(app: App) -> Router {
         .route("/o/{slug}/signup", get(pages::sign_up::get).post(pages::sign_up::post))
         .route("/o/{slug}/link", get(pages::link::get).post(pages::link::post))
         .route("/o/{slug}/account", get(pages::account::get))
+        .route("/o/{slug}/account/sessions", post(pages::account::sessions::post))
         .route("/o/{slug}/logout", get(pages::account::ask_sign_out).post(pages::account::sign_out))
         .route("/assets/sarsen.css", get(pages::assets::stylesheet))
         .route("/assets/logo.svg", get(pages::assets::logo))

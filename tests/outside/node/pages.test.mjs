@@ -132,6 +132,36 @@ test('the keyboard alone signs in', limit, async () => {
   assert.equal(await page.locator('input[name="password"]').count(), 0, `Enter signs in: ${await look(page)}`);
 });
 
+test('the account page ends a sign-in elsewhere, and this one, without JavaScript', limit, async () => {
+  const atAccount = async (page) => page.url().startsWith(orgPage('account'));
+  const comeIn = async () => {
+    const page = await newPerson(browser, { javaScriptEnabled: false });
+    await page.goto(orgPage('account'));
+    await walk(page, { user: demo.user('ada'), done: atAccount });
+    return page;
+  };
+  const press = async (page, name) => {
+    await page.getByRole('button', { name }).focus();
+    await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
+    return page.getByRole('status').innerText();
+  };
+  const lost = await comeIn();
+  const here = await comeIn();
+  assert.equal(await press(here, 'Sign out everywhere else'), 'You are signed out everywhere else.');
+  await lost.goto(orgPage('account'));
+  assert.ok((await lost.locator('input[name="password"]').count()) > 0, `signed out: ${await look(lost)}`);
+
+  await here.goto(orgPage('login'));
+  assert.ok(await atAccount(here), `who is signed in needs no form: ${await look(here)}`);
+  await here.getByRole('link', { name: 'Use another account' }).click();
+  const grace = demo.user('grace');
+  await walk(here, { user: grace, done: atAccount });
+  assert.ok((await here.locator('body').innerText()).includes(grace.email), `another account: ${await look(here)}`);
+
+  assert.equal(await press(here, 'Sign out of this browser'), 'You are signed out.');
+  assert.ok(!(await atAccount(here)), `signed out: ${await look(here)}`);
+});
+
 test('a wrong password says so, keeps the e-mail, and is no trap for a screen reader', limit, async () => {
   const page = await newPerson(browser);
   const ada = demo.user('ada');

@@ -1,5 +1,6 @@
 //! `/console`: what those who administer see first.
 
+use super::account;
 use super::browser::Browser;
 use super::respond::{PageResult, see_other};
 use super::sign_in;
@@ -45,6 +46,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
         server: &app.settings.issuer,
         csrf: &csrf,
         signout_action: "/o/platform/logout",
+        account_href: &account::address(PLATFORM),
     };
     Ok(browser.page(&app, view.markup()))
 }

@@ -6,7 +6,7 @@
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::respond::{PageError, PageResult, see_other};
-use super::told::said;
+use super::told::{Told, said};
 use super::views::{Note, SignIn};
 use crate::app::App;
 use crate::error::retry_after_value;
@@ -40,7 +40,7 @@ pub(crate) async fn get(
             Ok(show(&app, &browser, &organization, &Shown { next, email, note: Some(note), failure: None }))
         }
         (None, _) => {
-            let told = browser.told(&app, &slug);
+            let told = browser.told(&app, &slug).filter(|told| *told == Told::SignedOut);
             let note = told.map(|told| Note::Told(told.text()));
             let mut response = show(&app, &browser, &organization, &Shown { next, note, ..Shown::default() });
             if told.is_some() {

@@ -16,14 +16,18 @@ const LIFE_S: u64 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     SignedOut,
+    SessionEnded,
+    OthersEnded,
 }
 
 impl Told {
-    const ALL: [Told; 1] = [Told::SignedOut];
+    const ALL: [Told; 3] = [Told::SignedOut, Told::SessionEnded, Told::OthersEnded];
 
     fn word(self) -> &'static str {
         match self {
             Told::SignedOut => "signed_out",
+            Told::SessionEnded => "session_ended",
+            Told::OthersEnded => "others_ended",
         }
     }
 
@@ -31,6 +35,8 @@ impl Told {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Told::SignedOut => "You are signed out.",
+            Told::SessionEnded => "You are signed out there.",
+            Told::OthersEnded => "You are signed out everywhere else.",
         }
     }
 

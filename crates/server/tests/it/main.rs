@@ -8,6 +8,7 @@ mod instances;
 mod jose;
 mod moving;
 mod pages;
+mod sessions;
 mod signed_in;
 mod support;
 mod tenancy;

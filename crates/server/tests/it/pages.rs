@@ -79,8 +79,18 @@ async fn signing_in_and_up() {
         ("client_id", server.client("cli")),
     ];
     assert_eq!(server.post("/auth/token", &redeemed).send().await.status, 200);
-    let account = browser.get("/o/acme/account").await.body;
-    assert!(account.contains("<bdi>Acme command line</bdi>"), "a device goes by its whole name: {account}");
+    let account = browser.get("/o/acme/account").await;
+    assert!(
+        account.body.contains("<bdi>Acme command line</bdi>"),
+        "a device goes by its whole name: {account:?}"
+    );
+    let fields = [("csrf", &*account.input("csrf")), ("end", "others")];
+    assert_eq!(browser.post("/o/acme/account/sessions", &fields).await.status, 303);
+    let codes = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
+    browser.decide(&codes.text("user_code"), "allow").await;
+    let redeemed = [redeemed[0], ("device_code", &*codes.text("device_code")), redeemed[2]];
+    assert_eq!(server.post("/auth/token", &redeemed).send().await.status, 200);
+    insta::assert_snapshot!("account_and_a_device", shown(&browser.get("/o/acme/account").await));
     let again = browser.get("/o/acme/login?prompt=login").await;
     insta::assert_snapshot!("sign_in_again", shown(&again));
     let asked = browser.get("/o/acme/logout").await;

@@ -6,10 +6,12 @@ use super::{parts::hidden_fields, wide_shell};
 
 /// One place where the user is signed in.
 pub struct SessionLine<'a> {
+    pub id: &'a str,
     /// A browser or a device, such as "Firefox on Linux".
     pub what: &'a str,
+    /// Where it began; empty when that is not known.
     pub address: &'a str,
-    /// When the user last proved there who they are, in words: "5 minutes ago".
+    /// When it began, in words: "5 minutes ago".
     pub signed_in: &'a str,
     /// The session that looks at this page.
     pub current: bool,
@@ -20,7 +22,11 @@ pub struct Account<'a> {
     pub user_email: &'a str,
     pub name: &'a str,
     pub csrf: &'a str,
+    /// What has just happened, if anything.
+    pub told: Option<&'a str>,
     pub signout_action: &'a str,
+    /// Where the field `end` goes: an id, or `others`.
+    pub end_action: &'a str,
     /// Where somebody else signs in, in the place of this user.
     pub switch_href: &'a str,
     pub sessions: &'a [SessionLine<'a>],
@@ -32,37 +38,54 @@ impl Account<'_> {
             div.stack {
                 h1 { "Your account" }
                 p.lead { "One account for everything from " strong { bdi { (self.org_name) } } "." }
+                @if let Some(told) = self.told { p.notice role="status" { (told) } }
                 div.card {
                     dl.facts {
                         dt { "Name" } dd { bdi { (self.name) } }
                         dt { "E-mail" } dd { bdi { (self.user_email) } }
                     }
                 }
+                p.small { "Not you? " a href=(self.switch_href) { "Use another account" } }
                 h2 { "Where you are signed in" }
-                ul.rows {
-                    @for session in self.sessions { (session_row(session)) }
-                }
-                div.row {
-                    form method="post" action=(self.signout_action) {
-                        (hidden_fields(self.csrf, &[]))
-                        button.plain type="submit" { "Sign out of this browser" }
+                p.lead { "Sign out of what you do not know or do not use any more; it ends there at once." }
+                form.stack method="post" action=(self.end_action) {
+                    (hidden_fields(self.csrf, &[]))
+                    ul.rows {
+                        @for session in self.sessions { (self.session_row(session)) }
                     }
-                    a href=(self.switch_href) { "Use another account" }
+                    @if self.sessions.len() > 1 {
+                        button.plain type="submit" name="end" value="others" { "Sign out everywhere else" }
+                    }
                 }
             }
         };
-        wide_shell("Your account", self.org_name, body)
+        let title = self.told.map_or("Your account".to_owned(), |told| format!("{told} Your account"));
+        wide_shell(&title, self.org_name, body)
     }
-}
 
-fn session_row(session: &SessionLine<'_>) -> Markup {
-    html! {
-        li {
-            p.row.apart {
-                b { bdi { (session.what) } }
-                @if session.current { span.badge.on { "This browser" } }
+    fn session_row(&self, session: &SessionLine<'_>) -> Markup {
+        html! {
+            li.row.apart {
+                div.text {
+                    p.row {
+                        b { bdi { (session.what) } }
+                        @if session.current { span.badge.on { "This browser" } }
+                    }
+                    p.small {
+                        @if !session.address.is_empty() { bdi { (session.address) } " · " }
+                        "signed in " (session.signed_in)
+                    }
+                }
+                @if session.current {
+                    button.plain type="submit" formaction=(self.signout_action) {
+                        "Sign out" span.visually-hidden { " of this browser" }
+                    }
+                } @else {
+                    button.plain type="submit" name="end" value=(session.id) {
+                        "Sign out" span.visually-hidden { " of " bdi { (session.what) } ", signed in " (session.signed_in) }
+                    }
+                }
             }
-            p.small { bdi { (session.address) } " · signed in " (session.signed_in) }
         }
     }
 }

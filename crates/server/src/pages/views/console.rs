@@ -29,6 +29,8 @@ pub struct Console<'a> {
     pub server: &'a str,
     pub csrf: &'a str,
     pub signout_action: &'a str,
+    /// Where the user sees where they are signed in.
+    pub account_href: &'a str,
 }
 
 impl Console<'_> {
@@ -62,9 +64,12 @@ impl Console<'_> {
                     (terminal(&format!("sarsen login --server {}", self.server)))
                     (terminal(if self.platform_owner { "sarsen org list --all" } else { "sarsen org list" }))
                 }
-                form method="post" action=(self.signout_action) {
-                    (hidden_fields(self.csrf, &[]))
-                    button.plain type="submit" { "Sign out" }
+                div.row {
+                    form method="post" action=(self.signout_action) {
+                        (hidden_fields(self.csrf, &[]))
+                        button.plain type="submit" { "Sign out" }
+                    }
+                    a href=(self.account_href) { "Where you are signed in" }
                 }
             }
         };

@@ -82,8 +82,8 @@ pub fn places(name: &str, email: &str) -> Pages {
 fn signed_in_places(name: &str, user_email: &str) -> Pages {
     let (csrf, signout_action) = ("token", "/logout");
     let sessions = [
-        SessionLine { what: "Firefox on Linux", address: "203.0.113.24", signed_in: "just now", current: true },
-        SessionLine { what: name, address: "2001:db8::7", signed_in: "3 hours ago", current: false },
+        SessionLine { id: "session_01", what: "Firefox on Linux", address: "203.0.113.24", signed_in: "just now", current: true },
+        SessionLine { id: "session_02", what: name, address: "2001:db8::7", signed_in: "3 hours ago", current: false },
     ];
     let organizations = [
         OrgLine { slug: "acme", name: "Acme", role: Some("owner"), status: "active" },
@@ -92,10 +92,11 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
     ];
     let console = Console { user_email, organizations: &organizations, platform_owner: true, more: true,
         server: "http://localhost:7070", csrf,
-        signout_action };
+        signout_action, account_href: "/o/platform/account" };
     vec![
         ("account",
             Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions,
+                told: Some("You are signed out there."), end_action: "/o/acme/account/sessions",
                 switch_href: "/o/acme/login?prompt=select_account" }.markup()),
         ("console", console.markup()),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),

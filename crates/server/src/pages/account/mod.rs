@@ -1,50 +1,68 @@
-//! `/o/{slug}/account`: who is signed in here and where; and signing out.
+//! `/o/{slug}/account`: who is signed in here and where; and signing out. `sessions.rs` ends what is elsewhere.
+
+pub(crate) mod sessions;
 
 use super::activate::ago;
 use super::agent;
 use super::browser::{Asked, Browser, Form, safe_next};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, Prompt, home};
-use super::told::Told;
-use super::views::{Account, SessionLine};
+use super::told::{Told, said};
+use super::views::{Account, SessionLine, SignOut};
 use crate::app::App;
 use axum::extract::{Path, State};
 use identity::organizations;
-use identity::sessions::{self, Session};
+use identity::sessions::{Session, of_user};
 
 pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
     let wanted = slug.clone();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let Some(session) = browser.session(&app, &slug).await? else {
-        return Ok(see_other(&sign_in::address(&slug, &home(&slug)), Vec::new()));
+        return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
     };
     let now = app.now();
     let user = app.directory.user(&session.user, now).await?;
     let id = session.user.clone();
-    let all = app.store.read(move |snapshot| sessions::of_user(snapshot, &id, now)).await?;
-    let told = all.iter().map(|one| (name(one), ago(now.since(one.authenticated_at).as_secs())));
-    let told: Vec<(String, String)> = told.collect();
+    let mut all = app.store.read(move |snapshot| of_user(snapshot, &id, now)).await?;
+    // The one that asks comes first; the list may be too long to hold it.
+    all.retain(|one| one.id != session.id);
+    all.insert(0, session);
+    let words = all.iter().map(|one| (name(one), ago(now.since(one.created_at).as_secs())));
+    let words: Vec<(String, String)> = words.collect();
     let lines: Vec<SessionLine<'_>> = all
         .iter()
-        .zip(&told)
-        .map(|(one, (what, signed_in))| SessionLine {
+        .zip(&words)
+        .enumerate()
+        .map(|(index, (one, (what, signed_in)))| SessionLine {
+            id: one.id.as_str(),
             what,
             address: &one.address,
             signed_in,
-            current: one.id == session.id,
+            current: index == 0,
         })
         .collect();
-    let csrf = browser.csrf(&app);
+    let (csrf, told) = (browser.csrf(&app), browser.told(&app, &slug));
     let view = Account {
         org_name: &organization.name,
         user_email: &user.email,
         name: &user.name,
         csrf: &csrf,
+        told: told.map(Told::text),
         signout_action: &format!("/o/{slug}/logout"),
+        end_action: &format!("{}/sessions", address(&slug)),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
     };
-    Ok(browser.page(&app, view.markup()))
+    let mut response = browser.page(&app, view.markup());
+    if told.is_some() {
+        said(&app, &mut response);
+    }
+    Ok(response)
+}
+
+/// Where an organization's users look after their account.
+pub(crate) fn address(slug: &str) -> String {
+    format!("/o/{slug}/account")
 }
 
 /// What the session is among people: a browser, or the program that was signed in, by its name.
@@ -62,10 +80,15 @@ pub(crate) async fn sign_out(
     form: Form,
 ) -> PageResult {
     browser.check_csrf(&app, &form)?;
-    let mut cookies = browser.sign_out(&app, &slug).await?;
-    cookies.extend(Told::SignedOut.cookie(&app, &slug));
     let otherwise = sign_in::path(&slug);
-    Ok(see_other(safe_next(form.get("next"), &otherwise), cookies))
+    leave(&app, &slug, &browser, safe_next(form.get("next"), &otherwise)).await
+}
+
+/// Ends the browser's own session, and goes on to one of our pages.
+async fn leave(app: &App, slug: &str, browser: &Browser, next: &str) -> PageResult {
+    let mut cookies = browser.sign_out(app, slug).await?;
+    cookies.extend(Told::SignedOut.cookie(app, slug));
+    Ok(see_other(next, cookies))
 }
 
 /// "Not you?": asks before it signs out, because a link must not do anything by itself.
@@ -83,7 +106,7 @@ pub(crate) async fn ask_sign_out(
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let csrf = browser.csrf(&app);
     let action = format!("/o/{slug}/logout");
-    let view = super::views::SignOut {
+    let view = SignOut {
         brand: &organization.name,
         user_email: &user.email,
         csrf: &csrf,

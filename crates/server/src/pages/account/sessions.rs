@@ -1,0 +1,43 @@
+//! `POST /o/{slug}/account/sessions`: a user ends their own sessions, one by its id or all the others. What was given
+//! to products with an ended session ends with it, as when one signs out there.
+
+use super::{address, leave};
+use crate::app::App;
+use crate::pages::browser::{Browser, Form};
+use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::sign_in;
+use crate::pages::told::Told;
+use axum::extract::{Path, State};
+use identity::ids::SessionId;
+use identity::sessions::{self, Own};
+
+/// What the form says in place of an id.
+const OTHERS: &str = "others";
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    form: Form,
+) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let Some(session) = browser.session(&app, &slug).await? else {
+        return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
+    };
+    let (which, told) = match form.text("end") {
+        OTHERS => (Own::Others, Told::OthersEnded),
+        id if id == session.id.as_str() => {
+            return leave(&app, &slug, &browser, &sign_in::path(&slug)).await;
+        }
+        id => match SessionId::parse(id) {
+            Ok(id) => (Own::One(id), Told::SessionEnded),
+            Err(_) => return Err(PageError::bad("The form does not say which session is to end.")),
+        },
+    };
+    let actor = app.actor(&session.user, browser.address);
+    let ended =
+        app.store.write("session.end_own", move |tx| sessions::end_own(tx, &session, &which, &actor)).await?;
+    // What had ended before is as good as ended now.
+    let cookie = ended.and_then(|_| told.cookie(&app, &slug));
+    Ok(see_other(&address(&slug), cookie.into_iter().collect()))
+}
