@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// The same for a command that comes thousands of times a second: a statement or two that hardly ever fail
-    /// and wait for no row. A server runs those that have gathered in one transaction, and each by itself when that fails.
+    /// and wait for no row. Those that have gathered run unguarded in one transaction, and again with more care when that fails.
     pub async fn write_hot<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,

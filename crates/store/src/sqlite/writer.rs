@@ -3,6 +3,9 @@
 //! It takes what is queued now, runs it inside one transaction (each command in a savepoint), commits,
 //! publishes what changed, answers each caller, and takes what has been queued meanwhile. A lone
 //! command commits at once; a thousand share one flush.
+//!
+//! A savepoint copies each page that the command changes. Hot commands hardly ever fail and go without; when one does
+//! fail, the whole batch is undone and run again, each in its savepoint.
 
 use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
@@ -39,6 +42,8 @@ pub(super) struct Writer {
 /// What became of the commands that ran in one transaction.
 #[derive(Default)]
 struct Batch {
+    /// Every command has a savepoint, the hot ones too.
+    guarded: bool,
     /// To be answered after the commit; the error replaces what the command returned.
     ran: Vec<(Job, Option<Error>)>,
     changed: Vec<Key>,
@@ -50,6 +55,8 @@ struct Batch {
 enum End {
     /// Ready to commit.
     Complete,
+    /// This command failed without a savepoint that could undo it.
+    Unguarded(Job),
     /// The database dropped the transaction while this command ran.
     Lost(Job, Option<Error>),
     /// It could not even begin.
@@ -102,12 +109,18 @@ impl Writer {
     /// Runs and commits a batch; again without the offender when a command took the transaction down.
     fn serve(&mut self, waiting: &mut VecDeque<Job>) {
         let mut again: VecDeque<Job> = VecDeque::new();
-        let mut lost = 0;
+        let (mut lost, mut guarded) = (0, false);
         loop {
-            let mut batch = Batch::default();
+            let mut batch = Batch { guarded, ..Batch::default() };
             let one_by_one = lost >= LOST_MAX;
             match self.run_batch(&mut batch, &mut again, waiting, one_by_one) {
                 End::Complete => self.commit(batch),
+                End::Unguarded(failed) => {
+                    guarded = true;
+                    self.roll_back();
+                    let all = batch.ran.into_iter().map(|(job, _)| job).chain([failed]);
+                    again = all.chain(again).collect();
+                }
                 End::Lost(offender, error) => {
                     lost += 1;
                     self.shared.stats.failed.fetch_add(1, Relaxed);
@@ -157,17 +170,18 @@ impl Writer {
             }
         };
         self.connection.no_limit();
-        let jobs = batch.ran.len() + usize::from(matches!(end, End::Lost(..)));
+        let jobs = batch.ran.len() + usize::from(matches!(end, End::Lost(..) | End::Unguarded(_)));
         if jobs > 0 {
             self.shared.commands.pace.ran(jobs, began.elapsed());
         }
         end
     }
 
-    /// Runs one command in its savepoint. `Some` when the transaction did not survive it.
+    /// Runs one command. `Some` when the transaction did not survive it, or must not.
     fn run_command(&mut self, mut job: Job, batch: &mut Batch) -> Option<End> {
         self.connection.limit(COMMAND_LIMIT);
-        if let Err(error) = self.connection.run("SAVEPOINT command") {
+        let guarded = batch.guarded || !job.is_hot();
+        if guarded && let Err(error) = self.connection.run("SAVEPOINT command") {
             return Some(End::Lost(job, Some(error)));
         }
         let options = &self.shared.options;
@@ -186,7 +200,9 @@ impl Writer {
             return Some(End::Lost(job, error));
         }
         let ended = match &keep {
-            Ok(Some(_)) => self.connection.run("RELEASE command"),
+            Ok(Some(_)) if guarded => self.connection.run("RELEASE command"),
+            Ok(Some(_)) => Ok(()),
+            _ if !guarded => return Some(End::Unguarded(job)),
             _ => self
                 .connection
                 .run("ROLLBACK TO command")
