@@ -7,7 +7,7 @@
 //! - who is there: `users`, `passwords`, `sessions`
 //! - how they prove it: `devices`, `codes`, `grants`, `keys`, `tokens`
 //! - what all of them use: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`
-//! - [`Directory`]: the hot look-ups, cached; the only asynchronous part.
+//! - [`Directory`]: the hot look-ups, cached; the only asynchronous part. `waiting`: polls that need no look-up.
 //!
 //! # The shape of things
 //! A *command* is `fn(tx: &mut Tx, …, now: Time) -> Result<…>`, a *query* `fn(snapshot: &mut Snapshot, …)`.
@@ -44,6 +44,7 @@ pub mod settings;
 pub mod subscriptions;
 pub mod tokens;
 pub mod users;
+pub mod waiting;
 
 pub use directory::{Access, Directory, Entitlement, revoke_token};
 pub use error::Error;

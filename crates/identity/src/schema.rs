@@ -20,7 +20,8 @@ pub static MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh.
+/// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh; of device codes
+/// `waiting` remembers what no command but `devices::decide` ends, which declares it.
 pub static WATCHED: &[&str] = &[
     "organizations",
     "organization_reviews",

@@ -10,6 +10,7 @@ use crate::throttle::Throttle;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::secrets::{Random, SecretKey};
+use identity::waiting::Waiting;
 use identity::{Directory, Time};
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -77,6 +78,8 @@ pub struct Parts {
     pub(crate) hash_lane: HashLane,
     /// Polls that wait for a decision.
     pub(crate) holds: Arc<Holds>,
+    /// Device codes that nobody has decided about.
+    pub(crate) waiting: Waiting,
     /// Who was seen when.
     pub(crate) seen: Seen,
     /// Device codes that wait, by client.
@@ -121,6 +124,7 @@ impl App {
             directory: Directory::new(store.clone(), &settings.issuer, secret_key.clone()),
             hash_lane: HashLane::start(settings.hash_threads),
             holds,
+            waiting: Waiting::new(store.clone()),
             seen: Seen::default(),
             pending: Pending::default(),
             posted: Pending::default(),
@@ -158,6 +162,6 @@ impl App {
 
     /// An address of this server.
     pub fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.settings.issuer)
+        [&self.settings.issuer, path].concat()
     }
 }

@@ -1,5 +1,6 @@
 //! Bounded caches of what queries answered. An entry leaves when a key that it depends on changes, or
-//! when its time has come; see [`crate::Store::fill`] for the one way in.
+//! when its time has come. What comes in was read ([`crate::Store::fill`]) or has just been written
+//! ([`Cache::remember`]).
 
 use crate::changes::Feed;
 use crate::{Change, Error, Key, Time, Version};
@@ -17,6 +18,10 @@ pub struct Filled<V> {
     /// When it ends by itself ([`Time::NEVER`] if it does not).
     pub until: Time,
 }
+
+/// How far this process had published when something began; see [`Cache::remember`].
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(Version);
 
 /// A cache from `K` to `V`. Clones share it.
 pub struct Cache<K, V> {
@@ -113,6 +118,18 @@ where
         let entry = entries.places.get_mut(place as usize)?.as_mut().filter(|entry| entry.until > now)?;
         entry.used = true;
         Some(entry.value.clone())
+    }
+
+    /// Now, before a command whose rows are going to be remembered.
+    pub fn moment(&self) -> Moment {
+        Moment(self.inner.feed.position())
+    }
+
+    /// Keeps what a command of this process has made: called after it was acknowledged, with the moment before it was
+    /// given. It must not declare these rows as changed itself. What somebody has changed since is not kept, be it at
+    /// another instance: nobody changes a row before it is there, so that is published after the moment.
+    pub fn remember(&self, key: K, filled: Filled<V>, before: Moment) {
+        self.keep(key, filled, before.0);
     }
 
     /// How many entries there are.

@@ -55,7 +55,7 @@ pub mod transfer;
 mod tx;
 mod value;
 
-pub use cache::{Cache, Filled};
+pub use cache::{Cache, Filled, Moment};
 pub use changes::{Change, Key, Version};
 pub use error::Error;
 pub use floor::not_before;

@@ -12,3 +12,4 @@ mod subscriptions;
 mod support;
 mod tenancy;
 mod users;
+mod waiting;

@@ -44,15 +44,16 @@ pub(crate) async fn post(
     if !client.may(DEVICE_GRANT) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
     }
-    if app.directory.status(&client.organization, app.now()).await? != Status::Active {
+    let now = app.now();
+    if app.directory.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("unauthorized_client", "The organization is not active."));
     }
-    app.pending.admit(&client.id, app.settings.pending_codes_max, app.now()).map_err(too_many)?;
+    app.pending.admit(&client.id, app.settings.pending_codes_max, now).map_err(too_many)?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
     let agent = posted.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut device = NewDevice::draw(&client.id, scope, life, app.now(), app.random());
+    let mut device = NewDevice::draw(&client.id, scope, life, now, app.random());
     device.address = address.to_string();
     device.agent = names::remark(agent);
     let device = begin(&app, device).await?;
@@ -63,12 +64,14 @@ pub(crate) async fn post(
         verification_uri: app.url("/activate"),
         // Who administers types the code: a link would be too easy to send to somebody.
         verification_uri_complete: (!first_party)
-            .then(|| app.url(&format!("/activate?user_code={user_code}"))),
+            .then(|| app.url(&["/activate?user_code=", &user_code].concat())),
         user_code,
         expires_in: life.as_secs(),
         interval: INTERVAL.as_secs(),
     };
-    Ok(([(CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(codes)).into_response())
+    let mut response = Json(codes).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 fn too_many(wait: Duration) -> OAuthError {
@@ -84,8 +87,7 @@ fn too_many(wait: Duration) -> OAuthError {
 async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
-        let new = device.clone();
-        match app.store.write_hot("device.begin", move |tx| devices::begin(tx, &new)).await {
+        match app.waiting.begin(&device).await {
             Ok(()) => return Ok(device),
             Err(Error::Taken { .. }) => Arc::make_mut(&mut device).draw_again(app.random()),
             Err(error) => return Err(error.into()),

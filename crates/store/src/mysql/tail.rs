@@ -178,8 +178,7 @@ impl Tail {
 
     /// For when it is not known what changed.
     fn publish_everything(&self) {
-        let tables = self.shared.options.watched.iter().map(|table| Key::table(table));
-        self.publisher.publish(tables.collect());
+        self.publisher.publish(vec![Key::everything()]);
     }
 
     fn publish(&self, seq: Version, keys: &str) {

@@ -9,6 +9,7 @@ on_each_database!(
     a_cached_answer_is_right_when_write_returns,
     a_miss_is_not_remembered,
     an_entry_ends_at_its_time,
+    what_was_just_written_is_remembered_unless_it_has_changed_since,
     a_cache_stays_within_its_bound_and_a_table_key_empties_it,
     a_very_small_cache_stays_within_its_bound_too,
     listeners_hear_of_each_commit_in_order_and_of_no_other,
@@ -68,6 +69,27 @@ async fn an_entry_ends_at_its_time(database: Database) {
     assert_eq!(test.store.fill(&cache, 1, NOW, fill(1)).await.expect("fills"), Some(1));
     assert_eq!(cache.get(&1, Time::from_millis(1_999)), Some(1));
     assert_eq!(cache.get(&1, until), None);
+}
+
+async fn what_was_just_written_is_remembered_unless_it_has_changed_since(database: Database) {
+    let test = database.open();
+    let cache = test.store.cache("bodies", 100);
+    let of = |body: &str| Filled {
+        value: body.to_owned(),
+        keys: vec![Key::row("notes", "id", "n")],
+        until: Time::NEVER,
+    };
+    let before = cache.moment();
+    test.add("n", "ada", "one").await.expect("writes");
+    let after = cache.moment();
+    cache.remember("n".to_owned(), of("one"), after);
+    assert_eq!(cache.get("n", NOW).as_deref(), Some("one"));
+    rename(&test, "n", "two").await;
+    assert_eq!(cache.get("n", NOW), None);
+    for moment in [before, after] {
+        cache.remember("n".to_owned(), of("one"), moment);
+        assert_eq!(cache.get("n", NOW), None);
+    }
 }
 
 async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it(database: Database) {

@@ -47,15 +47,18 @@ async fn answer(
     preferred: Option<Duration>,
     address: IpAddr,
 ) -> Result<Response> {
-    if app.directory.status(&client.organization, app.now()).await? != Status::Active {
+    let now = app.now();
+    if app.directory.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("access_denied", "The organization is not active."));
     }
-    let (id, _) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
-    let device = look(app, client, code).await?;
-    if device.state(app.now()) != State::Pending {
-        return decided(app, client, device).await;
+    let (id, secret) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
+    if !app.waiting.has(&id, secret, &client.id, now) {
+        let device = look(app, client, code).await?;
+        if device.state(now) != State::Pending {
+            return decided(app, client, device).await;
+        }
     }
-    match app.holds.pace(&id, app.now()) {
+    match app.holds.pace(&id, now) {
         Pace::Hurried => {
             let text = "The device polls too often; add five seconds to the interval.";
             return Err(OAuthError::new("slow_down", text));
@@ -64,7 +67,7 @@ async fn answer(
         Pace::First | Pace::Kept => {}
     }
     let Some(hold) = app.holds.hold(&id, address) else { return Err(pending()) };
-    // Somebody may have decided between the first look and taking the place.
+    // Somebody may have decided between the first look and taking the place; who holds looks at the database.
     let device = look(app, client, code).await?;
     if device.state(app.now()) != State::Pending {
         return decided(app, client, device).await;

@@ -1,0 +1,50 @@
+//! Device codes that nobody has decided about, remembered: most polls ask for one of them, and need no SQL then.
+//!
+//! Nothing else is remembered of a device code, and that only from when it was made here until somebody decides or its
+//! time is over. What a decided code is worth is always read afresh.
+
+use crate::devices::{self, NewDevice};
+use crate::ids::{ClientId, DeviceId};
+use crate::secrets::{self, Hash};
+use crate::{Result, Time};
+use std::sync::Arc;
+use store::{Cache, Filled, Store};
+
+/// They take about a quarter of a kilobyte each.
+const CODES_MAX: usize = 4096;
+
+/// The codes that wait. Clones share them.
+#[derive(Clone)]
+pub struct Waiting {
+    store: Store,
+    codes: Cache<DeviceId, Code>,
+}
+
+#[derive(Clone)]
+struct Code {
+    hash: Hash,
+    client: ClientId,
+}
+
+impl Waiting {
+    /// Of this database; none is known yet.
+    pub fn new(store: Store) -> Waiting {
+        Waiting { codes: store.cache("waiting", CODES_MAX), store }
+    }
+
+    /// Stores a new device authorization, and remembers it; see [`devices::begin`].
+    pub async fn begin(&self, new: &Arc<NewDevice>) -> Result<()> {
+        let (made, before) = (new.clone(), self.codes.moment());
+        self.store.write_hot("device.begin", move |tx| devices::begin(tx, &made)).await?;
+        let value = Code { hash: new.hash, client: new.client.clone() };
+        let keys = vec![devices::key(&new.id)];
+        self.codes.remember(new.id.clone(), Filled { value, keys, until: new.expires_at }, before);
+        Ok(())
+    }
+
+    /// Whether this is a code of this client that nobody has decided about. False is no answer: ask the database.
+    pub fn has(&self, id: &DeviceId, secret: &str, client: &ClientId, now: Time) -> bool {
+        let code = self.codes.get(id, now);
+        code.is_some_and(|code| secrets::matches(secret.as_bytes(), &code.hash) && code.client == *client)
+    }
+}
