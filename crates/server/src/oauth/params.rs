@@ -5,7 +5,6 @@ use super::error::{OAuthError, Result};
 use crate::wire;
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
-use std::borrow::Cow;
 
 /// Parameters by name, in the order in which they came.
 #[derive(Debug, Default, Clone)]
@@ -17,15 +16,11 @@ const VALUE_MAX: usize = 8192;
 impl Params {
     /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
-        if !wire::has_good_percents(bytes) {
-            return Err(OAuthError::invalid_request("A % is not followed by two hexadecimal digits."));
-        }
         let mut params = Params::default();
-        for (name, value) in form_urlencoded::parse(bytes) {
-            if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
-                return Err(OAuthError::invalid_request("A parameter is not UTF-8."));
-            }
-            params.add(name, value)?;
+        for pair in bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+            let equals = pair.iter().position(|byte| *byte == b'=');
+            let (name, value) = equals.map_or((pair, &[][..]), |at| (&pair[..at], &pair[at + 1..]));
+            params.add(decoded(name)?, decoded(value)?)?;
         }
         Ok(params)
     }
@@ -49,7 +44,7 @@ impl Params {
                         let mut params = Params::default();
                         while let Some((name, value)) = map.next_entry::<String, String>()? {
                             params
-                                .add(name.into(), value.into())
+                                .add(name, value)
                                 .map_err(|error| serde::de::Error::custom(error.description))?;
                         }
                         Ok(Pairs(params))
@@ -64,7 +59,7 @@ impl Params {
         })
     }
 
-    fn add(&mut self, name: Cow<'_, str>, value: Cow<'_, str>) -> Result<()> {
+    fn add(&mut self, name: String, value: String) -> Result<()> {
         if self.0.iter().any(|(known, _)| *known == name) {
             return Err(OAuthError::invalid_request(format!("The parameter {} comes twice.", shown(&name))));
         }
@@ -73,7 +68,7 @@ impl Params {
         }
         // An empty value counts as left out (RFC 6749 section 3.1).
         if !value.is_empty() {
-            self.0.push((name.into_owned(), value.into_owned()));
+            self.0.push((name, value));
         }
         Ok(())
     }
@@ -92,6 +87,33 @@ impl Params {
     pub(crate) fn to_form(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
     }
+}
+
+/// A name or value of a form as it was meant. Stricter than [`form_urlencoded::parse`], which takes anything, and of
+/// a tenth of its cost.
+fn decoded(written: &[u8]) -> Result<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let mut bytes = Vec::with_capacity(written.len());
+    let mut rest = written;
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'+' | b'%')) {
+        bytes.extend_from_slice(&rest[..at]);
+        rest = match (rest[at], &rest[at + 1..]) {
+            (b'%', [high, low, after @ ..]) if let (Some(high), Some(low)) = (digit(*high), digit(*low)) => {
+                bytes.push(high << 4 | low);
+                after
+            }
+            (b'%', _) => {
+                let text = "A % is not followed by two hexadecimal digits.";
+                return Err(OAuthError::invalid_request(text));
+            }
+            (_, after) => {
+                bytes.push(b' ');
+                after
+            }
+        };
+    }
+    bytes.extend_from_slice(rest);
+    String::from_utf8(bytes).map_err(|_| OAuthError::invalid_request("A parameter is not UTF-8."))
 }
 
 /// What came from outside, short and plain enough for an error.
@@ -144,6 +166,14 @@ mod tests {
             assert_eq!(params.get("scope"), Some("openid email"));
             assert_eq!(params.get("empty"), None);
         }
+    }
+
+    #[test]
+    fn a_form_is_decoded_as_anywhere_else() {
+        let form: &[u8] = b"a=%41+%2B%c3%a4&b%3D=1=2&&c&=e&d=\xc3\xa4%EF%BF%BD%26";
+        let params = Params::from_form(form).expect("a form");
+        let elsewhere = form_urlencoded::parse(form).into_owned().filter(|(_, value)| !value.is_empty());
+        assert_eq!(params.0, elsewhere.collect::<Vec<_>>());
     }
 
     #[test]
