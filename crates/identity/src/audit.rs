@@ -91,10 +91,15 @@ pub struct Entry {
     pub id: AuditId,
     /// A user's id, or `system`.
     pub actor: String,
+    /// The actor's e-mail address, where the organization may know it.
+    pub actor_email: Option<String>,
     /// Like `service.created`.
     pub action: String,
     /// The id of what it was done to.
     pub target: String,
+    /// What people call the target: a user's e-mail address, the slug of a service or a plan, a client's name. None
+    /// for what has no name, or is no more.
+    pub target_name: Option<String>,
     /// Where it came from.
     pub address: String,
     /// More about it, for people.
@@ -103,6 +108,21 @@ pub struct Entry {
     pub created_at: Time,
 }
 
+/// People are named when they belong to the organization or administer it; who acts from above stays an id.
+const WITH_NAMES: &str =
+    "SELECT a.id, a.actor, a.action, a.target, a.address, a.details, a.created_at, actor.email,
+            COALESCE(target.email, s.slug, p.slug, c.name)
+     FROM audit a
+     LEFT JOIN administrators m ON m.organization_id = a.organization_id AND m.user_id = a.actor
+     LEFT JOIN users actor ON actor.id = a.actor
+       AND (actor.organization_id = a.organization_id OR m.user_id IS NOT NULL)
+     LEFT JOIN administrators n ON n.organization_id = a.organization_id AND n.user_id = a.target
+     LEFT JOIN users target ON target.id = a.target
+       AND (target.organization_id = a.organization_id OR n.user_id IS NOT NULL)
+     LEFT JOIN services s ON s.id = a.target AND s.organization_id = a.organization_id
+     LEFT JOIN plans p ON p.id = a.target AND p.organization_id = a.organization_id
+     LEFT JOIN clients c ON c.id = a.target AND c.organization_id = a.organization_id";
+
 /// The newest entries of an organization, before `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
@@ -110,10 +130,10 @@ pub fn list(
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Entry>> {
-    let mut filter = Where::new("SELECT id, actor, action, target, address, details, created_at FROM audit");
-    filter.and("organization_id =", organization);
-    filter.and_if("id <", cursor);
-    let (sql, args) = filter.finish(&format!("ORDER BY id DESC LIMIT {limit}"));
+    let mut filter = Where::new(WITH_NAMES);
+    filter.and("a.organization_id =", organization);
+    filter.and_if("a.id <", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY a.id DESC LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, |row| {
         Ok(Entry {
             id: row.get(0)?,
@@ -123,6 +143,8 @@ pub fn list(
             address: row.get(4)?,
             details: row.get(5)?,
             created_at: row.get(6)?,
+            actor_email: row.get(7)?,
+            target_name: row.get(8)?,
         })
     })?)
 }

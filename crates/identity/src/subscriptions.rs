@@ -52,8 +52,12 @@ pub struct Subscription {
     pub organization: OrganizationId,
     /// Who buys.
     pub customer: CustomerId,
+    /// The customer's name for people.
+    pub customer_name: String,
     /// The user that a personal customer is.
     pub user: Option<UserId>,
+    /// The user's e-mail address.
+    pub user_email: Option<String>,
     /// What.
     pub plan: PlanId,
     /// The plan's slug.
@@ -105,10 +109,11 @@ pub struct SubscriptionPatch {
 
 /// There is a customer and a plan to each; the LEFT has MySQL and MariaDB begin with the table whose order it is.
 const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
-            s.current_period_end, s.created_at, s.updated_at
+            s.current_period_end, s.created_at, s.updated_at, c.name, u.email
      FROM subscriptions s
      LEFT JOIN customers c ON c.id = s.customer_id
-     LEFT JOIN plans p ON p.id = s.plan_id";
+     LEFT JOIN plans p ON p.id = s.plan_id
+     LEFT JOIN users u ON u.id = c.user_id";
 
 static INSERT: Sql =
     sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
@@ -116,10 +121,11 @@ static INSERT: Sql =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)");
 static GET: Sql =
     sql("SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
-            s.current_period_end, s.created_at, s.updated_at
+            s.current_period_end, s.created_at, s.updated_at, c.name, u.email
      FROM subscriptions s
      JOIN customers c ON c.id = s.customer_id
      JOIN plans p ON p.id = s.plan_id
+     LEFT JOIN users u ON u.id = c.user_id
      WHERE s.id = ?1 AND s.organization_id = ?2");
 // What is live is what entitles: see `entitlements`.
 static ANOTHER_LIVE: Sql = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
@@ -150,6 +156,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
         current_period_end: row.get(7)?,
         created_at: row.get(8)?,
         updated_at: row.get(9)?,
+        customer_name: row.get(10)?,
+        user_email: row.get(11)?,
     })
 }
 
@@ -165,20 +173,24 @@ pub fn create(
     new: &NewSubscription,
     actor: &Actor,
 ) -> Result<Subscription> {
-    let customer = match &new.buyer {
-        Buyer::Customer(id) => customers::get(tx.snapshot(), organization, id)?.id,
+    let id = match &new.buyer {
+        Buyer::Customer(id) => id.clone(),
         Buyer::User(id) => {
             let user = users::in_organization(tx.snapshot(), organization, id)?;
             customers::of_user(tx.snapshot(), &user.id)?
         }
     };
-    tx.lock(&customers::LOCK, (&customer).into())?;
+    let customer = customers::get(tx.snapshot(), organization, &id)?;
+    let user = customer.user.as_ref().map(|user| users::get(tx.snapshot(), user)).transpose()?;
+    tx.lock(&customers::LOCK, (&customer.id).into())?;
     let plan = plans::named(tx.snapshot(), organization, &new.plan)?;
     let made = Subscription {
         id: new.id.clone(),
         organization: organization.clone(),
-        user: customers::get(tx.snapshot(), organization, &customer)?.user,
-        customer,
+        customer: customer.id,
+        customer_name: customer.name,
+        user: customer.user,
+        user_email: user.map(|user| user.email),
         plan: plan.id.clone(),
         plan_slug: plan.slug.clone(),
         status: new.status,

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use serde_json::Value;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
-/// A column of a table or a line of a record: its label, and where the value is (RFC 6901).
+/// A column of a table or a line of a record: its label, and where the value is (RFC 6901). Two places, with a space
+/// between them, are a name and the id beside it; a server may not say the name.
 pub type Column = (&'static str, &'static str);
 
 /// Writes a text. A reader that has gone, like `head`, wanted no more.
@@ -60,7 +61,7 @@ fn line_of(cells: &[String], widths: &[usize]) -> String {
 fn record(columns: &[Column], object: &Value) -> String {
     let shown: Vec<(&str, String)> = columns
         .iter()
-        .filter(|(_, place)| object.pointer(place).is_some())
+        .filter(|(_, place)| place.split(' ').any(|place| object.pointer(place).is_some()))
         .map(|(label, place)| (*label, text_at(object, place)))
         .collect();
     let width = shown.iter().map(|(label, _)| label.chars().count()).max().unwrap_or_default();
@@ -68,7 +69,13 @@ fn record(columns: &[Column], object: &Value) -> String {
 }
 
 fn text_at(object: &Value, place: &str) -> String {
-    object.pointer(place).map_or_else(|| "-".to_owned(), text)
+    let known = place.split(' ').filter_map(|place| object.pointer(place));
+    let mut texts = known.map(text).filter(|text| text != "-");
+    match (texts.next(), texts.next()) {
+        (Some(name), Some(id)) => format!("{name} ({id})"),
+        (Some(one), None) => one,
+        (None, _) => "-".to_owned(),
+    }
 }
 
 /// A value as people read it.
@@ -112,6 +119,21 @@ mod tests {
         a         Ärger�[2J  -
         long-one  B          -
         ");
+    }
+
+    #[test]
+    fn a_name_stands_before_its_id_when_it_is_known() {
+        let columns = [("who", "/email /id"), ("to", "/name /target")];
+        let rows = [
+            json!({"email": "ada@acme.test", "id": "user_1", "name": null, "target": "plan_2"}),
+            json!({"id": "system", "name": "", "target": null}),
+        ];
+        insta::assert_snapshot!(table(&columns, &rows), @r"
+        WHO                     TO
+        ada@acme.test (user_1)  plan_2
+        system                  -
+        ");
+        insta::assert_snapshot!(record(&columns, &json!({"id": "user_1"})), @"who  user_1");
     }
 
     #[test]

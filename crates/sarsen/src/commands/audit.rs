@@ -29,9 +29,9 @@ enum Verb {
 
 const COLUMNS: [Column; 6] = [
     ("when", "/created_at"),
-    ("who", "/actor"),
+    ("who", "/actor_email /actor"),
     ("what", "/action"),
-    ("to", "/target"),
+    ("to", "/target_name /target"),
     ("details", "/details"),
     ("from", "/address"),
 ];

@@ -86,8 +86,8 @@ const FIELDS: [Column; 6] = [
     ("plan", "/plan"),
     ("status", "/status"),
     ("ends", "/current_period_end"),
-    ("user", "/user"),
-    ("customer", "/customer"),
+    ("user", "/user_email /user"),
+    ("customer", "/customer_name /customer"),
 ];
 
 /// Runs it.

@@ -86,6 +86,30 @@ fn a_plan_is_changed_or_given() {
 }
 
 #[test]
+fn people_and_things_are_shown_by_name_beside_their_ids() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let subscriptions = place.json(&["subscription", "list", "--user", "ada@acme.test"]);
+    let id = |name: &str| subscriptions[0][name].as_str().expect("an id").to_owned();
+    let shown = place.run(&["subscription", "show", &id("id")]).stdout;
+    assert_eq!(
+        shown.lines().skip(4).collect::<Vec<_>>(),
+        [format!("user      ada@acme.test ({})", id("user")), format!("customer  Ada ({})", id("customer"))],
+        "{shown}"
+    );
+
+    let made = place.json(&["user", "create", "hedy@acme.test"]);
+    let newest = place.run(&["audit", "list", "--limit", "1"]).stdout;
+    let json = place.json(&["audit", "list", "--limit", "1"]);
+    let (who, to) = (json[0]["actor"].as_str().expect("an id"), made["id"].as_str().expect("an id"));
+    for cell in [format!("  admin@acme.test ({who})  "), format!("  hedy@acme.test ({to})  ")] {
+        assert!(newest.contains(&cell), "{cell:?} is not in:\n{newest}");
+    }
+    assert_eq!((&json[0]["target"], &json[0]["target_name"]), (&made["id"], &"hedy@acme.test".into()));
+}
+
+#[test]
 fn clients_and_their_secrets_are_made_and_taken_away() {
     let place = Place::new();
     let demo = Demo::start(&place);

@@ -12,8 +12,10 @@ use serde::Serialize;
 pub(crate) struct EntryBody {
     id: String,
     actor: String,
+    actor_email: Option<String>,
     action: String,
     target: String,
+    target_name: Option<String>,
     address: String,
     details: String,
     created_at: String,
@@ -23,8 +25,10 @@ fn show(entry: Entry) -> EntryBody {
     EntryBody {
         id: entry.id.to_string(),
         actor: entry.actor,
+        actor_email: entry.actor_email,
         action: entry.action,
         target: entry.target,
+        target_name: entry.target_name,
         address: entry.address,
         details: entry.details,
         created_at: rfc3339(entry.created_at),

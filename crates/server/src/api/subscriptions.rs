@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct SubscriptionBody {
     id: String,
     customer: String,
+    customer_name: String,
     user: Option<String>,
+    user_email: Option<String>,
     plan: String,
     status: &'static str,
     current_period_end: Option<String>,
@@ -29,7 +31,9 @@ fn show(subscription: Subscription) -> SubscriptionBody {
     SubscriptionBody {
         id: subscription.id.to_string(),
         customer: subscription.customer.to_string(),
+        customer_name: subscription.customer_name,
         user: subscription.user.map(|user| user.to_string()),
+        user_email: subscription.user_email,
         plan: subscription.plan_slug,
         status: subscription.status.as_str(),
         current_period_end: subscription.current_period_end.map(rfc3339),

@@ -1,6 +1,7 @@
 //! Tenancy: what is one organization's is nobody else's, who may do what in it, and how it is stopped.
 
 mod boundaries;
+mod names;
 mod roles;
 mod suspension;
 
