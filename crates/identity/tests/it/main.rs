@@ -7,6 +7,7 @@ mod leases;
 mod links;
 mod lists;
 mod organizations;
+mod sessions;
 mod statements;
 mod subscriptions;
 mod support;

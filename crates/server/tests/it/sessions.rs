@@ -180,7 +180,15 @@ async fn of_many_that_end_each_other_one_is_left() {
     for number in 0..6 {
         browsers.push(signed_in(at(&instances, number), "ada@acme.test").await);
     }
-    let pressed = at_once(browsers.iter_mut().map(|browser| end(browser, "others"))).await;
+    let mut buttons = Vec::new();
+    for (number, browser) in browsers.iter_mut().enumerate() {
+        let csrf = browser.get("/activate").await.input("csrf");
+        let cookies: Vec<String> =
+            browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let form = at(&instances, number).post(SESSIONS, &[("csrf", &csrf), ("end", "others")]);
+        buttons.push(form.header("cookie", &cookies.join("; ")).send());
+    }
+    let pressed = at_once(buttons).await;
     assert!(pressed.iter().all(|answer| answer.status == 303), "{pressed:?}");
     let mut left = 0;
     for browser in &mut browsers {

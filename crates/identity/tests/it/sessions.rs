@@ -1,0 +1,65 @@
+//! A user ends their own sessions from one of them.
+
+use crate::support::{START, TestIdentity};
+use identity::ids::SessionId;
+use identity::sessions::{self, Own, Session};
+use identity::users::User;
+use std::time::Duration;
+
+async fn session(test: &TestIdentity, user: &User) -> Session {
+    let id = test.session(user).await;
+    live(test, &id).await.expect("lives")
+}
+
+async fn live(test: &TestIdentity, id: &SessionId) -> Option<Session> {
+    let id = id.clone();
+    test.read(move |snapshot| sessions::live(snapshot, &id, START)).await.expect("reads")
+}
+
+/// What `by` ends.
+async fn end(test: &TestIdentity, by: &Session, which: Own) -> Option<u64> {
+    let by = by.clone();
+    test.write(move |tx, actor| sessions::end_own(tx, &by, &which, actor)).await.expect("writes")
+}
+
+#[tokio::test]
+async fn of_two_that_end_each_other_one_wins() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    // Both were found alive before either of them decides.
+    let (one, other) = (session(&test, &ada).await, session(&test, &ada).await);
+    assert_eq!(end(&test, &one, Own::Others).await, Some(1));
+    for which in [Own::Others, Own::One(one.id.clone())] {
+        assert_eq!(end(&test, &other, which).await, None, "it has ended itself");
+    }
+    assert!(live(&test, &one.id).await.is_some() && live(&test, &other.id).await.is_none());
+
+    let (first, second) = (session(&test, &ada).await, session(&test, &ada).await);
+    let (first_ends, second_ends) = tokio::join!(
+        end(&test, &first, Own::One(second.id.clone())),
+        end(&test, &second, Own::One(first.id.clone()))
+    );
+    let mut ended = [first_ends, second_ends];
+    ended.sort_unstable();
+    assert_eq!(ended, [None, Some(1)]);
+}
+
+#[tokio::test]
+async fn what_is_not_theirs_or_has_ended_counts_for_nothing() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
+    let (own, second) = (session(&test, &ada).await, session(&test, &ada).await);
+    let of_bob = session(&test, &bob).await;
+    assert_eq!(end(&test, &own, Own::One(of_bob.id.clone())).await, Some(0));
+    assert_eq!(end(&test, &own, Own::One(second.id.clone())).await, Some(1));
+    assert_eq!(end(&test, &own, Own::One(second.id)).await, Some(0), "again");
+    assert_eq!(end(&test, &own, Own::Others).await, Some(0), "there are none");
+    assert!(live(&test, &own.id).await.is_some() && live(&test, &of_bob.id).await.is_some());
+
+    let by = own.clone();
+    let later = START + Duration::from_secs(3600);
+    let ended = test.write_at(later, move |tx, actor| sessions::end_own(tx, &by, &Own::Others, actor)).await;
+    assert_eq!(ended.expect("writes"), None, "it is over by itself");
+}
