@@ -1,8 +1,38 @@
 //! Entitlements: what a user may use of a service, looked up and never frozen into tokens.
 
 use crate::ids::{CustomerId, ServiceId, UserId};
-use crate::{Result, Time, customers};
-use store::{Key, Snapshot, Sql, args, sql};
+use crate::{Error, Result, Time, customers};
+use serde_json::value::RawValue;
+use store::{FromValue, Key, Snapshot, Sql, ValueRef, args, sql};
+
+/// Stored JSON, which goes out as it is: looked through once, and not for each answer.
+#[derive(Clone, Debug)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    fn parse(text: &str) -> Result<Json> {
+        let parsed = RawValue::from_string(text.to_owned());
+        parsed.map(Json).map_err(|error| Error::Broken(format!("stored JSON: {error}")))
+    }
+
+    /// For an answer.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl FromValue for Json {
+    const KIND: &'static str = "JSON";
+    fn from_value(value: ValueRef<'_>) -> Option<Json> {
+        if let ValueRef::Text(text) = value { Json::parse(text).ok() } else { None }
+    }
+}
 
 /// What a user has of a service.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,9 +40,9 @@ pub struct Entitlement {
     /// The plan's slug; `free` without a subscription.
     pub plan: String,
     /// JSON array of strings, as the plan has it.
-    pub features: String,
+    pub features: Json,
     /// JSON object, as the plan has it.
-    pub limits: String,
+    pub limits: Json,
     /// The subscription's status; `active` for `free`.
     pub status: String,
     /// When the period that was paid for ends.
@@ -72,8 +102,8 @@ pub fn of_user(
         Some((entitlement, _)) => entitlement,
         None => Entitlement {
             plan: "free".to_owned(),
-            features: "[]".to_owned(),
-            limits: "{}".to_owned(),
+            features: Json::parse("[]")?,
+            limits: Json::parse("{}")?,
             status: "active".to_owned(),
             current_period_end: None,
             customer: customers::of_user(snapshot, user)?,

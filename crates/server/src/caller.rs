@@ -13,14 +13,20 @@ use identity::administrators::{self, Role};
 use identity::audit::Actor;
 use identity::ids::{ServiceId, UserId};
 use identity::organizations::{self, Organization};
-use identity::{Access, Error, scopes};
+use identity::{Access, Error, Time, scopes};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The address of the connection's other end; put into each request by the listener.
+/// The connection that a request came over; put into each request by the listener.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub IpAddr);
+pub struct Peer {
+    /// The address of its other end.
+    pub address: IpAddr,
+    /// How long a body may take.
+    pub body_time: Duration,
+}
 
 /// The address that a request comes from: the peer, or what a trusted proxy says.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +35,8 @@ pub struct Address(pub IpAddr);
 impl FromRequestParts<App> for Address {
     type Rejection = std::convert::Infallible;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Address, Self::Rejection> {
-        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+        let peer =
+            parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address);
         Ok(Address(forwarded(&parts.headers, peer, &app.settings.trusted_proxies)))
     }
 }
@@ -64,7 +71,8 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 
 /// The bearer token of a request. In a header only: tokens never travel in URLs.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    // Whatever letters it has: a good token is a known one, or has a signature.
+    let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
@@ -75,12 +83,15 @@ pub struct Bearer(pub Arc<Access>);
 impl FromRequestParts<App> for Bearer {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Bearer, Problem> {
-        let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
-        let access = app.directory.access(token, app.now()).await?;
-        access
-            .map(Bearer)
-            .ok_or_else(|| Problem::invalid_token("The token is not good (any more). Sign in again."))
+        Ok(Bearer(access(parts, app, app.now()).await?))
     }
+}
+
+/// What the request's access token stands for.
+async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
+    let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
+    let access = app.directory.access(token, now).await?;
+    access.ok_or_else(|| Problem::invalid_token("The token is not good (any more). Sign in again."))
 }
 
 /// A user, at a service that may read about him.
@@ -91,18 +102,21 @@ pub struct ServiceUser {
     pub user: UserId,
     /// The service.
     pub service: ServiceId,
+    /// When he asked: looking at the clock is no small part of such a request.
+    pub now: Time,
 }
 
 impl FromRequestParts<App> for ServiceUser {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<ServiceUser, Problem> {
-        let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
+        let now = app.now();
+        let access = access(parts, app, now).await?;
         let own = access.claims.org.as_deref().zip(access.claims.service.as_deref());
         let good = own.is_some() && access.audiences.iter().any(|audience| named_service(audience) == own);
         match (&access.user, &access.service) {
             (Some(user), Some(service)) if good => {
-                app.seen.note(app, user);
-                Ok(ServiceUser { user: user.clone(), service: service.clone(), access })
+                app.seen.note(app, user, now);
+                Ok(ServiceUser { user: user.clone(), service: service.clone(), access, now })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),
         }

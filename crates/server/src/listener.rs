@@ -8,7 +8,6 @@ use crate::caller::Peer;
 use crate::edge;
 use crate::janitor;
 use crate::router::router;
-use crate::wire::BodyTime;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
@@ -169,12 +168,11 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY");
         }
-        let (peer, served, router) = (Peer(peer.ip()), app.clone(), router.clone());
-        let body_time = BodyTime(limits.body_time);
+        let peer = Peer { address: peer.ip(), body_time: limits.body_time };
+        let (served, router) = (app.clone(), router.clone());
         let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
             let (app, router) = (served.clone(), router.clone());
             request.extensions_mut().insert(peer);
-            request.extensions_mut().insert(body_time);
             async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -44,7 +44,7 @@ fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
         }
         None => {
             let direct = !headers.contains_key("x-forwarded-for") && !headers.contains_key("forwarded");
-            direct && peer.is_some_and(|peer| peer.0.to_canonical().is_loopback())
+            direct && peer.is_some_and(|peer| peer.address.to_canonical().is_loopback())
         }
     }
 }

@@ -17,8 +17,7 @@ pub(crate) struct Seen(Mutex<HashMap<UserId, Time>>);
 
 impl Seen {
     /// Notes that a user was here.
-    pub(crate) fn note(&self, app: &App, user: &UserId) {
-        let now = app.now();
+    pub(crate) fn note(&self, app: &App, user: &UserId, now: Time) {
         {
             let mut seen = self.0.lock();
             match seen.get_mut(user) {

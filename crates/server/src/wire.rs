@@ -1,5 +1,6 @@
 //! What goes over the wire in JSON: bodies, lists, times.
 
+use crate::caller::Peer;
 use crate::error::{Problem, Result};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::response::{IntoResponse, Response};
@@ -18,13 +19,9 @@ use store::Time;
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
 
-/// How long a client may take to send it; put into each request by the listener.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BodyTime(pub Duration);
-
 /// Reads a body within its limits of size and time. The rest of the request is let go of before the wait.
 pub fn read_body(request: Request) -> impl Future<Output = Result<Bytes>> + Send {
-    let time = request.extensions().get::<BodyTime>().map_or(Duration::from_secs(10), |time| time.0);
+    let time = request.extensions().get::<Peer>().map_or(Duration::from_secs(10), |peer| peer.body_time);
     collect(request.into_body(), time)
 }
 
@@ -218,14 +215,20 @@ where
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
+/// Bytes that the hot answers do not exceed.
+const USUAL_ANSWER: usize = 512;
+
 /// A JSON answer.
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        match serde_json::to_vec(&self.0) {
-            Ok(body) => {
-                ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+        let mut body = Vec::with_capacity(USUAL_ANSWER);
+        match serde_json::to_writer(&mut body, &self.0) {
+            Ok(()) => {
+                let mut response = Response::new(body.into());
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response
             }
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written");

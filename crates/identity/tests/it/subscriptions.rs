@@ -93,7 +93,7 @@ async fn what_a_subscription_entitles_to_is_in_force_at_once() {
     let directory = Directory::new(test.store.clone(), "http://localhost", SecretKey::new(&[1; 32]));
     let plan_now = async || {
         let found = directory.entitlement(&ada.id, &app.id, START).await.expect("an entitlement");
-        (found.plan.clone(), found.features.clone())
+        (found.plan.clone(), found.features.raw().get().to_owned())
     };
     let of = |plan: &str, features: &str| (plan.to_owned(), features.to_owned());
 

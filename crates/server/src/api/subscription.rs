@@ -25,22 +25,16 @@ struct SubscriptionBody<'a> {
 pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
     // Before the data: it may be newer than it says, never older.
     let version = app.store.version();
-    let entitlement = app.directory.entitlement(&caller.user, &caller.service, app.now()).await?;
+    let entitlement = app.directory.entitlement(&caller.user, &caller.service, caller.now).await?;
     let body = SubscriptionBody {
         service: caller.access.claims.service.as_deref().unwrap_or_default(),
         plan: &entitlement.plan,
-        features: raw(&entitlement.features)?,
-        limits: raw(&entitlement.limits)?,
+        features: entitlement.features.raw(),
+        limits: entitlement.limits.raw(),
         status: &entitlement.status,
         current_period_end: entitlement.current_period_end.map(rfc3339),
         customer: entitlement.customer.as_str(),
         version: version.to_string(),
     };
     Ok(Json(body).into_response())
-}
-
-/// Stored JSON goes out as it is.
-pub(crate) fn raw(json: &str) -> Result<&RawValue> {
-    let broken = |error: serde_json::Error| identity::Error::Broken(format!("stored JSON: {error}"));
-    Ok(serde_json::from_str(json).map_err(broken)?)
 }

@@ -1,6 +1,5 @@
 //! `GET /api/user`: the token's user, as the token's service may see him.
 
-use super::subscription::raw;
 use crate::app::App;
 use crate::caller::ServiceUser;
 use crate::error::Result;
@@ -25,9 +24,8 @@ struct UserBody<'a> {
 }
 
 pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
-    let now = app.now();
-    let user = app.directory.user(&caller.user, now).await?;
-    let entitlement = app.directory.entitlement(&caller.user, &caller.service, now).await?;
+    let user = app.directory.user(&caller.user, caller.now).await?;
+    let entitlement = app.directory.entitlement(&caller.user, &caller.service, caller.now).await?;
     let body = UserBody {
         id: user.id.as_str(),
         email: &user.email,
@@ -37,7 +35,7 @@ pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<R
         service: caller.access.claims.service.as_deref().unwrap_or_default(),
         customer: entitlement.customer.as_str(),
         plan: &entitlement.plan,
-        features: raw(&entitlement.features)?,
+        features: entitlement.features.raw(),
         created_at: rfc3339(user.created_at),
     };
     Ok(Json(body).into_response())
