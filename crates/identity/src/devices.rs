@@ -80,7 +80,7 @@ impl NewDevice {
 /// `BCDFGHJK` → `BCDF-GHJK`.
 pub fn show_user_code(code: &str) -> String {
     let (left, right) = code.split_at_checked(4).unwrap_or((code, ""));
-    format!("{left}-{right}")
+    [left, "-", right].concat()
 }
 
 /// Reads what a person typed: case, dashes, spaces and dots do not matter, and digits count as the letters
@@ -213,7 +213,7 @@ pub fn key(id: &DeviceId) -> Key {
 
 /// Stores a new device authorization. [`Error::Taken`] when the user code has a twin: draw again.
 pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
-    let scope = new.scope.to_string();
+    let scope = new.scope.joined();
     tx.exec(
         &INSERT,
         args![

@@ -81,6 +81,9 @@ impl Directory {
 
     /// The client with this id; [`Error::NotFound`] for anything else.
     pub async fn client(&self, id: &str, now: Time) -> Result<Arc<clients::Client>> {
+        if let Some(client) = self.clients.get(id, now) {
+            return Ok(client);
+        }
         let id = ClientId::parse(id)?;
         let wanted = id.clone();
         let found = self.store.fill(&self.clients, id, now, move |snapshot| {

@@ -93,6 +93,13 @@ macro_rules! ids {
             }
         }
 
+        /// So that a cache can be asked about what came from outside, without a copy of it.
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str(&self.0)

@@ -56,6 +56,11 @@ impl Scope {
         self.0.iter().all(|scope| wider.contains(scope))
     }
 
+    /// The stored and sent form.
+    pub fn joined(&self) -> String {
+        self.0.join(" ")
+    }
+
     /// The scopes, one by one.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
@@ -64,7 +69,7 @@ impl Scope {
 
 impl fmt::Display for Scope {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0.join(" "))
+        out.write_str(&self.joined())
     }
 }
 

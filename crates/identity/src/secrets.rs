@@ -19,9 +19,9 @@ pub trait Random: Send + Sync {
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// `length` random letters of `alphabet`, without bias.
-pub fn letters(alphabet: &[u8], length: usize, random: &dyn Random) -> String {
+pub fn letters<const N: usize>(alphabet: &[u8; N], length: usize, random: &dyn Random) -> String {
     // The largest multiple of the alphabet that fits a byte: what lies above is drawn again.
-    let fair = 256 - 256 % alphabet.len();
+    let fair = 256 - 256 % N;
     let mut text = String::with_capacity(length);
     let mut pool = [0_u8; 64];
     while text.len() < length {
@@ -31,7 +31,7 @@ pub fn letters(alphabet: &[u8], length: usize, random: &dyn Random) -> String {
         random.fill(bytes);
         let good = bytes.iter().filter(|byte| usize::from(**byte) < fair);
         let missing = length - text.len();
-        text.extend(good.take(missing).map(|byte| char::from(alphabet[usize::from(*byte) % alphabet.len()])));
+        text.extend(good.take(missing).map(|byte| char::from(alphabet[usize::from(*byte) % N])));
     }
     text
 }

@@ -104,7 +104,10 @@ fn plain(letter: char) -> char {
 
 impl IntoResponse for OAuthError {
     fn into_response(self) -> Response {
-        let description: String = self.description.chars().map(plain).collect();
+        let description = match self.description.chars().all(|letter| plain(letter) == letter) {
+            true => self.description,
+            false => self.description.chars().map(plain).collect(),
+        };
         let body = Json(ErrorBody { error: self.error, error_description: &description });
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
