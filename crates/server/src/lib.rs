@@ -4,7 +4,8 @@
 //! - `router.rs`: every route, in one table. The URL finds the file:
 //! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
 //! - `app.rs`: what a handler may touch. `caller.rs`: who asks. `error.rs`: how it is said that something is wrong.
-//! - `listener.rs`: our own accept loop, with limits and a graceful end; `edge.rs`: what concerns every answer.
+//! - `listener.rs`: our own accept loop, with limits and a graceful end; `idle.rs`: the timer of a connection;
+//!   `edge.rs`: what concerns every answer.
 //! - `lanes/`: bounded pools for slow work; `holds.rs`: polls that wait; `janitor.rs`: what is done by the clock.
 //! - `demo/`: the demo tenant and its two sample products. `floor.rs`: the bare server that the bench compares with.
 //!
@@ -21,6 +22,7 @@ pub mod filling;
 pub mod floor;
 mod health;
 mod holds;
+mod idle;
 mod janitor;
 mod lanes;
 mod listener;

@@ -6,10 +6,11 @@
 use crate::app::App;
 use crate::caller::Peer;
 use crate::edge;
+use crate::idle::IdleTimer;
 use crate::janitor;
 use crate::router::router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,7 +139,6 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
     let router = router(app.clone());
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.head_bytes.max(8192))
         // Answers are small: one copy is cheaper than a list of buffers. (`pipeline_flush` would do the same,
@@ -175,7 +175,8 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
             request.extensions_mut().insert(peer);
             async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection =
+            builder.clone().timer(IdleTimer::new()).serve_connection(TokioIo::new(stream), service);
         let Ends { mut stopped, mut cut } = ends.clone();
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
         let app = app.clone();
