@@ -10,8 +10,8 @@ use crate::{Result, Time};
 use std::sync::Arc;
 use store::{Cache, Filled, Store};
 
-/// They take about a quarter of a kilobyte each.
-const CODES_MAX: usize = 4096;
+/// Room for those whose first poll comes at once; more would cost memory and serve only who polls late.
+const CODES_MAX: usize = 1024;
 
 /// The codes that wait. Clones share them.
 #[derive(Clone)]
