@@ -1,6 +1,7 @@
 //! Keeps the write-ahead log small without making the writer wait for long.
 //!
-//! A connection of its own moves the log into the file as it grows (PASSIVE: it waits for nobody). The
+//! A connection of its own moves the log into the file as it grows (PASSIVE: it waits for nobody), and flushes the
+//! file, which SQLite does only when the whole log was moved: it would all be flushed while the writer waits. The
 //! log can start again from its beginning only when all of it was moved and nobody reads from it, so
 //! when it is long and only a small tail is left, the writer moves that tail itself, between two
 //! commits. Where commits come faster than pages can be moved, no tail would ever be small: a log that
@@ -12,6 +13,7 @@ use crate::Error;
 use crate::store::Shared;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,6 +44,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Checkpointer {
     path: PathBuf,
+    /// The database, to be flushed. It stays open until all connections are closed: closing it earlier would take the
+    /// locks of this process away (POSIX), whoever has taken them.
+    file: File,
     shared: Arc<Shared>,
     /// Pages in the log, as of the last commit.
     log_pages: Arc<AtomicU64>,
@@ -67,16 +72,19 @@ struct State {
 }
 
 impl Checkpointer {
-    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Checkpointer {
-        Checkpointer {
+    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Result<Checkpointer, Error> {
+        let opened = File::options().read(true).write(true).open(path);
+        let file = opened.map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
+        Ok(Checkpointer {
             path: path.to_owned(),
+            file,
             shared,
             log_pages: Arc::default(),
             moved_pages: AtomicU64::new(0),
             state: Mutex::default(),
             wake: Condvar::new(),
             running: Mutex::new(()),
-        }
+        })
     }
 
     /// Has the writer's connection report the length of the log after each commit.
@@ -100,7 +108,13 @@ impl Checkpointer {
                 None => Connection::open(&self.path, Role::Checkpointer, false),
             };
             match ready.and_then(|mut ready| self.move_log(&mut ready, "PASSIVE").map(|_| ready)) {
-                Ok(ready) => connection = Some(ready),
+                Ok(ready) => {
+                    connection = Some(ready);
+                    // Only so that little is left for the flush that counts, which SQLite makes and looks at.
+                    if let Err(error) = self.file.sync_data() {
+                        tracing::warn!(%error, "the database file could not be flushed ahead of time");
+                    }
+                }
                 Err(error) => tracing::warn!(%error, "a checkpoint failed; the next one tries again"),
             }
         }

@@ -55,7 +55,7 @@ impl Sqlite {
 
         let batch_max = options.writer.batch_max;
         let shared = Arc::new(Shared::new(options, version, 1, batch_max));
-        let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone()));
+        let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone())?);
         let mut threads = vec![spawn("sarsen-checkpoint", {
             let checkpointer = checkpointer.clone();
             move || checkpointer.run()
