@@ -46,7 +46,7 @@ pub(super) struct Checkpointer {
     path: PathBuf,
     /// The database, to be flushed. It stays open until all connections are closed: closing it earlier would take the
     /// locks of this process away (POSIX), whoever has taken them.
-    file: File,
+    file: Mutex<Option<File>>,
     shared: Arc<Shared>,
     /// Pages in the log, as of the last commit.
     log_pages: Arc<AtomicU64>,
@@ -77,7 +77,7 @@ impl Checkpointer {
         let file = opened.map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
         Ok(Checkpointer {
             path: path.to_owned(),
-            file,
+            file: Mutex::new(Some(file)),
             shared,
             log_pages: Arc::default(),
             moved_pages: AtomicU64::new(0),
@@ -111,13 +111,22 @@ impl Checkpointer {
                 Ok(ready) => {
                     connection = Some(ready);
                     // Only so that little is left for the flush that counts, which SQLite makes and looks at.
-                    if let Err(error) = self.file.sync_data() {
+                    if let Err(error) = self.flush_file() {
                         tracing::warn!(%error, "the database file could not be flushed ahead of time");
                     }
                 }
                 Err(error) => tracing::warn!(%error, "a checkpoint failed; the next one tries again"),
             }
         }
+    }
+
+    fn flush_file(&self) -> std::io::Result<()> {
+        self.file.lock().as_ref().map_or(Ok(()), File::sync_data)
+    }
+
+    /// When all connections are closed.
+    pub(super) fn let_go(&self) {
+        self.file.lock().take();
     }
 
     pub(super) fn stop(&self) {

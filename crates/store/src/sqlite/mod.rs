@@ -117,6 +117,7 @@ impl Backend for Sqlite {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
+        self.checkpointer.let_go();
         self.lock.lock().take();
     }
 }
