@@ -1,7 +1,8 @@
 //! Device codes that nobody has decided about, remembered: most polls ask for one of them, and need no SQL then.
 //!
 //! Nothing else is remembered of a device code, and that only from when it was made here until somebody decides or its
-//! time is over. What a decided code is worth is always read afresh.
+//! time is over. What a decided code is worth is always read afresh. With several instances on one database none of it is
+//! remembered: who was told of a decision by one must not hear from another that nobody has decided.
 
 use crate::devices::{self, NewDevice};
 use crate::ids::{ClientId, DeviceId};

@@ -126,10 +126,14 @@ where
     }
 
     /// Keeps what a command of this process has made: called after it was acknowledged, with the moment before it was
-    /// given. It must not declare these rows as changed itself. What somebody has changed since is not kept, be it at
-    /// another instance: nobody changes a row before it is there, so that is published after the moment.
+    /// given. It must not declare these rows as changed itself. What somebody has changed since is not kept.
+    ///
+    /// Nothing is kept where other instances write: who was told of a change by one of them would be answered from before
+    /// it by this one, until it has heard.
     pub fn remember(&self, key: K, filled: Filled<V>, before: Moment) {
-        self.keep(key, filled, before.0);
+        if self.inner.feed.is_alone() {
+            self.keep(key, filled, before.0);
+        }
     }
 
     /// How many entries there are.

@@ -199,7 +199,8 @@ impl Feed {
         self.is_alone() || self.horizon.load(Ordering::Acquire) > 0
     }
 
-    fn is_alone(&self) -> bool {
+    /// Whether nobody else writes to this database.
+    pub(crate) fn is_alone(&self) -> bool {
         self.fresh_until.load(Ordering::Acquire) == ALWAYS
     }
 

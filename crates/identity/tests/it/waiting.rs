@@ -1,4 +1,5 @@
-//! Device codes that wait are known without a look at the database: to who holds the code, until somebody decides.
+//! Device codes that wait are known without a look at the database: to who holds the code, until somebody decides, and
+//! only where no other instance may be told of that first.
 
 use crate::support::{START, TestIdentity};
 use identity::clients::Kind;
@@ -6,10 +7,11 @@ use identity::devices::{self, Decision, LIFE, NewDevice};
 use identity::scopes::Scope;
 use identity::waiting::Waiting;
 use std::sync::Arc;
+use store::testing::{Kind as Database, TestPlace};
 
 #[tokio::test]
 async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over() {
-    let test = TestIdentity::open().await;
+    let test = TestIdentity::open_in(TestPlace::on(Database::Sqlite).expect("a file")).await;
     let acme = test.organization("acme").await;
     let service = test.service(&acme, "app").await;
     let [client, other] =
@@ -38,4 +40,20 @@ async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over(
         decided.await.expect("decides");
         assert!(!waiting.has(&id, secret, &client.id, START), "{decision:?}");
     }
+}
+
+#[tokio::test]
+async fn where_other_instances_write_the_database_is_asked() {
+    let place = TestPlace::create();
+    if !place.is_shared() {
+        return;
+    }
+    let test = TestIdentity::open_in(place).await;
+    let acme = test.organization("acme").await;
+    let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
+    let waiting = Waiting::new(test.store.clone());
+    let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, test.random());
+    waiting.begin(&Arc::new(new.clone())).await.expect("begins");
+    let (id, secret) = devices::id_of(&new.device_code).expect("a code");
+    assert!(!waiting.has(&id, secret, &client.id, START));
 }
