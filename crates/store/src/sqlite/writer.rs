@@ -1,10 +1,10 @@
 //! The one writer of a SQLite file: group commit without a timer.
 //!
-//! It takes what is queued now, runs it inside one transaction (each command in a savepoint), commits,
+//! It takes what is queued now, runs it inside one transaction (commands in savepoints of their own), commits,
 //! publishes what changed, answers each caller, and takes what has been queued meanwhile. A lone
 //! command commits at once; a thousand share one flush.
 //!
-//! A savepoint copies each page that the command changes. Hot commands hardly ever fail and go without; when one does
+//! A savepoint copies each page that the command changes. Hot commands hardly ever fail and have none; when one does
 //! fail, the whole batch is undone and run again, each in its savepoint.
 
 use super::checkpoint::Checkpointer;
