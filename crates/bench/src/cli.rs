@@ -160,6 +160,9 @@ pub struct SsoArgs {
     /// Also run the naive baseline server, in the same way
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BASELINE_DEFAULT)]
     pub baseline: Option<PathBuf>,
+    /// How often the two are measured in turn, each for --duration: a machine whose speed changes then slows down both
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count, requires = "baseline")]
+    pub rounds: usize,
     #[command(flatten)]
     pub server: ServerArgs,
     #[command(flatten)]

@@ -8,6 +8,7 @@ use crate::organizations::{self, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::sessions::{self, NewSession};
+use crate::user_codes::UserCodes;
 use crate::{Error, Result, Time};
 use std::time::Duration;
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
@@ -18,9 +19,6 @@ pub const LIFE: Duration = Duration::from_secs(15 * 60);
 pub const FIRST_PARTY_LIFE: Duration = Duration::from_secs(5 * 60);
 /// How long a device stays signed in if it does not sign out: until its refresh token ends.
 const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Consonants only: no words, no look-alikes; 20^8 is 34.5 bits (RFC 8628 section 6.1).
-const USER_CODE_LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-
 /// A device authorization to be made.
 #[derive(Clone, Debug)]
 pub struct NewDevice {
@@ -53,14 +51,15 @@ impl NewDevice {
         scope: Scope,
         life: Duration,
         now: Time,
+        codes: &UserCodes,
         random: &dyn Random,
-    ) -> NewDevice {
-        let id = DeviceId::new(now, random);
+    ) -> Result<NewDevice> {
+        let (id, user_code) = codes.draw(now)?;
         let secret = secrets::secret(random);
-        NewDevice {
+        Ok(NewDevice {
             device_code: [id.as_str(), ".", &secret].concat(),
             hash: secrets::hash(secret.as_bytes()),
-            user_code: secrets::letters(USER_CODE_LETTERS, 8, random),
+            user_code,
             id,
             client: client.clone(),
             scope,
@@ -68,34 +67,17 @@ impl NewDevice {
             agent: String::new(),
             created_at: now,
             expires_at: now + life,
-        }
+        })
     }
 
-    /// Draws another user code, after the first met its twin.
-    pub fn draw_again(&mut self, random: &dyn Random) {
-        self.user_code = secrets::letters(USER_CODE_LETTERS, 8, random);
+    /// Draws other codes, after the first met its twin.
+    pub fn draw_again(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
+        let life = self.expires_at.since(self.created_at);
+        let other = NewDevice::draw(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
+        let (address, agent) = (std::mem::take(&mut self.address), std::mem::take(&mut self.agent));
+        *self = NewDevice { address, agent, ..other };
+        Ok(())
     }
-}
-
-/// `BCDFGHJK` → `BCDF-GHJK`.
-pub fn show_user_code(code: &str) -> String {
-    let (left, right) = code.split_at_checked(4).unwrap_or((code, ""));
-    [left, "-", right].concat()
-}
-
-/// Reads what a person typed: case, dashes, spaces and dots do not matter, and digits count as the letters
-/// that they look like. None when it cannot be a code.
-pub fn read_user_code(typed: &str) -> Option<String> {
-    let alike = |letter: char| match letter {
-        '2' => 'Z',
-        '5' => 'S',
-        '6' => 'G',
-        '8' => 'B',
-        _ => letter.to_ascii_uppercase(),
-    };
-    let code: String = typed.chars().filter(|letter| letter.is_alphanumeric()).map(alike).collect();
-    let good = code.len() == 8 && code.bytes().all(|letter| USER_CODE_LETTERS.contains(&letter));
-    good.then_some(code)
 }
 
 /// What the person decided.
@@ -137,8 +119,6 @@ pub enum State {
 pub struct Device {
     /// Its id.
     pub id: DeviceId,
-    /// What the person types.
-    pub user_code: String,
     /// Who asks.
     pub client: ClientId,
     /// For what.
@@ -171,16 +151,12 @@ impl Device {
 }
 
 static INSERT: Sql = sql(
-    "INSERT INTO device_authorizations (id, hash, user_code, client_id, scope, address, agent, created_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    "INSERT INTO device_authorizations (id, hash, client_id, scope, address, agent, created_at, expires_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
 );
 static GET: Sql = sql(
-    "SELECT id, user_code, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+    "SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
      FROM device_authorizations WHERE id = ?1",
-);
-static FIND: Sql = sql(
-    "SELECT id, user_code, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
-     FROM device_authorizations WHERE user_code = ?1",
 );
 static DECIDE: Sql = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4
      WHERE id = ?1 AND decision IS NULL AND expires_at > ?4");
@@ -192,17 +168,16 @@ static DELETE: Sql = sql("DELETE FROM device_authorizations WHERE id = ?1");
 fn read(row: &Row<'_>) -> std::result::Result<Device, store::Error> {
     Ok(Device {
         id: row.get(0)?,
-        user_code: row.get(1)?,
-        client: row.get(2)?,
-        scope: Scope::parse(&row.get::<String>(3)?),
-        address: row.get(4)?,
-        agent: row.get(5)?,
-        created_at: row.get(6)?,
-        expires_at: row.get(7)?,
-        hash: row.get(8)?,
-        decision: row.get(9)?,
-        decided_by: row.get(10)?,
-        redeemed_at: row.get(11)?,
+        client: row.get(1)?,
+        scope: Scope::parse(&row.get::<String>(2)?),
+        address: row.get(3)?,
+        agent: row.get(4)?,
+        created_at: row.get(5)?,
+        expires_at: row.get(6)?,
+        hash: row.get(7)?,
+        decision: row.get(8)?,
+        decided_by: row.get(9)?,
+        redeemed_at: row.get(10)?,
     })
 }
 
@@ -211,7 +186,7 @@ pub fn key(id: &DeviceId) -> Key {
     Key::row("device_authorizations", "id", id.as_str())
 }
 
-/// Stores a new device authorization. [`Error::Taken`] when the user code has a twin: draw again.
+/// Stores a new device authorization. [`Error::Taken`] when another instance has drawn the same codes: draw again.
 pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
     let scope = new.scope.joined();
     tx.exec(
@@ -219,7 +194,6 @@ pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
         args![
             &new.id,
             &new.hash,
-            &new.user_code,
             &new.client,
             &scope,
             &new.address,
@@ -228,7 +202,7 @@ pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
             new.expires_at
         ],
     )
-    .map_err(Error::taken("device_authorizations_user_code", "user_code", ""))?;
+    .map_err(Error::taken("device_authorizations_pkey", "user_code", ""))?;
     Ok(())
 }
 
@@ -246,10 +220,10 @@ pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &C
     if own { Ok(device) } else { Err(Error::InvalidGrant) }
 }
 
-/// The device authorization that waits for a decision about this user code. Wrong, expired and used
-/// codes look the same.
-pub fn waiting(snapshot: &mut Snapshot<'_>, user_code: &str, now: Time) -> Result<Device> {
-    let found = snapshot.one(&FIND, args![user_code], read)?;
+/// The device authorization to which a user code leads ([`UserCodes::id_of`]), if it waits for a decision. Wrong,
+/// expired and used codes look the same.
+pub fn waiting(snapshot: &mut Snapshot<'_>, id: &DeviceId, now: Time) -> Result<Device> {
+    let found = snapshot.one(&GET, args![id], read)?;
     found.filter(|device| device.state(now) == State::Pending).ok_or(Error::NotFound { what: "code" })
 }
 
@@ -363,33 +337,4 @@ pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
         tx.exec(&DELETE, args![id])?;
     }
     Ok(old.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_people_type_is_understood() {
-        for typed in [
-            "BCDF-GHJK",
-            "bcdf-ghjk",
-            " bcdf ghjk ",
-            "bcdfghjk",
-            "BCDF–GHJK",
-            "b.c.d.f.g.h.j.k",
-            "BCDF\u{2212}GHJK\t",
-            "8CDF-6HJK",
-        ] {
-            assert_eq!(read_user_code(typed).as_deref(), Some("BCDFGHJK"), "{typed}");
-        }
-        for wrong in ["", "BCDF-GHJ", "BCDF-GHJA", "BCDF-GHJK-L", "BCDF-GHJ1", "ЬCDF-GHJK"] {
-            assert_eq!(read_user_code(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn user_codes_have_at_least_34_bits() {
-        assert!((USER_CODE_LETTERS.len() as f64).log2() * 8.0 >= 34.0);
-    }
 }

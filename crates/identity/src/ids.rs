@@ -77,6 +77,11 @@ macro_rules! ids {
                 $name(make($prefix, now, random).into())
             }
 
+            /// The id of a UUID.
+            pub fn from_uuid(uuid: u128) -> $name {
+                $name(encode($prefix, uuid).into())
+            }
+
             /// Reads an id that came from outside; anything that is not one is not found.
             pub fn parse(text: &str) -> Result<$name, Error> {
                 if is_valid($prefix, text) { Ok($name(text.into())) } else { Err(Error::NotFound { what: $what }) }

@@ -25,6 +25,7 @@ pub mod devices;
 mod directory;
 pub mod entitlements;
 mod error;
+mod ff1;
 pub mod grants;
 pub mod ids;
 pub mod keys;
@@ -43,6 +44,7 @@ pub mod sessions;
 pub mod settings;
 pub mod subscriptions;
 pub mod tokens;
+pub mod user_codes;
 pub mod users;
 pub mod waiting;
 

@@ -18,6 +18,13 @@ pub static MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0002_leases.sql"),
         mysql: include_str!("../migrations/mysql/0002_leases.sql"),
     },
+    Migration {
+        number: 3,
+        name: "user codes without an index",
+        sqlite: include_str!("../migrations/sqlite/0003_user_codes.sql"),
+        postgres: include_str!("../migrations/postgres/0003_user_codes.sql"),
+        mysql: include_str!("../migrations/mysql/0003_user_codes.sql"),
+    },
 ];
 
 /// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh; of device codes

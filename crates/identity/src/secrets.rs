@@ -29,9 +29,11 @@ pub fn letters<const N: usize>(alphabet: &[u8; N], length: usize, random: &dyn R
         let wanted = (length - text.len()) * 5 / 4 + 2;
         let bytes = &mut pool[..wanted.min(64)];
         random.fill(bytes);
-        let good = bytes.iter().filter(|byte| usize::from(**byte) < fair);
-        let missing = length - text.len();
-        text.extend(good.take(missing).map(|byte| char::from(alphabet[usize::from(*byte) % N])));
+        for byte in bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < fair) {
+            if text.len() < length {
+                text.push(char::from(alphabet[byte % N]));
+            }
+        }
     }
     text
 }
@@ -135,12 +137,23 @@ impl SecretKey {
 
     /// 32 bytes that only this key can make again from `parts`, in base64url.
     pub fn derive(&self, parts: &[&str]) -> String {
+        URL_SAFE_NO_PAD.encode(self.derived(parts).as_ref())
+    }
+
+    /// A key for a purpose of its own, which no other purpose gives away.
+    pub(crate) fn key_for(&self, purpose: &str) -> [u8; 32] {
+        let mut key = [0; 32];
+        key.copy_from_slice(self.derived(&[purpose]).as_ref());
+        key
+    }
+
+    fn derived(&self, parts: &[&str]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.derive);
         for part in parts {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part.as_bytes());
         }
-        URL_SAFE_NO_PAD.encode(context.sign().as_ref())
+        context.sign()
     }
 
     /// Whether `tag` is what [`SecretKey::derive`] makes of `parts`, in constant time.

@@ -41,8 +41,14 @@ pub fn open_store(options: StoreOptions) -> Result<Store> {
 }
 
 /// The parts of a server, with the clock and the randomness of this machine.
-pub fn app(store: Store, settings: Settings, key: SecretKey, demo: Option<server::demo::Demo>) -> App {
-    App::new(store, settings, key, Arc::new(SystemClock), Arc::new(SystemRandom), demo)
+pub fn app(
+    store: Store,
+    settings: Settings,
+    key: SecretKey,
+    demo: Option<server::demo::Demo>,
+) -> Result<App> {
+    let made = App::new(store, settings, key, Arc::new(SystemClock), Arc::new(SystemRandom), demo);
+    made.map_err(|error| Error::failed(error.to_string()))
 }
 
 /// Starts to serve.

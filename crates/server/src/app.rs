@@ -10,6 +10,7 @@ use crate::throttle::Throttle;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::secrets::{Random, SecretKey};
+use identity::user_codes::UserCodes;
 use identity::waiting::Waiting;
 use identity::{Directory, Time};
 use std::net::IpAddr;
@@ -80,6 +81,8 @@ pub struct Parts {
     pub(crate) holds: Arc<Holds>,
     /// Device codes that nobody has decided about.
     pub(crate) waiting: Waiting,
+    /// What people type for devices.
+    pub(crate) user_codes: UserCodes,
     /// Who was seen when.
     pub(crate) seen: Seen,
     /// Device codes that wait, by client.
@@ -104,7 +107,7 @@ impl Deref for App {
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Puts the parts together. Fails when a cipher cannot be had.
     pub fn new(
         store: Store,
         settings: Settings,
@@ -112,7 +115,7 @@ impl App {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         demo: Option<crate::demo::Demo>,
-    ) -> App {
+    ) -> Result<App, identity::Error> {
         let holds = Arc::new(Holds::default());
         let waiting = Arc::downgrade(&holds);
         store.on_change(move |change| {
@@ -120,11 +123,12 @@ impl App {
                 holds.hear(change);
             }
         });
-        App(Arc::new(Parts {
+        Ok(App(Arc::new(Parts {
             directory: Directory::new(store.clone(), &settings.issuer, secret_key.clone()),
             hash_lane: HashLane::start(settings.hash_threads),
             holds,
             waiting: Waiting::new(store.clone()),
+            user_codes: UserCodes::new(&secret_key, &*random)?,
             seen: Seen::default(),
             pending: Pending::default(),
             posted: Pending::default(),
@@ -137,7 +141,7 @@ impl App {
             secret_key,
             clock,
             random,
-        }))
+        })))
     }
 
     /// Now.

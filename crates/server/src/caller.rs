@@ -44,6 +44,9 @@ impl FromRequestParts<App> for Address {
 /// Walks `X-Forwarded-For` from the right, as long as the one who says it is trusted.
 pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
     let mut address = peer.to_canonical();
+    if !trusted.contains(&address) {
+        return address;
+    }
     let said = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
     for hop in said.iter().rev() {

@@ -26,21 +26,27 @@ impl Pending {
     pub(crate) fn admit(&self, client: &ClientId, most: usize, now: Time) -> Result<(), Duration> {
         let minute = now.millis() / MINUTE_MS;
         let mut clients = self.0.lock();
-        if !clients.contains_key(client) {
-            clients.retain(|_, counts| minute - counts.newest_minute < MINUTES as i64);
-            clients.insert(client.clone(), Counts { newest_minute: minute, ..Counts::default() });
+        if let Some(counts) = clients.get_mut(client) {
+            return counts.admit(most, minute);
         }
-        let Some(counts) = clients.get_mut(client) else { return Ok(()) };
-        counts.turn(minute);
-        if counts.by_minute.iter().sum::<usize>() >= most {
-            return Err(Duration::from_secs(60));
-        }
-        counts.by_minute[minute.rem_euclid(MINUTES as i64) as usize] += 1;
-        Ok(())
+        clients.retain(|_, counts| minute - counts.newest_minute < MINUTES as i64);
+        let mut counts = Counts { newest_minute: minute, ..Counts::default() };
+        let admitted = counts.admit(most, minute);
+        clients.insert(client.clone(), counts);
+        admitted
     }
 }
 
 impl Counts {
+    fn admit(&mut self, most: usize, minute: i64) -> Result<(), Duration> {
+        self.turn(minute);
+        if self.by_minute.iter().sum::<usize>() >= most {
+            return Err(Duration::from_secs(60));
+        }
+        self.by_minute[minute.rem_euclid(MINUTES as i64) as usize] += 1;
+        Ok(())
+    }
+
     /// Forgets the minutes that are over.
     fn turn(&mut self, minute: i64) {
         let passed = (minute - self.newest_minute).clamp(0, MINUTES as i64);

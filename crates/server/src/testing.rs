@@ -108,7 +108,8 @@ impl TestServer {
         limit(&mut limits);
         let key = SecretKey::new(&[7; 32]);
         let demo = with_demo.then(Demo::new);
-        let app = App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo);
+        let app =
+            App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo).expect("ciphers");
         setup::prepare(&app).await.expect("prepares");
         let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
         let (running, address) = listen(&app, &limits).await;
@@ -123,7 +124,8 @@ impl TestServer {
         }
         let store = open_store(&self.place, WriterLimits::default());
         let (settings, key) = (self.app.settings.clone(), SecretKey::new(&[7; 32]));
-        let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None);
+        let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None)
+            .expect("ciphers");
         setup::prepare(&app).await.expect("prepares");
         let (running, address) = listen(&app, &self.limits).await;
         let (clock, demo) = (self.clock.clone(), self.demo.clone());

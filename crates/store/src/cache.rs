@@ -6,7 +6,7 @@ use crate::changes::Feed;
 use crate::{Change, Error, Key, Time, Version};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 /// What a query found out, for a cache: the value, what it depends on, and until when it is true.
@@ -42,7 +42,7 @@ struct Entries<K, V> {
     by_key: HashMap<K, u32>,
     places: Vec<Option<Entry<K, V>>>,
     free: Vec<u32>,
-    dependents: HashMap<u64, Dependents>,
+    dependents: HashMap<u64, Dependents, BuildHasherDefault<AsItIs>>,
     hasher: RandomState,
 }
 
@@ -60,6 +60,24 @@ struct Entry<K, V> {
 struct Digest {
     key: u64,
     table: u64,
+}
+
+/// The hash of a digest, which is one already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write_u64(&mut self, digest: u64) {
+        self.0 = digest;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |all, byte| all.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The places that depend on a key: mostly one.
@@ -85,7 +103,7 @@ where
             by_key: HashMap::new(),
             places: Vec::new(),
             free: Vec::new(),
-            dependents: HashMap::new(),
+            dependents: HashMap::default(),
             hasher: RandomState::new(),
         };
         let inner = Arc::new(Inner {

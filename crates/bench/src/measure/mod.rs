@@ -17,3 +17,9 @@ pub use proc::{
 };
 pub use prometheus::{parse_metrics, scrape};
 pub use recorder::{KindRecord, Recorder, Second};
+
+/// The middle one; of an even number the upper of the two in the middle. Of none it is NaN.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::launcher::Launcher;
 use crate::load::{Plan, measure};
 use crate::machine::ensure_descriptors;
+use crate::measure::median;
 use crate::report::{RunReport, present, progress, thousands, write_json};
 use crate::setup::{Accounts, Population, populate};
 
@@ -140,11 +141,6 @@ impl CostLine {
             not_accepted: samples.iter().map(|sample| sample.not_accepted).sum(),
         }
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 impl CostReport {

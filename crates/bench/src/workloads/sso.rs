@@ -17,7 +17,7 @@ use crate::http::Response;
 use crate::launcher::Launcher;
 use crate::load::{Plan, Run, VirtualUser, Workload, measure};
 use crate::machine::{connections_max, ensure_descriptors};
-use crate::measure::{Cause, RequestKind, Verdict};
+use crate::measure::{Cause, RequestKind, Verdict, median};
 use crate::report::{RunReport, present, progress, render, write_json};
 use crate::scan::string_field;
 use crate::setup::{Account, Accounts, Population, keep_fresh, populate};
@@ -145,7 +145,7 @@ fn has(response: &Response<'_>, name: &str, expected: Option<&str>, otherwise: &
     if accepted { Verdict::Accepted } else { Verdict::Failed(Cause::BadBody(otherwise)) }
 }
 
-/// The JSON of `sarsen bench sso`: the server under test first, then the baseline if there was one.
+/// The JSON of `sarsen bench sso`: in each round the server under test first, then the baseline if there was one.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum SsoReport {
@@ -175,13 +175,23 @@ pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
     let population =
         Population { tenants: args.server.tenants as usize, accounts: args.server.accounts as usize };
     let accounts = populate(subject.first(), &credentials, population).await?;
-    run_one(args, users, subject, accounts, &mut report).await?;
-
+    let mut contenders = vec![(subject, accounts)];
     if let Some(program) = &args.baseline {
         progress("starting the baseline");
         let (subject, said) = stage.baseline(program).await?;
         let accounts = baseline_accounts(subject.first(), &said).await?;
-        run_one(args, users, subject, accounts, &mut report).await?;
+        contenders.push((subject, accounts));
+    }
+    for round in 1..=args.rounds {
+        if args.rounds > 1 {
+            progress(&format!("round {round} of {}", args.rounds));
+        }
+        for (subject, accounts) in &contenders {
+            run_one(args, users, subject, accounts, &mut report).await?;
+        }
+    }
+    for (subject, _) in contenders {
+        subject.stop().await?;
     }
     report.compare();
     match &args.common.json {
@@ -193,8 +203,8 @@ pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
 async fn run_one(
     args: &SsoArgs,
     users: usize,
-    subject: Subject,
-    accounts: Accounts,
+    subject: &Subject,
+    accounts: &Accounts,
     report: &mut SsoReport,
 ) -> Result<(), Error> {
     let mix = match args.only {
@@ -213,41 +223,43 @@ async fn run_one(
     };
     match report {
         SsoReport::Runs(runs) => {
-            let load = Rc::new(SsoLoad::new(accounts, users, mix));
+            let load = Rc::new(SsoLoad::new(accounts.clone(), users, mix));
             let run = measure("sso", &subject.targets, &subject.watched, &plan, load).await;
             present(&render(&run));
             runs.push(run);
         }
         SsoReport::Ceilings(ceilings) => {
-            ceilings.push(find_ceiling(&subject, &accounts, mix, &plan).await?);
+            ceilings.push(find_ceiling(subject, accounts, mix, &plan).await?);
         }
     }
-    subject.stop().await
+    Ok(())
 }
 
 impl SsoReport {
-    /// Server and baseline in one line, when there were two.
+    /// Server and baseline in one line a round, when there were two.
     fn compare(&self) {
-        let pair = match self {
-            SsoReport::Runs(runs) => match runs.as_slice() {
-                [ours, baseline] => Some((ours, baseline)),
-                _ => None,
-            },
-            SsoReport::Ceilings(ceilings) => match ceilings.as_slice() {
-                [ours, baseline] => ours.best().zip(baseline.best()),
-                _ => None,
-            },
+        let best: Vec<Option<&RunReport>> = match self {
+            SsoReport::Runs(runs) => runs.iter().map(Some).collect(),
+            SsoReport::Ceilings(ceilings) => ceilings.iter().map(CeilingReport::best).collect(),
         };
-        let Some((ours, baseline)) = pair else { return };
-        let times = |ours: f64, theirs: f64| if theirs > 0.0 { ours / theirs } else { f64::INFINITY };
-        present(&format!(
-            "\n{} against {}: {:.2}x accepted req/s, {:.2}x p99, {} against {} not accepted\n",
-            ours.server,
-            baseline.server,
-            times(ours.total.accepted_per_second, baseline.total.accepted_per_second),
-            times(ours.total.latency.p99_us as f64, baseline.total.latency.p99_us as f64),
-            ours.not_accepted(),
-            baseline.not_accepted(),
-        ));
+        let mut ratios = Vec::new();
+        for pair in best.chunks_exact(2) {
+            let [Some(ours), Some(baseline)] = pair else { continue };
+            let times = |ours: f64, theirs: f64| if theirs > 0.0 { ours / theirs } else { f64::INFINITY };
+            ratios.push(times(ours.total.accepted_per_second, baseline.total.accepted_per_second));
+            present(&format!(
+                "\n{} against {}: {:.2}x accepted req/s, {:.2}x p99, {} against {} not accepted\n",
+                ours.server,
+                baseline.server,
+                times(ours.total.accepted_per_second, baseline.total.accepted_per_second),
+                times(ours.total.latency.p99_us as f64, baseline.total.latency.p99_us as f64),
+                ours.not_accepted(),
+                baseline.not_accepted(),
+            ));
+        }
+        if ratios.len() > 1 {
+            let rounds = ratios.len();
+            present(&format!("median of {rounds} rounds: {:.2}x accepted req/s\n", median(ratios)));
+        }
     }
 }

@@ -2,9 +2,12 @@
 //! only where no other instance may be told of that first.
 
 use crate::support::{START, TestIdentity};
+use identity::Error;
 use identity::clients::Kind;
 use identity::devices::{self, Decision, LIFE, NewDevice};
 use identity::scopes::Scope;
+use identity::secrets::{Random, SecretKey};
+use identity::user_codes::UserCodes;
 use identity::waiting::Waiting;
 use std::sync::Arc;
 use store::testing::{Kind as Database, TestPlace};
@@ -18,10 +21,12 @@ async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over(
         [test.client(&service, Kind::Device).await, test.client(&service, Kind::Device).await];
     let ada = test.user(&acme, "ada@acme.test").await;
     let session = test.session(&ada).await;
+    let codes = codes(&test);
 
     for decision in [Decision::Allow, Decision::Deny] {
         let waiting = Waiting::new(test.store.clone());
-        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, test.random());
+        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+            .expect("codes");
         let (id, secret) = devices::id_of(&new.device_code).expect("a code");
         assert!(!waiting.has(&id, secret, &client.id, START), "it is not there yet");
         waiting.begin(&Arc::new(new.clone())).await.expect("begins");
@@ -51,9 +56,52 @@ async fn where_other_instances_write_the_database_is_asked() {
     let test = TestIdentity::open_in(place).await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
-    let waiting = Waiting::new(test.store.clone());
-    let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, test.random());
+    let (waiting, codes) = (Waiting::new(test.store.clone()), codes(&test));
+    let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+        .expect("codes");
     waiting.begin(&Arc::new(new.clone())).await.expect("begins");
     let (id, secret) = devices::id_of(&new.device_code).expect("a code");
     assert!(!waiting.has(&id, secret, &client.id, START));
+}
+
+#[tokio::test]
+async fn of_two_instances_that_draw_the_same_one_draws_again() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
+    let waiting = Waiting::new(test.store.clone());
+    // Both begin at the same slot.
+    let [one, other] = [1, 2].map(|_| UserCodes::new(&SecretKey::new(&[7; 32]), &Zeros).expect("keys"));
+    let draw = |codes| {
+        let drawn = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, codes, test.random());
+        drawn.expect("codes")
+    };
+    let (first, mut second) = (draw(&one), draw(&other));
+    assert_eq!((&first.id, &first.user_code), (&second.id, &second.user_code));
+    second.agent = "a terminal".to_owned();
+    waiting.begin(&Arc::new(first.clone())).await.expect("begins");
+    let taken = waiting.begin(&Arc::new(second.clone())).await.expect_err("taken");
+    assert!(matches!(taken, Error::Taken { field: "user_code", .. }), "{taken:?}");
+    second.draw_again(&other, test.random()).expect("codes");
+    waiting.begin(&Arc::new(second.clone())).await.expect("begins");
+    for (new, agent) in [(first, ""), (second, "a terminal")] {
+        let id = one.id_of(&new.user_code, START).expect("an id");
+        let found =
+            test.read(move |snapshot| devices::waiting(snapshot, &id, START)).await.expect("is there");
+        assert_eq!((&found.id, &*found.agent), (&new.id, agent));
+        assert_eq!(found.expires_at, new.expires_at);
+    }
+}
+
+/// The same each time.
+struct Zeros;
+
+impl Random for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+fn codes(test: &TestIdentity) -> UserCodes {
+    UserCodes::new(&SecretKey::new(&[7; 32]), test.random()).expect("keys")
 }

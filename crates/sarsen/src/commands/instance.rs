@@ -41,7 +41,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut options = server::store_options(database.url());
     (options.writer, options.replicas) = (limits, args.replica.iter().cloned().collect());
     let store = serving::open_store(options)?;
-    let app = serving::app(store.clone(), Settings::new(&args.issuer), key, None);
+    let app = serving::app(store.clone(), Settings::new(&args.issuer), key, None)?;
     let served = serving::runtime()?.block_on(serve(app, args.listen));
     if served.is_err() {
         store.close();

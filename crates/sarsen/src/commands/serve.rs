@@ -42,7 +42,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let key = secret_key(&config)?;
     let listen = serving::settle(&config.listen.value)?;
     let store = serving::open_store(config.store_options(config::writer_limits(environment)?))?;
-    let app = serving::app(store.clone(), config.settings(&listen), key, None);
+    let app = serving::app(store.clone(), config.settings(&listen), key, None)?;
     let served = serving::runtime()?.block_on(serve(&config, app, &listen));
     if served.is_err() {
         // Nothing was served: let go of the file in order.

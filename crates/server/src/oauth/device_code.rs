@@ -15,12 +15,12 @@ use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
 use identity::organizations::Status;
 use identity::scopes::Scope;
-use identity::{Error, names};
+use identity::{Error, names, user_codes};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a new user code is drawn when it met its twin: twins are one in billions.
+/// How often new codes are drawn when two instances have drawn the same.
 const DRAWS_MAX: usize = 4;
 
 #[derive(Serialize)]
@@ -53,12 +53,14 @@ pub(crate) async fn post(
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
     let agent = posted.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut device = NewDevice::draw(&client.id, scope, life, now, app.random());
+    let mut device = NewDevice::draw(&client.id, scope, life, now, &app.user_codes, app.random())?;
     device.address = address.to_string();
     device.agent = names::remark(agent);
+    // The buffer that the request came in can be used again while this waits.
+    drop(posted);
     let device = begin(&app, device).await?;
 
-    let user_code = devices::show_user_code(&device.user_code);
+    let user_code = user_codes::show(&device.user_code);
     let codes = Codes {
         device_code: &device.device_code,
         verification_uri: app.url("/activate"),
@@ -83,17 +85,19 @@ fn too_many(wait: Duration) -> OAuthError {
     }
 }
 
-/// Stores the authorization, with another user code when the first is taken.
+/// Stores the authorization, with other codes when the first are taken.
 async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
         match app.waiting.begin(&device).await {
             Ok(()) => return Ok(device),
-            Err(Error::Taken { .. }) => Arc::make_mut(&mut device).draw_again(app.random()),
+            Err(Error::Taken { .. }) => {
+                Arc::make_mut(&mut device).draw_again(&app.user_codes, app.random())?;
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Broken("no free user code could be drawn".to_owned()).into())
+    Err(Error::Broken("no free codes could be drawn".to_owned()).into())
 }
 
 /// `org` and `service` are optional; when they are sent they must be the client's own.

@@ -15,7 +15,7 @@ use http::header::RETRY_AFTER;
 use identity::clients::Client;
 use identity::devices::{self, Decision, Device};
 use identity::sessions::Session;
-use identity::{Error, scopes};
+use identity::{Error, scopes, user_codes};
 use std::sync::Arc;
 
 /// Wrong, expired and used codes look the same.
@@ -30,12 +30,12 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
         Found::Waiting(waiting) => waiting,
         Found::Refused(response) => return Ok(response),
     };
-    let typed_here = is_typed(&app, &browser, &waiting.device.user_code, asked.get("typed"));
+    let typed_here = is_typed(&app, &browser, &waiting.user_code, asked.get("typed"));
     if waiting.client.is_first_party() && !typed_here {
         return Ok(enter(&app, &browser, "", Some(TYPE_IT)));
     }
     let slug = &waiting.client.organization_slug;
-    let own_address = address_of(&app, &browser, &waiting.device.user_code, typed_here);
+    let own_address = address_of(&app, &browser, &waiting.user_code, typed_here);
     let Some(session) = browser.session(&app, slug).await? else {
         return Ok(see_other(&sign_in::address(slug, &own_address), Vec::new()));
     };
@@ -48,7 +48,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     let decision = match form.get("decision") {
         // The form with the code only: look at what it asks for.
         None => {
-            let address = match devices::read_user_code(typed) {
+            let address = match user_codes::read(typed) {
                 Some(code) => address_of(&app, &browser, &code, true),
                 None => format!("/activate?user_code={}", encoded(typed)),
             };
@@ -80,7 +80,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
 /// Where the page for a code is. It says whether the code was typed in this browser: nobody can send somebody else
 /// a link that says so.
 fn address_of(app: &App, browser: &Browser, user_code: &str, typed: bool) -> String {
-    let address = format!("/activate?user_code={}", encoded(&devices::show_user_code(user_code)));
+    let address = format!("/activate?user_code={}", encoded(&user_codes::show(user_code)));
     if typed {
         format!("{address}&typed={}", app.secret_key.derive(&typed_parts(browser, user_code)))
     } else {
@@ -98,6 +98,7 @@ fn typed_parts<'a>(browser: &'a Browser, user_code: &'a str) -> [&'a str; 3] {
 
 /// A device authorization that waits, and the client that asks.
 struct Waiting {
+    user_code: String,
     device: Device,
     client: Arc<Client>,
 }
@@ -116,11 +117,12 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
         return Ok(Found::Refused(refused));
     }
     // What cannot be a code is looked up all the same, so that time tells nothing.
-    let code = devices::read_user_code(typed).unwrap_or_default();
-    match app.store.point(move |snapshot| devices::waiting(snapshot, &code, now)).await {
+    let user_code = user_codes::read(typed).unwrap_or_default();
+    let id = app.user_codes.id_of(&user_code, now)?;
+    match app.store.point(move |snapshot| devices::waiting(snapshot, &id, now)).await {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;
-            Ok(Found::Waiting(Waiting { device, client }))
+            Ok(Found::Waiting(Waiting { user_code, device, client }))
         }
         Err(Error::NotFound { .. }) => {
             app.throttle.wrong(browser.id(), browser.address, now);
@@ -154,12 +156,12 @@ async fn confirm(
     error: Option<&str>,
     status: StatusCode,
 ) -> PageResult {
-    let Waiting { device, client } = waiting;
+    let Waiting { user_code, device, client } = waiting;
     let user = app.directory.user(&session.user, app.now()).await?;
     let said: Vec<(String, String)> =
         device.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
-    let user_code = devices::show_user_code(&device.user_code);
+    let shown_code = user_codes::show(user_code);
     let csrf = browser.csrf(app);
     let service = if client.is_first_party() { "Sarsen" } else { &client.service_name };
     let view = ActivateConfirm {
@@ -167,7 +169,7 @@ async fn confirm(
         client_name: &client.name,
         service_name: service,
         user_email: &user.email,
-        user_code: &user_code,
+        user_code: &shown_code,
         scopes: &lines,
         requester_address: &device.address,
         requested_ago: &ago(app.now().since(device.created_at).as_secs()),
@@ -175,11 +177,11 @@ async fn confirm(
         ask_password: client.is_first_party(),
         error,
         csrf: &csrf,
-        hidden: &[("user_code", &user_code), ("session", session.id.as_str())],
+        hidden: &[("user_code", &shown_code), ("session", session.id.as_str())],
         action: "/activate",
         switch_href: &switch_address(
             &client.organization_slug,
-            &address_of(app, browser, &device.user_code, client.is_first_party()),
+            &address_of(app, browser, user_code, client.is_first_party()),
         ),
     };
     Ok(browser.page_with(app, status, view.markup()))

@@ -1,6 +1,7 @@
 //! What the store promises, through its public face.
 //!
 //! - `commands.rs`, `changes.rs`, `values.rs`, `faults.rs`: the same promises on every database.
+//! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
 //!   `instances.rs`: several stores on one server. `renumbered.rs`: after a crash of MySQL. `outages.rs`, `pooler.rs`,
@@ -18,6 +19,7 @@ mod commands;
 mod disk;
 mod disturb;
 mod faults;
+mod flushes;
 mod instances;
 mod logged;
 mod mysql;

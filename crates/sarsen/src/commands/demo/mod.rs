@@ -89,7 +89,7 @@ async fn start(
     loop {
         let listen = candidates.next_free()?;
         let issuer = format!("http://localhost:{}", listen.first().map_or(0, SocketAddr::port));
-        let app = serving::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()));
+        let app = serving::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()))?;
         let failed = |error: &dyn std::fmt::Display| {
             let database = folder.database();
             Error::failed(format!(
