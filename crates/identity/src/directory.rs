@@ -124,8 +124,8 @@ impl Directory {
     }
 
     /// What an access token stands for; none when it is not good (any more).
-    pub async fn access(&self, token: &str, now: Time) -> Result<Option<Arc<Access>>> {
-        let hash = secrets::hash(token.as_bytes());
+    pub async fn access(&self, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+        let hash = secrets::hash(token);
         if let Some(access) = self.tokens.get(&hash, now) {
             return Ok(Some(access));
         }
@@ -133,7 +133,8 @@ impl Directory {
         Box::pin(self.access_anew(hash, token, now)).await
     }
 
-    async fn access_anew(&self, hash: Hash, token: &str, now: Time) -> Result<Option<Arc<Access>>> {
+    async fn access_anew(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+        let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
         self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await

@@ -3,6 +3,7 @@
 use crate::ids::{CustomerId, ServiceId, UserId};
 use crate::{Error, Result, Time, customers};
 use serde_json::value::RawValue;
+use std::sync::OnceLock;
 use store::{FromValue, Key, Snapshot, Sql, ValueRef, args, sql};
 
 /// Stored JSON, which goes out as it is: looked through once, and not for each answer.
@@ -49,6 +50,19 @@ pub struct Entitlement {
     pub current_period_end: Option<Time>,
     /// The customer that the user acts for.
     pub customer: CustomerId,
+    said: OnceLock<Box<str>>,
+}
+
+impl Entitlement {
+    /// What `say` made of it when it was first asked to: kept for as long as this is, because it is asked for again and
+    /// again. So there is one thing only that can be said.
+    pub fn said(&self, say: impl FnOnce(&Entitlement) -> Result<String>) -> Result<&str> {
+        if let Some(text) = self.said.get() {
+            return Ok(text);
+        }
+        let text = say(self)?;
+        Ok(self.said.get_or_init(|| text.into()))
+    }
 }
 
 // The personal customer's subscription, or one of a team in which the user has a seat (or which has no
@@ -93,6 +107,7 @@ pub fn of_user(
             status: row.get(3)?,
             current_period_end: row.get(4)?,
             customer: row.get(5)?,
+            said: OnceLock::new(),
         };
         Ok((entitlement, row.get::<String>(6)?))
     })?;
@@ -107,6 +122,7 @@ pub fn of_user(
             status: "active".to_owned(),
             current_period_end: None,
             customer: customers::of_user(snapshot, user)?,
+            said: OnceLock::new(),
         },
     };
     Ok((entitlement, keys))

@@ -49,12 +49,12 @@ fn offset(prefix: &str, text: &str, distance: u32) -> String {
 }
 
 fn encode(prefix: &str, number: u128) -> String {
-    let mut text = String::with_capacity(prefix.len() + 1 + SUFFIX_LENGTH);
-    text.push_str(prefix);
-    text.push('_');
-    let digit = |index: usize| ALPHABET[(number >> (5 * (SUFFIX_LENGTH - 1 - index)) & 31) as usize];
-    text.extend((0..SUFFIX_LENGTH).map(|index| char::from(digit(index))));
-    text
+    let (mut digits, mut rest) = ([0; SUFFIX_LENGTH], number);
+    for digit in digits.iter_mut().rev() {
+        *digit = ALPHABET[(rest & 31) as usize];
+        rest >>= 5;
+    }
+    [prefix, "_", &String::from_utf8_lossy(&digits)].concat()
 }
 
 /// The smallest id of `prefix` that could be made at `moment`: what is older sorts before it.

@@ -80,8 +80,12 @@ impl UserCodes {
 }
 
 fn text(place: u64) -> String {
-    let digit = |power: u32| (place / 20_u64.pow(power) % 20) as usize;
-    (0..LENGTH).rev().map(|power| char::from(LETTERS[digit(power)])).collect()
+    let (mut letters, mut rest) = ([0; LENGTH as usize], place);
+    for letter in letters.iter_mut().rev() {
+        *letter = LETTERS[(rest % 20) as usize];
+        rest /= 20;
+    }
+    String::from_utf8_lossy(&letters).into_owned()
 }
 
 fn place(code: &str) -> Option<u64> {

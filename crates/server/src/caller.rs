@@ -73,11 +73,12 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 /// The bearer token of a request. In a header only: tokens never travel in URLs.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    // Whatever letters it has: a good token is a known one, or has a signature.
-    let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    // Whatever bytes it has: a good token is a known one, or has a signature.
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let space = value.iter().position(|byte| *byte == b' ')?;
+    let (scheme, token) = value.split_at(space);
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
 }
 
 /// Anybody with a good access token.

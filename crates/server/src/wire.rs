@@ -225,17 +225,28 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         let mut body = Vec::with_capacity(USUAL_ANSWER);
         match serde_json::to_writer(&mut body, &self.0) {
-            Ok(()) => {
-                let mut response = Response::new(body.into());
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                response
-            }
+            Ok(()) => json(body.into()),
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }
     }
+}
+
+/// A JSON answer that is written already.
+pub struct Written(pub String);
+
+impl IntoResponse for Written {
+    fn into_response(self) -> Response {
+        json(self.0.into())
+    }
+}
+
+fn json(body: axum::body::Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// A 201 answer.

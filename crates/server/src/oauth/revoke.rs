@@ -20,7 +20,7 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<Statu
     let (grant, jti) = match found {
         Some((grant, _)) if grant.client != client.id => return Err(foreign()),
         Some((grant, _)) => (Some(grant.id), None),
-        None => match app.directory.access(&token, now).await? {
+        None => match app.directory.access(token.as_bytes(), now).await? {
             Some(access) if access.client != client.id => return Err(foreign()),
             Some(access) => (access.grant.clone(), Some((access.claims.jti.clone(), access.claims.exp))),
             None => return Ok(StatusCode::OK),

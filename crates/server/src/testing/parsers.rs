@@ -55,7 +55,7 @@ pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAdd
 }
 
 /// A bearer token.
-pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     caller::bearer(headers)
 }
 
