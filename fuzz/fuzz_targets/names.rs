@@ -1,14 +1,13 @@
 //! What people type: user codes, slugs, e-mail addresses, names. What was read reads as itself.
 #![no_main]
 
-use identity::devices::{read_user_code, show_user_code};
-use identity::names;
+use identity::{names, user_codes};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|typed: &str| {
-    if let Some(code) = read_user_code(typed) {
+    if let Some(code) = user_codes::read(typed) {
         assert!(code.len() == 8 && code.bytes().all(|letter| letter.is_ascii_uppercase()));
-        assert_eq!(read_user_code(&show_user_code(&code)), Some(code));
+        assert_eq!(user_codes::read(&user_codes::show(&code)), Some(code));
     }
     if let Ok(slug) = names::slug("slug", typed) {
         assert_eq!(slug, typed);

@@ -158,6 +158,10 @@ static GET: Sql = sql(
     "SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
      FROM device_authorizations WHERE id = ?1",
 );
+static FIND: Sql = sql(
+    "SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+     FROM device_authorizations WHERE id IN (?1, ?2, ?3)",
+);
 static DECIDE: Sql = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4
      WHERE id = ?1 AND decision IS NULL AND expires_at > ?4");
 static REDEEM: Sql = sql("UPDATE device_authorizations SET redeemed_at = ?2
@@ -220,11 +224,16 @@ pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &C
     if own { Ok(device) } else { Err(Error::InvalidGrant) }
 }
 
-/// The device authorization to which a user code leads ([`UserCodes::id_of`]), if it waits for a decision. Wrong,
-/// expired and used codes look the same.
-pub fn waiting(snapshot: &mut Snapshot<'_>, id: &DeviceId, now: Time) -> Result<Device> {
-    let found = snapshot.one(&GET, args![id], read)?;
-    found.filter(|device| device.state(now) == State::Pending).ok_or(Error::NotFound { what: "code" })
+/// The device authorization to which a user code leads ([`UserCodes::ids_of`]), if it waits for a decision. Wrong,
+/// expired and used codes look the same, and so does one that two devices show.
+pub fn waiting(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
+    let [before, this, after] = ids;
+    let mut found = snapshot.all(&FIND, args![before, this, after], read)?;
+    found.retain(|device| device.state(now) == State::Pending);
+    match (found.pop(), found.is_empty()) {
+        (Some(device), true) => Ok(device),
+        _ => Err(Error::NotFound { what: "code" }),
+    }
 }
 
 /// Notes what the person of `session` decided. False when somebody else was first, when it is too late, or

@@ -3,6 +3,7 @@
 use crate::ids::{CustomerId, ServiceId, UserId};
 use crate::{Error, Result, Time, customers};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use store::{FromValue, Key, Snapshot, Sql, ValueRef, args, sql};
 
@@ -22,12 +23,6 @@ impl Json {
     }
 }
 
-impl PartialEq for Json {
-    fn eq(&self, other: &Json) -> bool {
-        self.0.get() == other.0.get()
-    }
-}
-
 impl FromValue for Json {
     const KIND: &'static str = "JSON";
     fn from_value(value: ValueRef<'_>) -> Option<Json> {
@@ -35,8 +30,11 @@ impl FromValue for Json {
     }
 }
 
+/// A longer text about an entitlement, of a plan with very many features, is not worth the room of a second copy.
+const SAID_MAX: usize = 1024;
+
 /// What a user has of a service.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Entitlement {
     /// The plan's slug; `free` without a subscription.
     pub plan: String,
@@ -54,14 +52,17 @@ pub struct Entitlement {
 }
 
 impl Entitlement {
-    /// What `say` made of it when it was first asked to: kept for as long as this is, because it is asked for again and
-    /// again. So there is one thing only that can be said.
-    pub fn said(&self, say: impl FnOnce(&Entitlement) -> Result<String>) -> Result<&str> {
+    /// What `say` makes of it. A text of usual length is kept for as long as this is, because it is asked for again and
+    /// again; so there is one thing only that can be said.
+    pub fn said(&self, say: impl FnOnce(&Entitlement) -> Result<String>) -> Result<Cow<'_, str>> {
         if let Some(text) = self.said.get() {
-            return Ok(text);
+            return Ok(Cow::Borrowed(text));
         }
         let text = say(self)?;
-        Ok(self.said.get_or_init(|| text.into()))
+        if text.len() > SAID_MAX {
+            return Ok(Cow::Owned(text));
+        }
+        Ok(Cow::Borrowed(self.said.get_or_init(|| text.into())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! FF1 of NIST SP 800-38G: numbers up to `radix^length` put into an order that nobody can tell without the key, and
-//! back. Each number has its own place, so what is different before is different behind. Without a tweak.
+//! back. Each number has its own place, so what is different before is different behind. Each tweak is
+//! another order.
 
 use crate::{Error, Result};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, UnboundCipherKey};
@@ -34,39 +35,43 @@ pub(crate) struct Ff1 {
     half_bits: u32,
     /// Bits of a round's result that count (8d).
     used_bits: u32,
+    tweak_bits: u32,
 }
 
 impl Ff1 {
-    /// For numbers below `radix^length`, which must fit 63 bits.
-    pub(crate) fn new(key: &[u8; 32], radix: u32, length: u32) -> Result<Ff1> {
+    /// For numbers below `radix^length`, which must fit 63 bits. Tweaks have `tweak_bytes` bytes; with the right half of
+    /// the digits these must leave a byte of a block.
+    pub(crate) fn new(key: &[u8; 32], radix: u32, length: u32, tweak_bytes: u32) -> Result<Ff1> {
         let cipher = BlockCipher::new(key)?;
         let (left_digits, right_digits) = (length / 2, length - length / 2);
         let [left, right] = [left_digits, right_digits].map(|digits| u64::from(radix).pow(digits));
         let half_bytes = (u64::BITS - (right - 1).leading_zeros()).div_ceil(8);
         // P: version 1, method 2, addition 1; radix (3 bytes); 10 rounds; digits of the left half; length (4 bytes);
-        // and no tweak (4 bytes).
+        // and bytes of the tweak (4 bytes).
         let start = 0x01_02_01_u128 << 104 | u128::from(radix) << 80 | 0x0a << 72;
-        let first = cipher.encrypt(start | u128::from(left_digits) << 64 | u128::from(length) << 32)?;
+        let lengths = u128::from(left_digits) << 64 | u128::from(length) << 32 | u128::from(tweak_bytes);
+        let first = cipher.encrypt(start | lengths)?;
         let used_bytes = 4 * half_bytes.div_ceil(4) + 4;
-        Ok(Ff1 { cipher, left, right, first, half_bits: 8 * half_bytes, used_bits: 8 * used_bytes })
+        let [half_bits, used_bits, tweak_bits] = [half_bytes, used_bytes, tweak_bytes].map(|bytes| 8 * bytes);
+        Ok(Ff1 { cipher, left, right, first, half_bits, used_bits, tweak_bits })
     }
 
     /// Where `number` is in the order.
-    pub(crate) fn encrypt(&self, number: u64) -> Result<u64> {
+    pub(crate) fn encrypt(&self, tweak: u128, number: u64) -> Result<u64> {
         let (mut a, mut b) = (number / self.right, number % self.right);
         for round in 0..ROUNDS {
             let size = self.size(round);
-            (a, b) = (b, (a + self.mix(round, b, size)?) % size);
+            (a, b) = (b, (a + self.mix(tweak, round, b, size)?) % size);
         }
         Ok(a * self.right + b)
     }
 
     /// Which number is at `place` in the order.
-    pub(crate) fn decrypt(&self, place: u64) -> Result<u64> {
+    pub(crate) fn decrypt(&self, tweak: u128, place: u64) -> Result<u64> {
         let (mut a, mut b) = (place / self.right, place % self.right);
         for round in (0..ROUNDS).rev() {
             let size = self.size(round);
-            (a, b) = ((b + size - self.mix(round, a, size)?) % size, a);
+            (a, b) = ((b + size - self.mix(tweak, round, a, size)?) % size, a);
         }
         Ok(a * self.right + b)
     }
@@ -77,8 +82,10 @@ impl Ff1 {
     }
 
     /// What one half adds to the other.
-    fn mix(&self, round: u8, half: u64, size: u64) -> Result<u64> {
-        let block = u128::from(round) << self.half_bits | u128::from(half);
+    fn mix(&self, tweak: u128, round: u8, half: u64, size: u64) -> Result<u64> {
+        // Q: the tweak, zeros, the round, and the half.
+        let tweak = tweak.checked_shl(u128::BITS - self.tweak_bits).unwrap_or_default();
+        let block = tweak | u128::from(round) << self.half_bits | u128::from(half);
         let mixed = self.cipher.encrypt(self.first ^ block)? >> (u128::BITS - self.used_bits);
         Ok((mixed % u128::from(size)) as u64)
     }
@@ -90,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    /// The key of samples 7 to 9.
+    /// The key of NIST's samples 7 to 9.
     const KEY: [u8; 32] = [
         0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f,
         0x3c, //
@@ -98,31 +105,45 @@ mod tests {
     ];
 
     #[test]
-    fn sample_7_of_nist_comes_out() {
-        let order = Ff1::new(&KEY, 10, 10).expect("a key");
-        assert_eq!(order.encrypt(123_456_789).expect("encrypts"), 6_657_667_009);
-        assert_eq!(order.decrypt(6_657_667_009).expect("decrypts"), 123_456_789);
+    fn samples_7_and_8_of_nist_come_out() {
+        for (tweak_bytes, tweak, place) in
+            [(0, 0, 6_657_667_009), (10, 0x3938_3736_3534_3332_3130, 1_001_623_463)]
+        {
+            let order = Ff1::new(&KEY, 10, 10, tweak_bytes).expect("a key");
+            assert_eq!(order.encrypt(tweak, 123_456_789).expect("encrypts"), place);
+            assert_eq!(order.decrypt(tweak, place).expect("decrypts"), 123_456_789);
+        }
     }
 
     #[test]
-    fn every_number_has_a_place_of_its_own() {
+    fn every_number_has_a_place_of_its_own_and_another_one_in_each_order() {
         for (radix, length) in [(10, 3), (10, 4), (7, 5)] {
-            let order = Ff1::new(&KEY, radix, length).expect("a key");
+            let order = Ff1::new(&KEY, radix, length, 8).expect("a key");
             let all = u64::from(radix).pow(length);
-            let places: HashSet<u64> =
-                (0..all).map(|number| order.encrypt(number).expect("encrypts")).collect();
-            assert_eq!(places.len() as u64, all);
-            assert!(places.iter().all(|place| *place < all));
+            let places = |tweak| -> Vec<u64> {
+                (0..all).map(|number| order.encrypt(tweak, number).expect("encrypts")).collect()
+            };
+            let (one, other) = (places(1), places(2));
+            for places in [&one, &other] {
+                assert_eq!(places.iter().collect::<HashSet<_>>().len() as u64, all);
+                assert!(places.iter().all(|place| *place < all));
+            }
+            let same = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+            assert!(same < 10, "{same} are where they were; one is expected");
         }
     }
 
     proptest! {
         #[test]
-        fn what_was_put_into_order_is_found_again(number in 0..20_u64.pow(8), key in any::<[u8; 32]>()) {
-            let order = Ff1::new(&key, 20, 8).expect("a key");
-            let place = order.encrypt(number).expect("encrypts");
+        fn what_was_put_into_order_is_found_again(
+            number in 0..20_u64.pow(8),
+            tweak in any::<u64>().prop_map(u128::from),
+            key in any::<[u8; 32]>(),
+        ) {
+            let order = Ff1::new(&key, 20, 8, 8).expect("a key");
+            let place = order.encrypt(tweak, number).expect("encrypts");
             prop_assert!(place < 20_u64.pow(8));
-            prop_assert_eq!(order.decrypt(place).expect("decrypts"), number);
+            prop_assert_eq!(order.decrypt(tweak, place).expect("decrypts"), number);
         }
     }
 }

@@ -1,29 +1,28 @@
 //! User codes: the eight letters that a person types for a device (RFC 8628 section 6.1).
 //!
 //! A code is not looked for in an index, which would be as scattered as the codes are and the largest part of what a
-//! device authorization costs: it is the place of the row's id in an order that only this installation's key tells
-//! ([`Ff1`]). So codes are as hard to guess as if each was drawn, no two that live at the same time are the same, and
-//! rows are only ever added at the end.
+//! device authorization costs. It is the place of a time and a slot in an order that only this installation's key tells
+//! ([`Ff1`]), and they lead to the row's id. Every round of [`ROUND_MS`] has an order of its own: who has collected the
+//! codes of one knows nothing of the next. So codes are as hard to guess as if each was drawn, and rows are only ever
+//! added at the end.
 
 use crate::ff1::{BlockCipher, Ff1};
 use crate::ids::DeviceId;
 use crate::secrets::{Random, SecretKey};
 use crate::{Result, Time};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// Consonants only: no words, no look-alikes; 20^8 is 34.5 bits.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const LENGTH: u32 = 8;
 
-/// After this time a code comes again, in milliseconds: longer than any lives, and a little for clocks that differ.
+/// How long codes have the same order, in milliseconds. Longer than any lives, and some more for clocks that differ: a
+/// code that lives is of this round or of one beside it.
 const ROUND_MS: u64 = 20 * 60 * 1000;
-/// Codes that can be made in a millisecond, so that a round's all have different numbers.
+/// Codes that can be made in a millisecond, so that a round's are all different.
 const SLOTS: u64 = 20_u64.pow(LENGTH) / ROUND_MS;
-/// How far another instance's clock may be ahead.
-const AHEAD: Duration = Duration::from_secs(2 * 60);
-/// Bits of an id that are made of its time and slot: in the last part, behind the slot.
-const TAG_BITS: u32 = 59;
+/// Bytes of the tweak, which is the round.
+const TWEAK_BYTES: u32 = 8;
 
 /// The user codes of an installation.
 pub struct UserCodes {
@@ -39,7 +38,7 @@ impl UserCodes {
         let mut start = [0; 4];
         random.fill(&mut start);
         Ok(UserCodes {
-            order: Ff1::new(&key.key_for("user codes 1"), LETTERS.len() as u32, LENGTH)?,
+            order: Ff1::new(&key.key_for("user codes 1"), LETTERS.len() as u32, LENGTH, TWEAK_BYTES)?,
             tags: BlockCipher::new(&key.key_for("device ids 1"))?,
             next: AtomicU32::new(u32::from_be_bytes(start)),
         })
@@ -49,33 +48,31 @@ impl UserCodes {
     pub fn draw(&self, now: Time) -> Result<(DeviceId, String)> {
         let time = now.millis().unsigned_abs();
         let slot = u64::from(self.next.fetch_add(1, Ordering::Relaxed)) % SLOTS;
-        let place = self.order.encrypt(time % ROUND_MS * SLOTS + slot)?;
+        let place = self.order.encrypt((time / ROUND_MS).into(), time % ROUND_MS * SLOTS + slot)?;
         Ok((self.id(time, slot)?, text(place)))
     }
 
-    /// The id that a code leads to, if it lives at `now`. What is no code leads to one that nobody has.
-    pub fn id_of(&self, code: &str, now: Time) -> Result<DeviceId> {
-        let number = match place(code) {
-            Some(place) => self.order.decrypt(place)?,
-            None => u64::MAX,
+    /// The ids to which a code leads, if it lives at `now`: one of each round that may be meant. At most one is there,
+    /// but for a chance as small as that of a guess. What is no code leads to one that nobody has.
+    pub fn ids_of(&self, code: &str, now: Time) -> Result<[DeviceId; 3]> {
+        let place = place(code);
+        let round = now.millis().unsigned_abs() / ROUND_MS;
+        let id = |round: u64| {
+            let number = place.map_or(Ok(u64::MAX), |place| self.order.decrypt(round.into(), place))?;
+            if number >= ROUND_MS * SLOTS {
+                return Ok(DeviceId::from_uuid(0));
+            }
+            self.id(round * ROUND_MS + number / SLOTS, number % SLOTS)
         };
-        if number >= ROUND_MS * SLOTS {
-            return Ok(DeviceId::from_uuid(0));
-        }
-        let (in_round, slot) = (number / SLOTS, number % SLOTS);
-        // The last time at which the round was there.
-        let latest = (now + AHEAD).millis().unsigned_abs();
-        let ago = (latest % ROUND_MS + ROUND_MS - in_round) % ROUND_MS;
-        self.id(latest.saturating_sub(ago), slot)
+        Ok([id(round.saturating_sub(1))?, id(round)?, id(round + 1)?])
     }
 
-    /// A UUIDv7 of a time, with the slot as its counter (RFC 9562 section 6.2). What follows would be at random
-    /// elsewhere; here it must be found again, and nobody else can make it.
+    /// A UUIDv7 of a time. What is at random there elsewhere is made of the time and the slot, so that it is found
+    /// again, by nobody else, and tells nobody how many there are.
     fn id(&self, time: u64, slot: u64) -> Result<DeviceId> {
-        let tag = self.tags.encrypt(u128::from(time) << 64 | u128::from(slot))? >> (u128::BITS - TAG_BITS);
-        let (high, low) = (u128::from(slot >> 3), u128::from(slot & 7));
-        let time = u128::from(time) << 80;
-        Ok(DeviceId::from_uuid(time | 0x7 << 76 | high << 64 | 0b10 << 62 | low << TAG_BITS | tag))
+        let tag = self.tags.encrypt(u128::from(time) << 64 | u128::from(slot))?;
+        let (high, low) = (tag >> 116, tag & (u128::MAX >> 66));
+        Ok(DeviceId::from_uuid(u128::from(time) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low))
     }
 }
 
@@ -125,8 +122,11 @@ mod tests {
     use crate::secrets::testing::Seeded;
     use proptest::prelude::*;
     use std::collections::HashSet;
+    use std::time::Duration;
 
     const START: Time = Time::from_millis(1_800_000_000_000);
+    /// By how much clocks may differ.
+    const SKEW: Duration = Duration::from_secs(5 * 60);
 
     fn codes(seed: u64) -> UserCodes {
         UserCodes::new(&SecretKey::new(&[7; 32]), &Seeded::new(seed)).expect("keys")
@@ -154,20 +154,21 @@ mod tests {
     #[test]
     fn codes_have_at_least_34_bits_and_a_round_outlasts_them() {
         assert!((LETTERS.len() as f64).log2() * f64::from(LENGTH) >= 34.0);
-        assert!(Duration::from_millis(ROUND_MS) >= LIFE + AHEAD + AHEAD);
-        assert!(ROUND_MS * SLOTS <= 20_u64.pow(LENGTH) && SLOTS < 1 << 15);
+        assert!(Duration::from_millis(ROUND_MS) >= LIFE + SKEW);
+        const { assert!(ROUND_MS * SLOTS <= 20_u64.pow(LENGTH)) }
     }
 
     #[test]
-    fn a_code_leads_to_its_id_as_long_as_it_may_live_and_to_no_other_afterwards() {
+    fn a_code_leads_to_its_id_as_long_as_it_may_live_also_where_the_clock_differs() {
         let (codes, elsewhere) = (codes(1), codes(2));
-        let (id, code) = codes.draw(START).expect("a code");
-        for later in [Duration::ZERO, Duration::from_secs(60), LIFE] {
-            assert_eq!(elsewhere.id_of(&code, START + later).expect("an id"), id, "{later:?}");
+        for start in (0..ROUND_MS).step_by(60_000).map(|ms| START + Duration::from_millis(ms)) {
+            let (id, code) = codes.draw(start).expect("a code");
+            for then in [start - SKEW, start, start + LIFE, start + LIFE + SKEW] {
+                assert!(elsewhere.ids_of(&code, then).expect("ids").contains(&id), "{start:?} {then:?}");
+            }
+            let over = start + Duration::from_millis(2 * ROUND_MS);
+            assert!(!elsewhere.ids_of(&code, over).expect("ids").contains(&id));
         }
-        assert_eq!(elsewhere.id_of(&code, START - AHEAD).expect("an id"), id, "of a clock that is ahead");
-        let next_round = START + Duration::from_millis(ROUND_MS);
-        assert_ne!(codes.id_of(&code, next_round).expect("an id"), id);
     }
 
     #[test]
@@ -186,26 +187,48 @@ mod tests {
         }
     }
 
+    /// The code of the first slot there is with this seed, at a time.
+    fn code(key: u8, time: Time) -> String {
+        let codes = UserCodes::new(&SecretKey::new(&[key; 32]), &Seeded::new(1)).expect("keys");
+        codes.draw(time).expect("a code").1
+    }
+
     #[test]
-    fn another_installation_has_other_codes() {
-        let others = UserCodes::new(&SecretKey::new(&[8; 32]), &Seeded::new(1)).expect("keys");
-        let ((id, code), (other_id, other_code)) =
-            (codes(1).draw(START).expect("a code"), others.draw(START).expect("a code"));
-        assert_ne!((&id, &code), (&other_id, &other_code));
-        assert_ne!(others.id_of(&code, START).expect("an id"), id);
+    fn another_installation_and_another_round_have_other_codes() {
+        let next_round = START + Duration::from_millis(ROUND_MS);
+        let all = [code(7, START), code(8, START), code(7, next_round), code(7, next_round + LIFE)];
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "{all:?}");
+    }
+
+    #[test]
+    fn instances_of_different_versions_agree_about_a_code() {
+        let (id, code) = codes(1).draw(START).expect("a code");
+        assert_eq!((id.as_str(), &*code), ("device_01mcc5rm00fpnbdjtjna7yjdm9", "PHDXDHCH"));
+    }
+
+    #[test]
+    fn an_id_shows_its_time_and_nothing_of_how_many_there_are() {
+        let codes = codes(1);
+        let ids: Vec<String> =
+            (0..100).map(|_| codes.draw(START).expect("a code").0.as_str().to_owned()).collect();
+        let floor = crate::ids::floor(DeviceId::PREFIX, START);
+        assert!(
+            ids.iter().all(|id| id[..DeviceId::PREFIX.len() + 10] == floor[..DeviceId::PREFIX.len() + 10])
+        );
+        assert!(!ids.is_sorted(), "no counter shows");
     }
 
     proptest! {
         #[test]
         fn whatever_is_asked_for_leads_somewhere(code in ".{0,12}|[B-Z]{8}", ms in 0..4_102_444_800_000_i64) {
-            prop_assert!(codes(1).id_of(&code, Time::from_millis(ms)).is_ok());
+            prop_assert!(codes(1).ids_of(&code, Time::from_millis(ms)).is_ok());
         }
 
         #[test]
         fn each_code_leads_back_at_any_time(ms in 0..4_102_444_800_000_i64, seed in any::<u64>()) {
             let (codes, now) = (codes(seed), Time::from_millis(ms));
             let (id, code) = codes.draw(now).expect("a code");
-            prop_assert_eq!(codes.id_of(&code, now).expect("an id"), id);
+            prop_assert!(codes.ids_of(&code, now).expect("ids").contains(&id));
             prop_assert_eq!(read(&show(&code)), Some(code));
         }
     }

@@ -5,6 +5,7 @@ use crate::support::{START, TestIdentity};
 use identity::Error;
 use identity::clients::Kind;
 use identity::devices::{self, Decision, LIFE, NewDevice};
+use identity::ids::DeviceId;
 use identity::scopes::Scope;
 use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
@@ -85,11 +86,35 @@ async fn of_two_instances_that_draw_the_same_one_draws_again() {
     second.draw_again(&other, test.random()).expect("codes");
     waiting.begin(&Arc::new(second.clone())).await.expect("begins");
     for (new, agent) in [(first, ""), (second, "a terminal")] {
-        let id = one.id_of(&new.user_code, START).expect("an id");
+        let ids = one.ids_of(&new.user_code, START).expect("ids");
         let found =
-            test.read(move |snapshot| devices::waiting(snapshot, &id, START)).await.expect("is there");
+            test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await.expect("is there");
         assert_eq!((&found.id, &*found.agent), (&new.id, agent));
         assert_eq!(found.expires_at, new.expires_at);
+    }
+}
+
+#[tokio::test]
+async fn a_code_that_two_devices_show_is_nobodys() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
+    let (waiting, codes) = (Waiting::new(test.store.clone()), codes(&test));
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());
+        let new = new.expect("codes");
+        ids.push(new.id.clone());
+        waiting.begin(&Arc::new(new)).await.expect("begins");
+    }
+    // As if the code led to the first in this round and to the second in the next.
+    let [first, second] = [ids[0].clone(), ids[1].clone()];
+    let nobody = DeviceId::from_uuid(0);
+    for (ids, is_found) in
+        [([nobody.clone(), first.clone(), nobody.clone()], true), ([nobody, first, second], false)]
+    {
+        let found = test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await;
+        assert_eq!(found.is_ok(), is_found);
     }
 }
 

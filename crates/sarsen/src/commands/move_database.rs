@@ -10,8 +10,8 @@ use std::time::Instant;
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
 #[derive(clap::Args)]
 #[command(
-    after_help = "Stop the server first. The source is only read. The target must be an empty database. A move that was \
-    interrupted goes on where it ended when it is started again.\n\n\
+    after_help = "Stop the server first. The source is only read, once it has the schema of this version. The \
+    target must be an empty database. A move that was interrupted goes on where it ended when it is started again.\n\n\
     Example:  sarsen move --from sqlite:data/sarsen.db --to postgres://sarsen:SECRET@db.internal/sarsen\n\
     Then set `database` to the new URL in sarsen.toml; secret_key stays the same."
 )]

@@ -30,7 +30,7 @@ pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<R
     // A service's slug never changes.
     let service = caller.access.claims.service.as_deref().unwrap_or_default();
     let start = entitlement.said(|entitlement| start(service, entitlement))?;
-    Ok(Written([start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
+    Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
 }
 
 /// The answer but for its end, which is another one after each change anywhere.

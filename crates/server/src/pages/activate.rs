@@ -118,8 +118,8 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     }
     // What cannot be a code is looked up all the same, so that time tells nothing.
     let user_code = user_codes::read(typed).unwrap_or_default();
-    let id = app.user_codes.id_of(&user_code, now)?;
-    match app.store.point(move |snapshot| devices::waiting(snapshot, &id, now)).await {
+    let ids = app.user_codes.ids_of(&user_code, now)?;
+    match app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;
             Ok(Found::Waiting(Waiting { user_code, device, client }))
