@@ -72,6 +72,7 @@ impl NewDevice {
 
     /// Draws other codes, after the first met its twin.
     pub fn draw_again(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
+        codes.jump(random);
         let life = self.expires_at.since(self.created_at);
         let other = NewDevice::draw(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
         let (address, agent) = (std::mem::take(&mut self.address), std::mem::take(&mut self.agent));

@@ -128,3 +128,34 @@ pub fn of_user(
     };
     Ok((entitlement, keys))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::testing::Seeded;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_is_said_is_written_once_unless_it_is_long() {
+        for (length, times) in [(SAID_MAX, 1), (SAID_MAX + 1, 2)] {
+            let entitlement = Entitlement {
+                plan: "free".to_owned(),
+                features: Json::parse("[]").expect("JSON"),
+                limits: Json::parse("{}").expect("JSON"),
+                status: "active".to_owned(),
+                current_period_end: None,
+                customer: CustomerId::new(Time::from_millis(0), &Seeded::new(1)),
+                said: OnceLock::new(),
+            };
+            let asked = Cell::new(0);
+            for _ in 0..2 {
+                let text = entitlement.said(|_| {
+                    asked.set(asked.get() + 1);
+                    Ok("x".repeat(length))
+                });
+                assert_eq!(text.expect("a text").len(), length);
+            }
+            assert_eq!(asked.get(), times, "{length}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! A whole installation from one database to another: copied table by table, then compared.
 //!
-//! The source is only read. The target must be empty, or hold what an earlier try of the same move left behind:
-//! then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
+//! The source is only read, once its schema is of this version. The target must be empty, or hold what an earlier try
+//! of the same move left behind: then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
 //! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
 
 use crate::patience;
