@@ -19,6 +19,7 @@ pub const LIFE: Duration = Duration::from_secs(15 * 60);
 pub const FIRST_PARTY_LIFE: Duration = Duration::from_secs(5 * 60);
 /// How long a device stays signed in if it does not sign out: until its refresh token ends.
 const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A device authorization to be made.
 #[derive(Clone, Debug)]
 pub struct NewDevice {

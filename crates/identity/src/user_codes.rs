@@ -218,14 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn who_jumps_goes_on_where_the_randomness_says() {
+        let codes = codes(1);
+        let first = codes.draw(START).expect("a code");
+        codes.jump(&Seeded::new(1));
+        assert_eq!(codes.draw(START).expect("a code"), first);
+    }
+
+    #[test]
     fn an_id_shows_its_time_and_nothing_of_how_many_there_are() {
         let codes = codes(1);
         let ids: Vec<String> =
             (0..100).map(|_| codes.draw(START).expect("a code").0.as_str().to_owned()).collect();
-        let floor = crate::ids::floor(DeviceId::PREFIX, START);
-        assert!(
-            ids.iter().all(|id| id[..DeviceId::PREFIX.len() + 10] == floor[..DeviceId::PREFIX.len() + 10])
-        );
+        let [this, next] = [START, START + Duration::from_millis(1)]
+            .map(|moment| crate::ids::floor(DeviceId::PREFIX, moment));
+        assert!(ids.iter().all(|id| *id >= this && *id < next), "{this}: {ids:?}");
         assert!(!ids.is_sorted(), "no counter shows");
     }
 
