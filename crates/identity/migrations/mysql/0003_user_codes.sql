@@ -1,5 +1,5 @@
--- What a person types leads to the row's id by a computation: no column and no index hold it. Device authorizations live
--- for a quarter of an hour, and those of before could not be found any more.
+-- What a person types leads to the row's id by a computation: no column and no index hold it. A column cannot be dropped
+-- twice here, and a statement may have to run again: the table is made anew. What it holds lives for a quarter of an hour.
 
 DROP TABLE IF EXISTS device_authorizations;
 

@@ -6,6 +6,7 @@ mod keys;
 mod leases;
 mod links;
 mod lists;
+mod migrations;
 mod organizations;
 mod sessions;
 mod statements;

@@ -1,0 +1,35 @@
+//! A database of an earlier version is brought up to date with what it holds.
+
+use crate::support::START;
+use identity::{Result, schema};
+use std::time::Duration;
+use store::testing::{Kind, TestPlace, kind};
+use store::{Migration, Options, Sql, Store, args, sql};
+
+fn open(place: &TestPlace, migrations: &'static [Migration]) -> Store {
+    let mut options = Options::new(place.url(), migrations);
+    options.writer.deadline = Duration::from_secs(3);
+    Store::open(options).expect("opens")
+}
+
+#[tokio::test]
+async fn devices_that_wait_outlast_the_index_of_user_codes_where_a_column_can_be_dropped() {
+    static OLD: Sql = sql("INSERT INTO device_authorizations
+             (id, hash, user_code, client_id, scope, address, agent, created_at, expires_at)
+         VALUES (?1, ?2, 'BCDFGHJK', 'client', 'openid', '', '', ?3, ?3)");
+    static ALL: Sql = sql("SELECT id FROM device_authorizations");
+    let place = TestPlace::create();
+    let before = open(&place, &schema::MIGRATIONS[..2]);
+    let made = before.write("test", |tx| -> Result<()> {
+        tx.exec(&OLD, args!["device", &[7_u8; 32][..], START])?;
+        Ok(())
+    });
+    made.await.expect("a row");
+    before.close();
+    let now = open(&place, schema::MIGRATIONS);
+    let kept =
+        now.read(|snapshot| -> Result<Vec<String>> { Ok(snapshot.all(&ALL, args![], |row| row.get(0))?) });
+    let expected: &[&str] = if kind() == Kind::Mysql { &[] } else { &["device"] };
+    assert_eq!(kept.await.expect("reads"), expected);
+    now.close();
+}
