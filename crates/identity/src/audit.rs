@@ -10,7 +10,7 @@ use store::{Snapshot, Sql, Tx, Where, args, sql};
 /// Who acts, from where: made once a request and handed to every command that leaves a trace.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// A user's id, or `system`.
+    /// A user's id, `system`, or `unknown`.
     pub who: String,
     /// The client's address, or empty.
     pub address: String,
@@ -30,6 +30,11 @@ impl Actor {
     /// The program itself.
     pub fn system(now: Time, random: &dyn Random) -> Actor {
         Actor::new("system".to_owned(), String::new(), now, random)
+    }
+
+    /// Somebody at an address who has not proved who he is.
+    pub fn unknown(address: &str, now: Time, random: &dyn Random) -> Actor {
+        Actor::new("unknown".to_owned(), address.to_owned(), now, random)
     }
 
     fn new(who: String, address: String, now: Time, random: &dyn Random) -> Actor {
@@ -89,7 +94,7 @@ pub fn note(
 pub struct Entry {
     /// Sortable by time.
     pub id: AuditId,
-    /// A user's id, or `system`.
+    /// A user's id; `system` for the program itself, `unknown` for who has not proved who he is.
     pub actor: String,
     /// The actor's e-mail address, where the organization may know it.
     pub actor_email: Option<String>,

@@ -5,7 +5,7 @@ use crate::holds::Holds;
 use crate::lanes::HashLane;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
-use crate::seen::Seen;
+use crate::seen::{FailedSignIns, Seen};
 use crate::throttle::Throttle;
 use identity::audit::Actor;
 use identity::ids::UserId;
@@ -85,6 +85,8 @@ pub struct Parts {
     pub(crate) user_codes: UserCodes,
     /// Who was seen when.
     pub(crate) seen: Seen,
+    /// Wrong passwords lately.
+    pub(crate) failed_sign_ins: FailedSignIns,
     /// Device codes that wait, by client.
     pub(crate) pending: Pending,
     /// Authorization requests that were posted, by client.
@@ -130,6 +132,7 @@ impl App {
             waiting: Waiting::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             seen: Seen::default(),
+            failed_sign_ins: FailedSignIns::default(),
             pending: Pending::default(),
             posted: Pending::default(),
             throttle: Throttle::default(),
@@ -157,6 +160,11 @@ impl App {
     /// A user who acts, for the audit trail.
     pub fn actor(&self, user: &UserId, address: IpAddr) -> Actor {
         Actor::user(user, &address.to_string(), self.now(), self.random())
+    }
+
+    /// Somebody at an address who has not proved who he is, for the audit trail.
+    pub(crate) fn unknown(&self, address: IpAddr) -> Actor {
+        Actor::unknown(&address.to_string(), self.now(), self.random())
     }
 
     /// The program itself, for the audit trail.

@@ -117,9 +117,10 @@ impl Store {
     }
 
     /// Runs a command that nobody waits for; what it returns is dropped. False when refused.
-    pub fn write_later<F>(&self, name: &'static str, command: F) -> bool
+    pub fn write_later<E, F>(&self, name: &'static str, command: F) -> bool
     where
-        F: Fn(&mut Tx<'_>) -> Result<(), Error> + Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<(), E> + Send + 'static,
     {
         let start = Start::default();
         let job = CommandOf { name, hot: false, function: command, result: None, reply: None, start };

@@ -15,7 +15,7 @@ use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use identity::secrets::{self, Hash};
-use identity::sessions::{self, NewSession, Session};
+use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::User;
 use identity::{Result, names};
 use maud::Markup;
@@ -141,10 +141,9 @@ impl Browser {
     /// Ends the browser's session in an organization; the cookie to send.
     pub(crate) async fn sign_out(&self, app: &App, organization: &str) -> Result<Vec<HeaderValue>> {
         if let Some(session) = self.session(app, organization).await? {
-            let now = app.now();
-            app.store
-                .write("session.end", move |tx| sessions::end(tx, &session.id, "sign-out", now).map(|_| ()))
-                .await?;
+            let actor = app.actor(&session.user, self.address);
+            let own = Own::One(session.id.clone());
+            app.store.write("session.end", move |tx| sessions::end_own(tx, &session, &own, &actor)).await?;
         }
         Ok(set_cookie(app, organization, "", 0).into_iter().collect())
     }

@@ -225,7 +225,12 @@ pub(crate) async fn check_password(
     };
     let user = match user {
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
-        _ => return Ok(Checked::Wrong),
+        user => {
+            if let Some(user) = user {
+                app.failed_sign_ins.note(app, &user, address);
+            }
+            return Ok(Checked::Wrong);
+        }
     };
     if verdict == Verdict::Outdated {
         upgrade(app, &user, organization, password, address).await?;

@@ -4,7 +4,7 @@ use crate::support::*;
 use identity::ids::UserId;
 use identity::{passwords, users};
 use serde_json::{Value, json};
-use server::testing::{Answer, TestBrowser, TestServer};
+use server::testing::{Answer, TestBrowser, TestServer, at_once};
 use std::time::{Duration, Instant};
 
 const PASSWORD: &str = "correct horse battery";
@@ -130,6 +130,40 @@ async fn a_refused_sign_in_does_not_tell_why() {
     assert_eq!(browser.post("/o/nobody/login", &fields).await.status, 404);
     assert_eq!(browser.post("/o/acme/login", &fields).await.status, 303);
     lane.has_hashed(1, "the last one only").await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_in_the_audit_trail_once_a_minute() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let failed = async |count: usize| {
+        loop {
+            let trail = admin.read("/api/organizations/acme/audit").await;
+            let entries = trail["items"].as_array().expect("entries").clone();
+            let failed = entries.into_iter().filter(|entry| text(entry, "action") == "user.sign_in_failed");
+            let failed: Vec<Value> = failed.collect();
+            if failed.len() >= count {
+                return failed;
+            }
+        }
+    };
+    let mut browser = server.browser();
+    for _ in 0..3 {
+        for email in ["ada@acme.test", "nobody@acme.test"] {
+            assert_eq!(browser.sign_in_with("acme", email, "wrong horse battery").await.status, 422);
+        }
+    }
+    assert_eq!(browser.sign_in("acme", "ada@acme.test").await.status, 303);
+    let entries = failed(1).await;
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let entry = &entries[0];
+    let said = ["actor", "target_name", "address", "details"].map(|name| text(entry, name));
+    assert_eq!(said, ["unknown", "ada@acme.test", "127.0.0.1", ""], "{entry}");
+
+    server.clock.advance(Duration::from_secs(60));
+    assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "wrong").await.status, 422);
+    assert_eq!(failed(2).await.len(), 2);
     server.stop().await;
 }
 

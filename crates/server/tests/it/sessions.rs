@@ -96,6 +96,16 @@ async fn a_device_and_a_browser_are_ended_from_another_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn signing_out_is_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    sign_out(&mut ada).await;
+    assert!(!is_in(&mut ada).await);
+    assert_eq!(trail(&server).await, ["session.ended "]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn everywhere_else_is_everywhere_but_here() {
     let server = TestServer::start().await;
     let device = ada_on_a_device(&server).await;

@@ -6,7 +6,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::secrets;
 use serde_json::{Value, json};
 use server::testing::{Answer, Request, TestBrowser, TestServer};
-use std::task::Poll;
 
 /// Where the demo's `web` and `spa` listen for codes.
 pub const CALLBACK: &str = "http://127.0.0.1:9999/callback";
@@ -178,24 +177,6 @@ impl<'s> Admin<'s> {
             json!({ "service": "sketch", "kind": kind, "name": "A client", "redirect_uris": redirect_uris });
         self.make("/api/organizations/acme/clients", body).await
     }
-}
-
-/// Does all of this at the same time.
-pub async fn at_once<F: Future>(work: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut waiting: Vec<_> = work.into_iter().map(Box::pin).collect();
-    let mut done = Vec::new();
-    std::future::poll_fn(|context| {
-        waiting.retain_mut(|work| match work.as_mut().poll(context) {
-            Poll::Ready(output) => {
-                done.push(output);
-                false
-            }
-            Poll::Pending => true,
-        });
-        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    done
 }
 
 /// A text field of a JSON object.

@@ -108,7 +108,7 @@ async fn a_server_that_is_away_is_said_and_waited_for(database: Database) {
     // A server that has been away for a second holds nobody up, and neither does what nobody waits for.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for _ in 0..100 {
-        assert!(store.write_later("note.later", |_| Ok(())));
+        assert!(store.write_later("note.later", |_| Ok::<_, Error>(())));
     }
     let refused = add(&store, "n", "ada", "n").await.expect_err("still away");
     assert!(matches!(&refused, Error::Unavailable { .. }), "not tired of waiting, but told: {refused:?}");

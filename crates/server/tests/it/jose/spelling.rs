@@ -6,7 +6,7 @@ use aws_lc_rs::signature::ECDSA_P256_SHA256_ASN1_SIGNING;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
-use server::testing::TestServer;
+use server::testing::{Answer, TestServer};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,6 +66,9 @@ async fn a_token_has_one_spelling() {
     ] {
         assert_refused(&server, &token, what).await;
     }
+    let not_text = b"GET /api/user HTTP/1.1\r\nhost: test\r\nconnection: close\r\nauthorization: Bearer \xff\xfe\r\n\r\n";
+    let refused = Answer::parse(&server.raw(not_text).await);
+    assert_eq!((refused.status, refused.text("code").as_str()), (401, "invalid_token"), "{refused:?}");
     let standard = (0..200)
         .map(|_| key.over(&format!("{header}.{payload}")))
         .find(|token| token.rsplit('.').next().is_some_and(|signature| signature.contains(['-', '_'])));
