@@ -65,6 +65,8 @@ static GET: Sql = sql(
     "SELECT hash, client_id, session_id, redirect_uri, scope, challenge, nonce, expires_at, redeemed_at, grant_id
      FROM authorization_codes WHERE id = ?1",
 );
+static PEEK: Sql = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
+     JOIN sessions s ON s.id = c.session_id WHERE c.id = ?1 AND c.client_id = ?2");
 static REDEEM: Sql = sql(
     "UPDATE authorization_codes SET redeemed_at = ?2, grant_id = ?3 WHERE id = ?1 AND redeemed_at IS NULL",
 );
@@ -151,6 +153,19 @@ pub struct Presented {
     pub redirect_uri: String,
     /// Its `code_verifier` parameter.
     pub verifier: Option<String>,
+}
+
+/// Whom a code that fits would give tokens, and for what: to be read before it is spent. Whether it may still be
+/// redeemed, and how it is presented, [`redeem`] says.
+pub fn peek(snapshot: &mut Snapshot<'_>, presented: &Presented) -> Result<(UserId, Scope)> {
+    let (id, secret) = secrets::split_token(&presented.code).ok_or(Error::InvalidGrant)?;
+    let id = CodeId::parse(id).map_err(|_| Error::InvalidGrant)?;
+    let found = snapshot.one(&PEEK, args![&id, &presented.client], |row| {
+        Ok((row.get::<Vec<u8>>(0)?, row.get(1)?, row.get::<String>(2)?))
+    })?;
+    let (hash, user, scope) = found.ok_or(Error::InvalidGrant)?;
+    let fits = secrets::matches(secret.as_bytes(), &hash);
+    if fits { Ok((user, Scope::parse(&scope))) } else { Err(Error::InvalidGrant) }
 }
 
 /// What became of a code.

@@ -7,9 +7,9 @@ use crate::ids::{ClientId, DeviceId, GrantId, OrganizationId, SessionId, UserId}
 use crate::organizations::{self, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
-use crate::sessions::{self, NewSession};
+use crate::sessions::{self, NewSession, Session};
 use crate::user_codes::UserCodes;
-use crate::{Error, Result, Time};
+use crate::{Error, Result, Time, users};
 use std::time::Duration;
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
 
@@ -265,6 +265,12 @@ pub fn decide(
     Ok(true)
 }
 
+/// The session that allowed a device, while it lives.
+pub fn allowed_by(snapshot: &mut Snapshot<'_>, device: &Device, now: Time) -> Result<Session> {
+    let session = device.decided_by.as_ref().ok_or(Error::InvalidGrant)?;
+    sessions::live(snapshot, session, now)?.ok_or(Error::InvalidGrant)
+}
+
 /// What a redemption makes; ids and secrets are drawn before it.
 #[derive(Clone, Debug)]
 pub struct Redemption {
@@ -301,8 +307,10 @@ pub fn redeem(
     if tx.exec(&REDEEM, args![&device.id, now])? == 0 {
         return Err(Error::InvalidGrant);
     }
-    let decided_by = device.decided_by.as_ref().ok_or(Error::InvalidGrant)?;
-    let session = sessions::live(tx.snapshot(), decided_by, now)?.ok_or(Error::InvalidGrant)?;
+    let user = allowed_by(tx.snapshot(), device, now)?.user;
+    tx.lock(&users::LOCK, (&user).into())?;
+    // Looked at again: until the lock was taken somebody could end all sessions of this user, without the new one.
+    let session = allowed_by(tx.snapshot(), device, now)?;
     sessions::create(
         tx,
         &NewSession {

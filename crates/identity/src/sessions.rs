@@ -3,7 +3,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::secrets::{self, Hash};
-use crate::{Result, Time, users};
+use crate::{Error, Result, Time, users};
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
 
 /// A sign-in.
@@ -94,6 +94,20 @@ pub fn key(id: &SessionId) -> Key {
     Key::row("sessions", "id", id.as_str())
 }
 
+/// Signs a user in, in place of the session that his browser had. Refused when he was suspended since his password
+/// was read: checking it takes a while.
+pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, actor: &Actor) -> Result<()> {
+    tx.lock(&users::LOCK, (&new.user).into())?;
+    if users::get(tx.snapshot(), &new.user)?.suspended_at.is_some() {
+        return Err(Error::refused("user_suspended", "this account was suspended a moment ago"));
+    }
+    if let Some(before) = before {
+        end(tx, before, "sign-in", actor.now)?;
+    }
+    create(tx, new)?;
+    audit::note(tx, &new.organization, actor, "session.created", new.id.as_str(), "")
+}
+
 /// Makes a session.
 pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
     let hash = new.hash.as_ref().map(|hash| hash.as_slice());
@@ -170,6 +184,7 @@ fn end_all_but(
     ended_by: &str,
     now: Time,
 ) -> Result<u64> {
+    tx.lock(&users::LOCK, user.into())?;
     let ids: Vec<SessionId> = tx.all(&UNENDED_OF_USER, args![user], |row| row.get(0))?;
     let mut ended = 0;
     for id in ids.iter().filter(|id| Some(*id) != kept) {

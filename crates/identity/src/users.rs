@@ -58,7 +58,7 @@ static LAST_SEEN: Sql = sql("SELECT last_seen_at FROM user_activity WHERE user_i
 static RENAME: Sql = sql("UPDATE users SET name = ?2 WHERE id = ?1");
 static SUSPEND: Sql =
     insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
-/// Whoever decides about several sessions of one user takes this first.
+/// Whoever makes a session of a user, or decides about all of them, takes this first.
 pub(crate) static LOCK: Sql = lock("users", "id");
 static ACTIVATE: Sql = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
 
@@ -117,6 +117,7 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
         let problem = "you cannot suspend your own account; ask another administrator";
         return Err(Error::refused("own_account", problem));
     }
+    tx.lock(&LOCK, (&user.id).into())?;
     let is_new = tx.exec(&SUSPEND, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
     keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if is_new {

@@ -3,6 +3,7 @@
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::pages::respond::PageError;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -38,13 +39,21 @@ where
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
     let versioned = request.uri().path().starts_with("/api/");
-    let carried = if versioned { carried(request.headers()) } else { Ok(None) };
+    let carried = match request.uri().path() {
+        // Not text to every database, and never meant.
+        path if path.contains('%') && path.contains("%00") => {
+            Err(Problem::bad_request("invalid_path", "The address holds a NUL (%00)."))
+        }
+        _ if versioned => carried(request.headers()),
+        _ => Ok(None),
+    };
     let (mut response, version) = match carried {
         _ if asks_first => (preflight(), app.store.shown()),
         Ok(None) => answer(app, router, request).await,
         // In a box, because it is rare: every connection has room for the others all the time.
         Ok(Some(version)) => Box::pin(store::not_before(version, answer(app, router, request))).await,
-        Err(problem) => (problem.into_response(), app.store.shown()),
+        Err(problem) if versioned => (problem.into_response(), app.store.shown()),
+        Err(problem) => (PageError::from(problem).into_response(), app.store.shown()),
     };
     let headers = response.headers_mut();
     if versioned {

@@ -1,6 +1,6 @@
 //! What is noted of a user at most once in a while, however often it happens: that he was seen, and that a sign-in
-//! with a wrong password failed. When it was noted last is kept in memory; nobody waits for the writing, and when the
-//! writer is busy, it is left out.
+//! failed. When it was noted last is kept in memory. Nobody waits for the writing; what the writer refuses is noted the
+//! next time.
 
 use crate::app::App;
 use identity::Time;
@@ -27,14 +27,14 @@ impl Default for Seen {
 impl Seen {
     /// Notes that a user was here.
     pub(crate) fn note(&self, app: &App, user: &UserId, now: Time) {
-        if self.0.is_due(user, now) {
+        self.0.note(user, now, |_| {
             let user = user.clone();
-            app.store.write_later("user.seen", move |tx| users::seen(tx, &user, now));
-        }
+            app.store.write_later("user.seen", move |tx| users::seen(tx, &user, now))
+        });
     }
 }
 
-/// Wrong passwords, for the audit trail: somebody who tries thousands does not fill it.
+/// Sign-ins that failed, for the audit trail: somebody who tries thousands is counted and does not fill it.
 pub(crate) struct FailedSignIns(Seldom);
 
 impl Default for FailedSignIns {
@@ -44,22 +44,33 @@ impl Default for FailedSignIns {
 }
 
 impl FailedSignIns {
-    /// Notes that somebody at `address` gave a wrong password for a user.
+    /// Notes that somebody at `address` gave a wrong password for a user, or tried to sign in as one who is suspended.
     pub(crate) fn note(&self, app: &App, user: &User, address: IpAddr) {
-        if self.0.is_due(&user.id, app.now()) {
+        self.0.note(&user.id, app.now(), |untold| {
+            let details = match untold {
+                0 => String::new(),
+                1 => "once more before".to_owned(),
+                times => format!("{times} times more before"),
+            };
             let (organization, user, actor) =
                 (user.organization.clone(), user.id.clone(), app.unknown(address));
             app.store.write_later("user.sign_in_failed", move |tx| {
-                audit::note(tx, &organization, &actor, "user.sign_in_failed", user.as_str(), "")
-            });
-        }
+                audit::note(tx, &organization, &actor, "user.sign_in_failed", user.as_str(), &details)
+            })
+        });
     }
 }
 
 /// Which users something was noted of lately.
 struct Seldom {
     at_most_every: Duration,
-    noted: Mutex<HashMap<UserId, Time>>,
+    noted: Mutex<HashMap<UserId, Noted>>,
+}
+
+struct Noted {
+    last: Time,
+    /// How often it happened since then.
+    untold: u32,
 }
 
 impl Seldom {
@@ -67,22 +78,26 @@ impl Seldom {
         Seldom { at_most_every, noted: Mutex::default() }
     }
 
-    /// Whether it is to be noted of a user now. Of two who ask at once, one is told so.
-    fn is_due(&self, user: &UserId, now: Time) -> bool {
+    /// Calls `write`, with how often it has happened since the last time, when something is to be noted of a user now.
+    /// It says whether it was taken.
+    fn note(&self, user: &UserId, now: Time, write: impl FnOnce(u32) -> bool) {
         let mut noted = self.noted.lock();
-        match noted.get_mut(user) {
-            Some(last) if now.since(*last) < self.at_most_every => return false,
-            Some(last) => *last = now,
-            None => {
-                if noted.len() >= REMEMBERED {
-                    noted.retain(|_, last| now.since(*last) < self.at_most_every / 2);
-                    if noted.len() >= REMEMBERED {
-                        noted.clear();
-                    }
-                }
-                noted.insert(user.clone(), now);
+        if let Some(noted) = noted.get_mut(user) {
+            if now.since(noted.last) >= self.at_most_every && write(noted.untold) {
+                *noted = Noted { last: now, untold: 0 };
+            } else {
+                noted.untold = noted.untold.saturating_add(1);
+            }
+            return;
+        }
+        if noted.len() >= REMEMBERED {
+            noted.retain(|_, noted| now.since(noted.last) < self.at_most_every / 2);
+            if noted.len() >= REMEMBERED {
+                noted.clear();
             }
         }
-        true
+        if write(0) {
+            noted.insert(user.clone(), Noted { last: now, untold: 0 });
+        }
     }
 }

@@ -3,7 +3,9 @@
 use crate::caller::network;
 use identity::Time;
 use parking_lot::Mutex;
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -25,23 +27,40 @@ struct Counts {
 }
 
 impl Throttle {
-    /// Whether another attempt is allowed; otherwise how long to wait.
-    pub(crate) fn check(&self, session: &str, address: IpAddr, now: Time) -> Result<(), Duration> {
+    /// Counts an attempt if it is allowed; otherwise how long to wait. Attempts are counted before anybody knows what
+    /// they are worth, so that many at once do not all get through.
+    pub(crate) fn attempt(&self, session: &str, address: IpAddr, now: Time) -> Result<(), Duration> {
         let mut counts = self.0.lock();
         counts.turn(now);
         let full = counts.sessions.get(session).is_some_and(|count| *count >= PER_SESSION)
             || counts.addresses.get(&network(address)).is_some_and(|count| *count >= PER_ADDRESS)
             || counts.all >= IN_ALL;
-        if full { Err(WINDOW.saturating_sub(now.since(counts.since))) } else { Ok(()) }
-    }
-
-    /// Notes a wrong code.
-    pub(crate) fn wrong(&self, session: &str, address: IpAddr, now: Time) {
-        let mut counts = self.0.lock();
-        counts.turn(now);
+        if full {
+            return Err(WINDOW.saturating_sub(now.since(counts.since)));
+        }
         *counts.sessions.entry(session.to_owned()).or_default() += 1;
         *counts.addresses.entry(network(address)).or_default() += 1;
         counts.all += 1;
+        Ok(())
+    }
+
+    /// Takes an attempt back: the code was right, or could not be looked up.
+    pub(crate) fn forgive(&self, session: &str, address: IpAddr) {
+        let mut counts = self.0.lock();
+        take_one(&mut counts.sessions, session);
+        take_one(&mut counts.addresses, &network(address));
+        counts.all = counts.all.saturating_sub(1);
+    }
+}
+
+fn take_one<K, Q>(counts: &mut HashMap<K, u32>, key: &Q)
+where
+    K: Hash + Eq + Borrow<Q>,
+    Q: Hash + Eq + ?Sized,
+{
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(key)),
     }
 }
 
@@ -63,11 +82,13 @@ mod tests {
         let address: IpAddr = "10.0.0.1".parse().expect("an address");
         let now = Time::from_millis(1_000_000);
         for _ in 0..PER_SESSION {
-            assert!(throttle.check("s", address, now).is_ok());
-            throttle.wrong("s", address, now);
+            assert!(throttle.attempt("s", address, now).is_ok());
         }
-        assert!(throttle.check("s", address, now).is_err());
-        assert!(throttle.check("t", address, now).is_ok());
-        assert!(throttle.check("s", address, now + WINDOW).is_ok());
+        assert!(throttle.attempt("s", address, now).is_err());
+        assert!(throttle.attempt("t", address, now).is_ok());
+        throttle.forgive("s", address);
+        assert!(throttle.attempt("s", address, now).is_ok());
+        assert!(throttle.attempt("s", address, now).is_err());
+        assert!(throttle.attempt("s", address, now + WINDOW).is_ok());
     }
 }

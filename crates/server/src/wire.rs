@@ -76,11 +76,29 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
+/// Whether a string of this JSON has a NUL in it, which not every database stores.
+fn holds_nul(json: &[u8]) -> bool {
+    let mut rest = json;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let escaped = &rest[at + 1..];
+        if escaped.starts_with(b"u0000") {
+            return true;
+        }
+        // The escaped byte may be a backslash, which escapes nothing then.
+        rest = escaped.get(1..).unwrap_or_default();
+    }
+    false
+}
+
 /// Reads a JSON object; what is wrong is told with its field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     // A list would do for serde, its items taken as the fields in their order.
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(Problem::bad_request("invalid_json", "The body is not a JSON object."));
+    }
+    if holds_nul(bytes) {
+        let detail = "The body holds a NUL (\\u0000), which no text may hold.";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json);
@@ -104,10 +122,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>> {
         let sent = parts.uri.query().unwrap_or_default().as_bytes();
         let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
-            !name.contains(char::REPLACEMENT_CHARACTER) && !value.contains(char::REPLACEMENT_CHARACTER)
+            ![name, value].iter().any(|text| text.contains([char::REPLACEMENT_CHARACTER, '\0']))
         };
         if !has_good_percents(sent) || !form_urlencoded::parse(sent).all(readable) {
-            let detail = "The address holds something that is not UTF-8 in percent-encoding.";
+            let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             return Err(Problem::bad_request("invalid_query", detail));
         }
         let query = Query::<T>::from_request_parts(parts, state).await;

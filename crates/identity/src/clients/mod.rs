@@ -187,6 +187,9 @@ pub fn create(
 /// Changes a client.
 pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Actor) -> Result<Client> {
     refuse_first_party(client)?;
+    tx.lock(&secrets::LOCK, (&client.id).into())?;
+    // As it is now: somebody else may have changed other fields since `client` was read.
+    let client = get(tx.snapshot(), &client.id)?;
     let name = patch.name.as_deref().map(|name| names::display("name", name)).transpose()?;
     if patch.pkce_required == Some(false) && !client.kind.is_confidential() {
         let problem = format!("a {} client cannot keep a secret, so it needs PKCE", client.kind.as_str());

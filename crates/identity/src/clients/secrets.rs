@@ -56,7 +56,8 @@ static OF_CLIENT: Sql =
     sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
 static DELETE: Sql = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
 static DELETE_ALL: Sql = sql("DELETE FROM client_secrets WHERE client_id = ?1");
-static LOCK: Sql = lock("clients", "id");
+/// Whoever decides by what a client is takes this first.
+pub(super) static LOCK: Sql = lock("clients", "id");
 
 fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
     Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })

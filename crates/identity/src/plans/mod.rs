@@ -187,7 +187,9 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, act
 
 /// Changes a plan. Whoever has it has the new one at once.
 pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> Result<Plan> {
-    let mut changed = plan.clone();
+    tx.lock(&LOCK, (&plan.id).into())?;
+    // As it is now: somebody else may have changed other fields since `plan` was read.
+    let mut changed = find(tx.snapshot(), &plan.organization, &plan.slug)?;
     if let Some(name) = &patch.name {
         changed.name = names::display("name", name)?;
     }

@@ -66,6 +66,10 @@ impl Params {
         if value.len() > VALUE_MAX {
             return Err(OAuthError::invalid_request(format!("The parameter {} is too long.", shown(&name))));
         }
+        // Not text to every database, and never meant.
+        if value.contains('\0') {
+            return Err(OAuthError::invalid_request(format!("The parameter {} holds a NUL.", shown(&name))));
+        }
         // An empty value counts as left out (RFC 6749 section 3.1).
         if !value.is_empty() {
             self.0.push((name, value));

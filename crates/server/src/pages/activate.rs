@@ -110,7 +110,7 @@ enum Found {
 
 async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageError> {
     let now = app.now();
-    if let Err(wait) = app.throttle.check(browser.id(), browser.address, now) {
+    if let Err(wait) = app.throttle.attempt(browser.id(), browser.address, now) {
         let text = format!("Too many wrong codes. Please wait {} seconds.", wait.as_secs().max(1));
         let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
         refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
@@ -119,13 +119,16 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     // What cannot be a code is looked up all the same, so that time tells nothing.
     let user_code = user_codes::read(typed).unwrap_or_default();
     let ids = app.user_codes.ids_of(&user_code, now)?;
-    match app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await {
+    let found = app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await;
+    if !matches!(found, Err(Error::NotFound { .. })) {
+        app.throttle.forgive(browser.id(), browser.address);
+    }
+    match found {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;
             Ok(Found::Waiting(Waiting { user_code, device, client }))
         }
         Err(Error::NotFound { .. }) => {
-            app.throttle.wrong(browser.id(), browser.address, now);
             Ok(Found::Refused(enter_with(app, browser, typed, Some(WRONG), StatusCode::UNPROCESSABLE_ENTITY)))
         }
         Err(error) => Err(error.into()),

@@ -126,11 +126,7 @@ impl Browser {
         let actor = app.actor(&user.id, self.address);
         app.store
             .write("session.create", move |tx| {
-                if let Some(before) = &before {
-                    sessions::end(tx, &before.id, "sign-in", now)?;
-                }
-                sessions::create(tx, &new)?;
-                identity::audit::note(tx, &new.organization, &actor, "session.created", new.id.as_str(), "")
+                sessions::sign_in(tx, &new, before.as_ref().map(|before| &before.id), &actor)
             })
             .await?;
         let life = app.settings.session_life.as_secs();

@@ -96,8 +96,7 @@ async fn a_refused_sign_in_does_not_tell_why() {
         ("blank", " ", ""),
         ("too long", "ada@acme.test", &long),
         ("too long, and unknown", "nobody@acme.test", &long),
-        ("with a NUL", "ada@acme.test", "wrong\0horse"),
-        ("the right one and more", "ada@acme.test", &format!("{ada}\0")),
+        ("the right one and more", "ada@acme.test", &format!("{ada}x")),
         ("the right one and a space", "ada@acme.test", &format!("{ada} ")),
         ("the right one in capitals", "ada@acme.test", &ada.to_uppercase()),
     ] {
@@ -138,6 +137,7 @@ async fn a_wrong_password_is_in_the_audit_trail_once_a_minute() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let failed = async |count: usize| {
+        let limit = Instant::now() + Duration::from_secs(20);
         loop {
             let trail = admin.read("/api/organizations/acme/audit").await;
             let entries = trail["items"].as_array().expect("entries").clone();
@@ -146,6 +146,7 @@ async fn a_wrong_password_is_in_the_audit_trail_once_a_minute() {
             if failed.len() >= count {
                 return failed;
             }
+            assert!(Instant::now() < limit, "{failed:?}");
         }
     };
     let mut browser = server.browser();
@@ -163,7 +164,8 @@ async fn a_wrong_password_is_in_the_audit_trail_once_a_minute() {
 
     server.clock.advance(Duration::from_secs(60));
     assert_eq!(browser.sign_in_with("acme", "ada@acme.test", "wrong").await.status, 422);
-    assert_eq!(failed(2).await.len(), 2);
+    let entries = failed(2).await;
+    assert_eq!((entries.len(), text(&entries[0], "details")), (2, "2 times more before"));
     server.stop().await;
 }
 
@@ -202,7 +204,8 @@ async fn a_password_is_what_its_owner_typed() {
         ("a NUL", "before\0after"),
     ] {
         let refused = sign_up(&mut nobody, "acme", "new@acme.test", wrong).await;
-        assert_eq!(refused.status, 422, "{what}: {refused:?}");
+        let expected = if wrong.contains('\0') { 400 } else { 422 };
+        assert_eq!(refused.status, expected, "{what}: {refused:?}");
         assert!(wrong.is_empty() || !refused.body.contains(wrong), "{what}");
         lane.has_hashed(0, &format!("{what}: not worth a hash")).await;
     }

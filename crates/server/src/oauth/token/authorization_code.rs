@@ -18,6 +18,9 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Resul
         redirect_uri: posted.params.need("redirect_uri")?.to_owned(),
         verifier: posted.params.get("code_verifier").map(str::to_owned),
     };
+    let sought = presented.clone();
+    let (user, scope) = app.store.point(move |snapshot| codes::peek(snapshot, &sought)).await?;
+    let prepared = issue::prepare(app, client, &user, &scope).await?;
     let (grant, refresh) = (GrantId::new(now, app.random()), NewRefresh::first(now, app.random()));
     let token = refresh.token.clone();
     let redeemed = app
@@ -37,7 +40,6 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Resul
         refresh_token,
         nonce,
         authenticated_at,
-        with_id_token: true,
     };
-    issue::answer(app, client, issue).await
+    issue::answer(app, client, issue, prepared).await
 }

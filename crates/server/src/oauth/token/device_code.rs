@@ -106,6 +106,9 @@ async fn redeem(app: &App, client: &Client, device: Device) -> Result<Response> 
         grant: GrantId::new(now, app.random()),
         refresh: NewRefresh::first(now, app.random()),
     };
+    let allowed = device.clone();
+    let session = app.store.point(move |snapshot| devices::allowed_by(snapshot, &allowed, now)).await?;
+    let prepared = issue::prepare(app, client, &session.user, &device.scope).await?;
     let (name, made) = (client.name.clone(), new.clone());
     let redeemed =
         app.store.write("device.redeem", move |tx| devices::redeem(tx, &device, &made, &name, now)).await?;
@@ -117,9 +120,8 @@ async fn redeem(app: &App, client: &Client, device: Device) -> Result<Response> 
         refresh_token: Some(new.refresh.token),
         nonce: None,
         authenticated_at: redeemed.authenticated_at,
-        with_id_token: true,
     };
-    issue::answer(app, client, issue).await
+    issue::answer(app, client, issue, prepared).await
 }
 
 /// `Prefer: wait=N`, at most ten seconds.

@@ -1,4 +1,5 @@
-//! Tokens are signed here, after the commit of what they stand for.
+//! Tokens are signed here, after the commit of what they stand for. What they say is read before it: a code that is
+//! spent by then would be lost if that were refused.
 
 use crate::app::App;
 use crate::janitor;
@@ -27,8 +28,16 @@ pub(crate) struct Issue {
     pub refresh_token: Option<String>,
     pub nonce: Option<String>,
     pub authenticated_at: Time,
-    /// Whether the answer holds an ID token when the scope asks for one.
-    pub with_id_token: bool,
+}
+
+/// What the tokens of a user will say, and the keys that sign them.
+pub(crate) struct Prepared {
+    audiences: Vec<String>,
+    scope: String,
+    customer: Option<String>,
+    /// For the ID token, when the scope asks for one.
+    subject: Option<SubjectClaims>,
+    ring: Ring,
 }
 
 #[derive(Serialize)]
@@ -43,16 +52,24 @@ struct TokenBody {
     scope: String,
 }
 
-/// Signs the tokens of a user's grant and answers with them.
-pub(crate) async fn answer(app: &App, client: &Client, issue: Issue) -> Result<Response> {
+/// Reads what the tokens of a user say within a scope.
+pub(crate) async fn prepare(app: &App, client: &Client, user: &UserId, scope: &Scope) -> Result<Prepared> {
     let now = app.now();
-    let (audiences, scope) = audiences(app, client, &issue.user, &issue.scope).await?;
+    let (audiences, named) = audiences(app, client, user, scope).await?;
     let customer = match &client.service {
-        Some(service) => {
-            Some(app.directory.entitlement(&issue.user, service, now).await?.customer.to_string())
-        }
+        Some(service) => Some(app.directory.entitlement(user, service, now).await?.customer.to_string()),
         None => None,
     };
+    let wants_id_token = scope.contains("openid");
+    let subject = if wants_id_token { Some(subject_claims(app, user, scope).await?) } else { None };
+    let ring = ring(app, wants_id_token, now).await?;
+    Ok(Prepared { audiences, scope: named, customer, subject, ring })
+}
+
+/// Signs the tokens of a user's grant and answers with them.
+pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: Prepared) -> Result<Response> {
+    let now = app.now();
+    let Prepared { audiences, scope, customer, subject, ring } = prepared;
     // The random half of an id: the grant's own half says which family it is.
     let unique = AuditId::new(now, app.random());
     let claims = AccessClaims {
@@ -69,14 +86,13 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue) -> Result<R
         service: client.service.as_ref().map(|_| client.service_slug.clone()),
         customer,
     };
-    let wants_id_token = issue.with_id_token && issue.scope.contains("openid");
-    let ring = ring(app, wants_id_token, now).await?;
     let access_token = tokens::sign_access(&ring, &claims, now)?;
-    let id_token = if wants_id_token {
-        let claims = id_claims(app, client, &issue, now).await?;
-        Some(sign_id(ring, claims, client.id_token_alg.clone(), now).await?)
-    } else {
-        None
+    let id_token = match subject {
+        Some(subject) => {
+            let claims = id_claims(app, client, &issue, subject, now);
+            Some(sign_id(ring, claims, client.id_token_alg.clone(), now).await?)
+        }
+        None => None,
     };
     Ok(respond(access_token, issue.refresh_token, id_token, scope))
 }
@@ -164,8 +180,7 @@ async fn audiences(
     Ok((audiences, granted.join(" ")))
 }
 
-/// The keys. The RSA key of a new installation may still be in the making; by now a code has been spent for
-/// this answer, so it is not put off but made here.
+/// The keys. The RSA key of a new installation may still be in the making: then it is made here.
 async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
     let ring = app.directory.ring(now).await?;
     if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
@@ -181,9 +196,8 @@ async fn sign_id(ring: Ring, claims: IdClaims, algorithm: String, now: Time) -> 
     Ok(signed.await.map_err(|error| identity::Error::Broken(format!("signing: {error}")))??)
 }
 
-async fn id_claims(app: &App, client: &Client, issue: &Issue, now: Time) -> Result<IdClaims> {
-    let subject = subject_claims(app, &issue.user, &issue.scope).await?;
-    Ok(IdClaims {
+fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, now: Time) -> IdClaims {
+    IdClaims {
         iss: app.settings.issuer.clone(),
         sub: issue.user.to_string(),
         aud: client.id.to_string(),
@@ -195,7 +209,7 @@ async fn id_claims(app: &App, client: &Client, issue: &Issue, now: Time) -> Resu
         email: subject.email,
         email_verified: subject.email_verified,
         name: subject.name,
-    })
+    }
 }
 
 /// What the scope lets a client know of a user (OpenID Connect Core 5.4).

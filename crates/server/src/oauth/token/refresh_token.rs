@@ -44,7 +44,8 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
         refresh_token: Some(refresh_token),
         nonce: None,
         authenticated_at: grant.authenticated_at,
-        with_id_token: true,
     };
-    issue::answer(app, client, issue).await
+    // Nothing is lost when this is refused: whoever asks again is given the same successor.
+    let prepared = issue::prepare(app, client, &issue.user, &issue.scope).await?;
+    issue::answer(app, client, issue, prepared).await
 }

@@ -104,6 +104,46 @@ async fn what_is_not_utf8_in_percent_encoding_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_nul_is_refused_wherever_text_is_expected() {
+    let server = TestServer::start().await;
+    let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");
+    let client = server.client("spa");
+    for path in [
+        "/o/%00/login",
+        "/o/acme%00/signup",
+        "/o/%00/account",
+        "/activate?user_code=%00",
+        "/o/acme/login?next=%00",
+        &format!("/auth/authorize?response_type=code&client_id={client}&nonce=%00"),
+        &format!("/auth/authorize?response_type=code&client_id={client}&state=a%00"),
+    ] {
+        let answer = server.get(path).send().await;
+        assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}: {answer:?}");
+    }
+    let acme = "/api/organizations/acme";
+    for (path, code) in [
+        ("/api/organizations/%00".to_owned(), "invalid_path"),
+        (format!("{acme}/services/sketch%00"), "invalid_path"),
+        (format!("{acme}/subscriptions?plan=pro%00"), "invalid_query"),
+    ] {
+        let answer = server.get(&path).bearer(&admin).send().await;
+        assert_eq!(problem(&answer), (400, code.to_owned()), "{path}");
+    }
+    let body = json!({ "service": "sketch\0", "kind": "device", "name": "A client" });
+    let answer = server.request("POST", &format!("{acme}/clients")).bearer(&admin).json(&body).send().await;
+    assert_eq!(problem(&answer), (422, "invalid".to_owned()), "{answer:?}");
+    // Two letters that look like one are text.
+    let body = json!({ "slug": "nul", "name": "A \\u0000 in a name" });
+    let made = server.request("POST", &format!("{acme}/services")).bearer(&admin).json(&body).send().await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let form = server.post("/auth/device/code", &[("client_id", server.client("cli")), ("scope", "a\0")]);
+    assert_eq!(refusal(&form.send().await), error(400, "invalid_request"));
+    let form = server.post("/auth/token", &[("grant_type", "refresh_token"), ("refresh_token", "\0")]);
+    assert_eq!(refusal(&form.send().await), error(400, "invalid_request"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_api_says_which_field_is_wrong() {
     let server = TestServer::start().await;
     let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");

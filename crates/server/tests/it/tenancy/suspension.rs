@@ -4,7 +4,7 @@ use super::{Things, body, is, problem, routes};
 use crate::support::*;
 use identity::clients::DEVICE_GRANT;
 use serde_json::{Value, json};
-use server::testing::{Answer, TestBrowser, TestServer};
+use server::testing::{Answer, TestBrowser, TestServer, at_once};
 
 /// A user with everything that can be taken from him: a browser, tokens that were used, and a device that
 /// he has just allowed.
@@ -154,6 +154,29 @@ async fn a_suspended_organization_loses_everything_at_once() {
     late.assert_in().await;
     assert_eq!(program().await, true);
     assert_eq!(late.refresh().await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_suspended_while_the_password_is_checked_does_not_get_in() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let user = Things::of_acme(&admin).await.user;
+    let email = text(&admin.read(&format!("/api/organizations/acme/users/{user}")).await, "email").to_owned();
+    let suspension = format!("/api/organizations/acme/users/{user}/suspension");
+    for _ in 0..3 {
+        let sign_in = async |()| {
+            let mut browser = server.browser();
+            browser.sign_in("acme", &email).await;
+            browser
+        };
+        let (browsers, _) =
+            tokio::join!(at_once([(); 8].map(sign_in)), admin.change("PUT", &suspension, json!({})),);
+        for mut browser in browsers {
+            assert_eq!(browser.get("/o/acme/account").await.status, 303, "he is not in");
+        }
+        admin.change("DELETE", &suspension, Value::Null).await;
+    }
     server.stop().await;
 }
 

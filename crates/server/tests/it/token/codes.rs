@@ -61,7 +61,7 @@ async fn replays_that_race_the_redemption_end_what_it_gave() {
         }));
         let answers = answers.await;
         let (won, lost): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
-        assert!(won.len() <= 1, "{won:?}");
+        assert_eq!(won.len(), 1, "{won:?}");
         assert!(lost.iter().all(|answer| refusal(answer) == error(400, "invalid_grant")), "{lost:?}");
         for tokens in won {
             assert_eq!(reads(&server, tokens).await, 401);

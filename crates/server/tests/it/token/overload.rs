@@ -2,9 +2,11 @@
 
 use super::{reads, refresh, token};
 use crate::device::{ada_allows, ada_on_a_device, codes, error, poll, refusal};
+use crate::support::{Ask, CONSOLE, code, redeem};
 use identity::clients;
 use server::WriterLimits;
 use server::testing::{Answer, TestServer, at_once};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A database so slow that a handful of commands fill it.
@@ -42,6 +44,39 @@ async fn a_full_server_says_so_and_when_to_come_back() {
         }
     }
     assert!(answers.iter().any(|answer| answer.status == 503), "{answers:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_is_not_spent_for_tokens_that_cannot_be_given() {
+    let server = TestServer::start().await;
+    let mut admin = server.browser();
+    admin.sign_in("platform", "admin@acme.test").await;
+    let code = code(&mut admin, &Ask::by("console", CONSOLE).with("scope", "org:acme")).await;
+    // Whoever asks for what the user administers waits behind these.
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let blocked: Vec<_> = (0..64)
+        .map(|_| {
+            let (store, held) = (server.app.store.clone(), held.clone());
+            tokio::spawn(async move {
+                store
+                    .read(move |_| {
+                        let _ = held.lock().map(|held| held.recv());
+                        Ok::<_, store::Error>(())
+                    })
+                    .await
+            })
+        })
+        .collect();
+    let refused = redeem(&server, "console", CONSOLE, &code).await;
+    assert_eq!(refusal(&refused), error(503, "temporarily_unavailable"));
+    drop(release);
+    for read in blocked {
+        let _ = read.await.expect("joins");
+    }
+    let given = redeem(&server, "console", CONSOLE, &code).await;
+    assert_eq!(given.status, 200, "{given:?}");
     server.stop().await;
 }
 
