@@ -5,6 +5,7 @@
 
 mod dead;
 mod docs;
+mod errors;
 mod imports;
 mod lines;
 mod manifest;

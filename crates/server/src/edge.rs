@@ -4,6 +4,7 @@
 use crate::app::App;
 use crate::error::Problem;
 use crate::pages::respond::PageError;
+use crate::wire;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -40,9 +41,9 @@ where
     let asks_first = shared && request.method() == Method::OPTIONS;
     let versioned = request.uri().path().starts_with("/api/");
     let carried = match request.uri().path() {
-        // Not text to every database, and never meant.
-        path if path.contains('%') && path.contains("%00") => {
-            Err(Problem::bad_request("invalid_path", "The address holds a NUL (%00)."))
+        path if path.contains('%') && !wire::is_text(path.as_bytes()) => {
+            let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
+            Err(Problem::bad_request("invalid_path", detail))
         }
         _ if versioned => carried(request.headers()),
         _ => Ok(None),

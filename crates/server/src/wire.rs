@@ -55,6 +55,14 @@ pub(crate) fn has_good_percents(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'%').skip(1).all(digits)
 }
 
+/// Whether what is percent-encoded here is UTF-8 without a NUL, which not every database takes for text.
+pub(crate) fn is_text(encoded: &[u8]) -> bool {
+    let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
+        ![name, value].iter().any(|text| text.contains([char::REPLACEMENT_CHARACTER, '\0']))
+    };
+    has_good_percents(encoded) && form_urlencoded::parse(encoded).all(readable)
+}
+
 /// The media type of a request's body, without parameters, in lower case.
 pub fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -121,10 +129,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>> {
         let sent = parts.uri.query().unwrap_or_default().as_bytes();
-        let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
-            ![name, value].iter().any(|text| text.contains([char::REPLACEMENT_CHARACTER, '\0']))
-        };
-        if !has_good_percents(sent) || !form_urlencoded::parse(sent).all(readable) {
+        if !is_text(sent) {
             let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             return Err(Problem::bad_request("invalid_query", detail));
         }

@@ -16,9 +16,6 @@ pub(crate) async fn get(State(app): State<App>, Bearer(access): Bearer) -> Resul
     if !access.scope.contains("openid") {
         return Err(Problem::insufficient_scope("This needs a token with scope openid."));
     }
-    let claims = subject_claims(&app, user, &access.scope).await.map_err(|error| Problem {
-        retry_after: error.retry_after,
-        ..Problem::new(error.status, "unavailable", error.description)
-    })?;
+    let claims = subject_claims(&app, user, &access.scope).await?;
     Ok(([(CACHE_CONTROL, "no-store")], Json(claims)))
 }

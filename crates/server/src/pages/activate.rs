@@ -202,7 +202,7 @@ async fn ask_password(
     let user = app.directory.user(&session.user, app.now()).await?;
     let checked =
         check_password(app, &organization, &user.email, form.text("password"), browser.address).await?;
-    let (text, status) = match checked {
+    let text = match checked {
         Checked::Right(_) => {
             let (id, now) = (session.id.clone(), app.now());
             app.store
@@ -210,12 +210,16 @@ async fn ask_password(
                 .await?;
             return Ok(None);
         }
-        Checked::Wrong => ("The password is wrong.", StatusCode::UNPROCESSABLE_ENTITY),
-        Checked::Full(_) => (
-            "Many people are signing in at this moment. Please try again in a few seconds.",
-            StatusCode::TOO_MANY_REQUESTS,
-        ),
+        Checked::Wrong => "The password is wrong.",
+        Checked::Full(wait) => {
+            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let mut response = confirm(app, browser, waiting, session, Some(text), status).await?;
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            return Ok(Some(response));
+        }
     };
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
     Ok(Some(confirm(app, browser, waiting, session, Some(text), status).await?))
 }
 

@@ -6,9 +6,11 @@ use super::sign_in::active;
 use super::sign_up::{self, Refused};
 use super::views::SetUp;
 use crate::app::App;
+use crate::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use identity::ids::{CustomerId, UserId};
 use identity::links::{self, Purpose};
 use identity::organizations::PLATFORM;
@@ -55,15 +57,12 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     }
     let hash = match sign_up::hash(&app, PLATFORM, form.text("password"), browser.address).await {
         Ok(hash) => hash,
-        Err(Refused::Full(_)) => {
-            return Ok(show(
-                &app,
-                &browser,
-                token,
-                email,
-                name,
-                Some("The server is busy. Please try again."),
-            ));
+        Err(Refused::Full(wait)) => {
+            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
+            let mut response = show(&app, &browser, token, email, name, Some(text));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            return Ok(response);
         }
         Err(Refused::Error(error)) => return Err(error.into()),
     };

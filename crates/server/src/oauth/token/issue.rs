@@ -225,7 +225,11 @@ pub(crate) struct SubjectClaims {
 }
 
 /// The claims about a user within a scope.
-pub(crate) async fn subject_claims(app: &App, user: &UserId, scope: &Scope) -> Result<SubjectClaims> {
+pub(crate) async fn subject_claims(
+    app: &App,
+    user: &UserId,
+    scope: &Scope,
+) -> identity::Result<SubjectClaims> {
     let user = app.directory.user(user, app.now()).await?;
     let (email, profile) = (scope.contains("email"), scope.contains("profile"));
     Ok(SubjectClaims {

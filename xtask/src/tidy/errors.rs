@@ -1,0 +1,44 @@
+//! Every stable error code of the sources stands in `docs/errors.md`.
+
+use super::{Tree, assert_none};
+
+const PAGE: &str = "docs/errors.md";
+/// What a code is handed to, as its first text.
+const MADE_BY: [&str; 4] = ["Problem::new(", "Problem::bad_request(", "Error::refused(", "OAuthError::new("];
+
+#[test]
+fn the_docs_name_every_error_code() {
+    assert_none(PAGE, &complaints(&Tree::real()));
+}
+
+fn complaints(tree: &Tree) -> Vec<String> {
+    let Some(page) = tree.text(PAGE) else { return vec!["there is none".into()] };
+    let is_source =
+        |path: &str| path.starts_with("crates/server/src/") || path.starts_with("crates/identity/src/");
+    let sources = tree.rust_files().filter(|(path, _)| is_source(path));
+    let codes = sources.flat_map(|(path, text)| codes(text).map(move |code| (path, code)));
+    let missing = codes.filter(|(_, code)| !page.contains(&format!("`{code}`")));
+    missing.map(|(path, code)| format!("{path}: `{code}` is not there")).collect()
+}
+
+/// The codes that this source makes errors with. The code is the first or second argument; a variable is none.
+fn codes(text: &str) -> impl Iterator<Item = &str> {
+    let made = MADE_BY.iter().flat_map(move |maker| text.split(maker).skip(1));
+    made.filter_map(|arguments| {
+        let (before, rest) = arguments.split_once('"')?;
+        let code = rest.split('"').next()?;
+        let is_code = !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        (is_code && before.len() <= 60 && !before.contains([';', ')'])).then_some(code)
+    })
+}
+
+#[test]
+fn a_code_that_the_docs_leave_out_is_found() {
+    let source = r#"
+        Problem::new(StatusCode::CONFLICT, "told", text);
+        Error::refused("hidden", "a reason");
+        Problem::new(status, code, "no code");
+    "#;
+    let tree = Tree::of(&[(PAGE, "| 409 | `told` |"), ("crates/server/src/error.rs", source)]);
+    assert_eq!(complaints(&tree), ["crates/server/src/error.rs: `hidden` is not there"]);
+}
