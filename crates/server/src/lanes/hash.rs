@@ -1,7 +1,10 @@
 //! The lane of password hashing. A job enters only if its predicted wait fits the deadline; the place
-//! belongs to the job, not to the request; no address and no organization may fill it alone.
+//! belongs to the job, not to the request; no address and no organization may fill it alone. The last of its room is
+//! kept for those who run the server and for browsers in which somebody has signed in before: a storm of strangers
+//! does not lock them out.
 
 use crate::caller::network;
+use identity::organizations::PLATFORM;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -12,6 +15,10 @@ use tokio::sync::oneshot;
 
 /// How long a job may wait before it starts.
 const DEADLINE: Duration = Duration::from_millis(1500);
+/// How long a job of a stranger may: an eighth of the room is kept for others.
+const DEADLINE_OF_STRANGERS: Duration = Duration::from_nanos(DEADLINE.as_nanos() as u64 / 8 * 7);
+/// How many jobs of one known browser may wait.
+const PER_DEVICE: usize = 2;
 /// Lowest priority: whoever serves others comes first.
 const NICE: i32 = 19;
 
@@ -20,6 +27,33 @@ const NICE: i32 = 19;
 pub(crate) struct Full {
     /// When a new try has a fair chance.
     pub retry_after: Duration,
+}
+
+/// Who wants a password to be hashed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    /// From where.
+    pub address: IpAddr,
+    /// At which organization.
+    pub organization: &'a str,
+    /// The browser, if somebody has signed in with it before.
+    pub device: Option<&'a str>,
+}
+
+impl Asker<'_> {
+    /// What the share of each is counted by. A known browser does not have to do with the storm on its organization.
+    fn origins(&self) -> [Origin; 2] {
+        let second = match self.device {
+            Some(device) => Origin::Device(device.to_owned()),
+            None => Origin::Organization(self.organization.to_owned()),
+        };
+        [Origin::Network(network(self.address)), second]
+    }
+
+    fn deadline(&self) -> Duration {
+        let is_stranger = self.device.is_none() && self.organization != PLATFORM;
+        if is_stranger { DEADLINE_OF_STRANGERS } else { DEADLINE }
+    }
 }
 
 /// The lane. Its threads end with the process.
@@ -49,6 +83,7 @@ struct Job {
     /// Whether somebody still waits for it.
     wanted: Box<dyn Fn() -> bool + Send>,
     origins: [Origin; 2],
+    deadline: Duration,
 }
 
 /// Who causes work: what fairness counts by.
@@ -56,6 +91,19 @@ struct Job {
 enum Origin {
     Network(IpAddr),
     Organization(String),
+    Device(String),
+}
+
+impl Origin {
+    /// How many jobs of it may wait where there is room for so many in all: a quarter of the room for one network, half
+    /// for one organization.
+    fn share(&self, room: usize, threads: usize) -> usize {
+        match self {
+            Origin::Network(_) => (room / 4).max(threads),
+            Origin::Organization(_) => (room / 2).max(threads),
+            Origin::Device(_) => PER_DEVICE,
+        }
+    }
 }
 
 impl HashLane {
@@ -84,8 +132,7 @@ impl HashLane {
     /// Runs `job` on the lane. [`Full`] at once when it could not start in time.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        address: IpAddr,
-        organization: &str,
+        asker: Asker<'_>,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Full> {
         let (reply, answer) = oneshot::channel();
@@ -100,7 +147,8 @@ impl HashLane {
                 }
             }),
             wanted: Box::new(move || asked.lock().as_ref().is_some_and(|reply| !reply.is_closed())),
-            origins: [Origin::Network(network(address)), Origin::Organization(organization.to_owned())],
+            origins: asker.origins(),
+            deadline: asker.deadline(),
         };
         self.shared.admit(job, self.threads)?;
         answer.await.map_err(|_| Full { retry_after: Duration::from_secs(1) })
@@ -120,15 +168,11 @@ impl Shared {
             Duration::from_nanos(self.average_ns.load(Ordering::Relaxed)).max(Duration::from_millis(1));
         let ahead = queue.jobs.len() + queue.running;
         let room = (DEADLINE.as_nanos() / each.as_nanos()) as usize * threads;
-        // A quarter of the room for one network, half for one organization: the rest is for others.
-        let shares = [(room / 4).max(threads), (room / 2).max(threads)];
-        let greedy = job
-            .origins
-            .iter()
-            .zip(shares)
-            .any(|(origin, share)| queue.per_origin.get(origin).is_some_and(|waiting| *waiting >= share));
+        let greedy = job.origins.iter().any(|origin| {
+            queue.per_origin.get(origin).is_some_and(|waiting| *waiting >= origin.share(room, threads))
+        });
         let wait = each * (ahead / threads) as u32;
-        if greedy || (ahead >= threads && wait > DEADLINE) {
+        if greedy || (ahead >= threads && wait > job.deadline) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Full { retry_after: wait.max(Duration::from_secs(1)) });
         }
@@ -191,18 +235,18 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn address(text: &str) -> IpAddr {
-        text.parse().expect("an address")
+    fn from<'a>(address: &str, organization: &'a str) -> Asker<'a> {
+        Asker { address: address.parse().expect("an address"), organization, device: None }
     }
 
-    #[tokio::test]
-    async fn a_full_lane_refuses_at_once_and_keeps_room_for_others() {
+    /// A lane with room for fifteen, whose one thread is busy until the sender is dropped.
+    async fn busy() -> (Arc<HashLane>, mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Full>>) {
         let lane = Arc::new(HashLane::start(Some(1)));
-        lane.shared.average_ns.store(100_000_000, Ordering::Relaxed); // Room for fifteen.
+        lane.shared.average_ns.store(100_000_000, Ordering::Relaxed);
         let (release, blocked) = mpsc::channel::<()>();
         let busy = lane.clone();
         let first = tokio::spawn(async move {
-            busy.run(address("10.0.0.1"), "a", move || {
+            busy.run(from("10.0.0.1", "a"), move || {
                 let _ = blocked.recv();
             })
             .await
@@ -210,18 +254,81 @@ mod tests {
         while lane.shared.queue.lock().running == 0 {
             tokio::task::yield_now().await;
         }
+        (lane, release, first)
+    }
+
+    #[tokio::test]
+    async fn strangers_leave_room_for_known_browsers_and_owners() {
+        let (lane, release, first) = busy().await;
+        let mut waiting = Vec::new();
+        let mut ask = async |asker: Asker<'static>| {
+            let (before, after) = (lane.counts(), lane.clone());
+            waiting.push(tokio::spawn(async move { after.run(asker, || ()).await }));
+            loop {
+                let now = lane.counts();
+                match (now.0 - before.0, now.2 - before.2) {
+                    (0, 0) => tokio::task::yield_now().await,
+                    (_, refused) => return refused == 0,
+                }
+            }
+        };
+        let organizations = ["a", "b", "c"];
+        let mut strangers = 0;
+        while ask(Asker {
+            address: [10, 1, 0, strangers].into(),
+            ..from("::1", organizations[usize::from(strangers) % 3])
+        })
+        .await
+        {
+            strangers += 1;
+        }
+        assert_eq!(strangers, 13, "seven eighths of the room");
+        let known = |device| Asker { device: Some(device), ..from("10.2.0.1", "a") };
+        assert!(ask(known("one")).await);
+        assert!(ask(from("10.2.0.2", PLATFORM)).await);
+        assert!(!ask(known("two")).await, "now the lane is full for all");
+        drop(release);
+        assert!(first.await.expect("joins").is_ok());
+        for job in waiting {
+            job.await.expect("joins").ok();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_known_browser_may_not_fill_the_lane_either() {
+        let (lane, release, first) = busy().await;
+        let known = Asker { device: Some("one"), ..from("10.2.0.1", "a") };
+        let mut waiting = Vec::new();
+        for _ in 0..PER_DEVICE {
+            let lane = lane.clone();
+            waiting.push(tokio::spawn(async move { lane.run(known, || ()).await }));
+        }
+        while lane.counts().0 < PER_DEVICE {
+            tokio::task::yield_now().await;
+        }
+        assert!(lane.run(known, || ()).await.is_err());
+        drop(release);
+        assert!(first.await.expect("joins").is_ok());
+        for job in waiting {
+            assert!(job.await.expect("joins").is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_lane_refuses_at_once_and_keeps_room_for_others() {
+        let (lane, release, first) = busy().await;
         let mut waiting = Vec::new();
         for _ in 0..3 {
             let lane = lane.clone();
-            waiting.push(tokio::spawn(async move { lane.run(address("10.0.0.1"), "a", || ()).await }));
+            waiting.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), || ()).await }));
         }
         while lane.counts().0 < 3 {
             tokio::task::yield_now().await;
         }
-        let refused = lane.run(address("10.0.0.1"), "a", || ()).await;
+        let refused = lane.run(from("10.0.0.1", "a"), || ()).await;
         assert!(refused.is_err(), "one network has its quarter");
         let other = lane.clone();
-        let other = tokio::spawn(async move { other.run(address("10.0.0.2"), "b", || 7).await });
+        let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || 7).await });
         while lane.counts().0 < 4 {
             tokio::task::yield_now().await;
         }

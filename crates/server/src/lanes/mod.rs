@@ -2,4 +2,4 @@
 
 mod hash;
 
-pub(crate) use hash::HashLane;
+pub(crate) use hash::{Asker, HashLane};

@@ -200,8 +200,7 @@ async fn ask_password(
 ) -> Result<Option<Response>, PageError> {
     let organization = active(app, &waiting.client.organization_slug).await?;
     let user = app.directory.user(&session.user, app.now()).await?;
-    let checked =
-        check_password(app, &organization, &user.email, form.text("password"), browser.address).await?;
+    let checked = check_password(app, &organization, &user.email, form.text("password"), browser).await?;
     let text = match checked {
         Checked::Right(_) => {
             let (id, now) = (session.id.clone(), app.now());

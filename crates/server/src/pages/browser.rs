@@ -6,6 +6,7 @@
 use super::respond::{PageError, page, see_other};
 use crate::app::App;
 use crate::caller::Address;
+use crate::lanes::Asker;
 use crate::oauth::error::OAuthError;
 use crate::oauth::params::Params;
 use crate::wire;
@@ -26,6 +27,11 @@ const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/ac
 
 /// What the browser's own cookie is for; no slug begins like this.
 const BROWSER: &str = "_browser";
+
+/// What the cookie is for that says so of a browser in which somebody has signed in.
+const KNOWN: &str = "_known";
+/// How long browsers keep these two: as long as they keep any (RFC 6265bis).
+const BROWSER_LIFE_S: u64 = 400 * 24 * 3600;
 
 /// The browser of a request.
 pub(crate) struct Browser {
@@ -68,6 +74,17 @@ impl Browser {
         if good { Ok(()) } else { Err(PageError::forged()) }
     }
 
+    /// Who wants a password to be hashed, for the lane.
+    pub(crate) fn asker<'a>(&'a self, app: &App, organization: &'a str) -> Asker<'a> {
+        let device = self.is_known(app).then_some(&*self.id);
+        Asker { address: self.address, organization, device }
+    }
+
+    /// Whether somebody has signed in with this browser before.
+    fn is_known(&self, app: &App) -> bool {
+        self.cookie(app, KNOWN).is_some_and(|tag| app.secret_key.derives(&[KNOWN, &self.id], tag))
+    }
+
     /// What attempts of this browser are counted by.
     pub(crate) fn id(&self) -> &str {
         &self.id
@@ -93,7 +110,7 @@ impl Browser {
 
     /// The same with another status.
     pub(crate) fn page_with(&self, app: &App, status: StatusCode, markup: Markup) -> Response {
-        let cookies = self.fresh.then(|| set_cookie(app, BROWSER, &self.id, 400 * 24 * 3600));
+        let cookies = self.fresh.then(|| set_cookie(app, BROWSER, &self.id, BROWSER_LIFE_S));
         page(status, markup, cookies.into_iter().flatten().collect())
     }
 
@@ -130,8 +147,10 @@ impl Browser {
             })
             .await?;
         let life = app.settings.session_life.as_secs();
-        let cookie = set_cookie(app, organization, &format!("{id}.{secret}"), life);
-        Ok(see_other(next, cookie.into_iter().collect()))
+        let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);
+        let tag = app.secret_key.derive(&[KNOWN, &self.id]);
+        let known = set_cookie(app, KNOWN, &tag, BROWSER_LIFE_S);
+        Ok(see_other(next, [session, known].into_iter().flatten().collect()))
     }
 
     /// Ends the browser's session in an organization; the cookie to send.

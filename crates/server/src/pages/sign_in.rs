@@ -10,6 +10,7 @@ use super::told::{Told, said};
 use super::views::{Note, SignIn};
 use crate::app::App;
 use crate::error::retry_after_value;
+use crate::lanes::Asker;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -18,7 +19,6 @@ use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::passwords::{self, Verdict};
 use identity::users::User;
 use identity::{Error, names, users};
-use std::net::IpAddr;
 use std::time::Duration;
 
 pub(crate) async fn get(
@@ -64,7 +64,7 @@ pub(crate) async fn post(
     browser.check_csrf(&app, &form)?;
     let organization = active(&app, &slug).await?;
     let (next, email) = (form.get("next"), form.text("email"));
-    let checked = check_password(&app, &organization, email, form.text("password"), browser.address).await?;
+    let checked = check_password(&app, &organization, email, form.text("password"), &browser).await?;
     let failure = match checked {
         Checked::Right(user) => {
             let home = home(&organization.slug);
@@ -203,7 +203,7 @@ pub(crate) async fn check_password(
     organization: &Organization,
     email: &str,
     password: &str,
-    address: IpAddr,
+    browser: &Browser,
 ) -> Result<Checked, Error> {
     let email = names::email(email).unwrap_or_default();
     let id = organization.id.clone();
@@ -217,8 +217,8 @@ pub(crate) async fn check_password(
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
     let stored = hash.clone().unwrap_or_else(|| passwords::NOBODY.to_owned());
     let tried = password.clone();
-    let verdict =
-        app.hash_lane.run(address, &organization.slug, move || passwords::verify(&tried, &stored)).await;
+    let asker = browser.asker(app, &organization.slug);
+    let verdict = app.hash_lane.run(asker, move || passwords::verify(&tried, &stored)).await;
     let verdict = match verdict {
         Ok(verdict) => verdict?,
         Err(full) => return Ok(Checked::Full(full.retry_after)),
@@ -227,30 +227,21 @@ pub(crate) async fn check_password(
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
         user => {
             if let Some(user) = user {
-                app.failed_sign_ins.note(app, &user, address);
+                app.failed_sign_ins.note(app, &user, browser.address);
             }
             return Ok(Checked::Wrong);
         }
     };
     if verdict == Verdict::Outdated {
-        upgrade(app, &user, organization, password, address).await?;
+        upgrade(app, &user, password, asker).await?;
     }
     Ok(Checked::Right(user))
 }
 
-async fn upgrade(
-    app: &App,
-    user: &User,
-    organization: &Organization,
-    password: String,
-    address: IpAddr,
-) -> Result<(), Error> {
+async fn upgrade(app: &App, user: &User, password: String, asker: Asker<'_>) -> Result<(), Error> {
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
-    let hashed = app
-        .hash_lane
-        .run(address, &organization.slug, move || passwords::hash(&password, &Fixed(salt)))
-        .await;
+    let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
     // A full lane is no reason to refuse a sign-in that was good: the next one upgrades.
     let Ok(hash) = hashed else { return Ok(()) };
     let (user, hash, now) = (user.id.clone(), hash?, app.now());

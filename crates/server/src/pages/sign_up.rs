@@ -6,6 +6,7 @@ use super::sign_in::{self, Fixed, active, home};
 use super::views::SignUp;
 use crate::app::App;
 use crate::error::retry_after_value;
+use crate::lanes::Asker;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
@@ -13,7 +14,6 @@ use identity::ids::{CustomerId, UserId};
 use identity::organizations::Organization;
 use identity::users::{self, NewUser, User};
 use identity::{Error, names, passwords};
-use std::net::IpAddr;
 use std::time::Duration;
 
 pub(crate) async fn get(
@@ -36,8 +36,7 @@ pub(crate) async fn post(
     browser.check_csrf(&app, &form)?;
     let organization = open(&app, &slug).await?;
     let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
-    let made =
-        make(&app, &organization, fields.name, fields.email, form.text("password"), browser.address).await;
+    let made = make(&app, &organization, fields.name, fields.email, form.text("password"), &browser).await;
     match made {
         Ok(user) => {
             let home = home(&organization.slug);
@@ -124,11 +123,11 @@ pub(crate) async fn make(
     name: &str,
     email: &str,
     password: &str,
-    address: IpAddr,
+    browser: &Browser,
 ) -> Result<User, Refused> {
     names::email(email)?;
     passwords::check(password)?;
-    let hash = hash(app, &organization.slug, password, address).await?;
+    let hash = hash(app, password, browser.asker(app, &organization.slug)).await?;
     let now = app.now();
     let new = NewUser {
         id: UserId::new(now, app.random()),
@@ -137,7 +136,7 @@ pub(crate) async fn make(
         name: name.to_owned(),
         email_verified: false,
     };
-    let actor = app.actor(&new.id, address);
+    let actor = app.actor(&new.id, browser.address);
     let organization = organization.id.clone();
     let made = app.store.write("user.sign_up", move |tx| {
         let user = users::create(tx, &organization, &new, &actor)?;
@@ -148,17 +147,11 @@ pub(crate) async fn make(
 }
 
 /// Hashes a new password on the lane.
-pub(crate) async fn hash(
-    app: &App,
-    organization: &str,
-    password: &str,
-    address: IpAddr,
-) -> Result<String, Refused> {
+pub(crate) async fn hash(app: &App, password: &str, asker: Asker<'_>) -> Result<String, Refused> {
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
     let password = password.to_owned();
-    let hashed =
-        app.hash_lane.run(address, organization, move || passwords::hash(&password, &Fixed(salt))).await;
+    let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
     match hashed {
         Ok(hash) => Ok(hash?),
         Err(full) => Err(Refused::Full(full.retry_after)),

@@ -129,6 +129,8 @@ async fn a_refused_sign_in_does_not_tell_why() {
     assert_eq!(browser.post("/o/nobody/login", &fields).await.status, 404);
     assert_eq!(browser.post("/o/acme/login", &fields).await.status, 303);
     lane.has_hashed(1, "the last one only").await;
+    let names: Vec<&str> = browser.cookies.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["sarsen_7070__browser", "sarsen_7070_acme", "sarsen_7070__known"]);
     server.stop().await;
 }
 

@@ -144,7 +144,7 @@ async fn cookies_are_for_this_host_only() {
         assert_eq!(signed_in.status, 303);
         let lines = page.headers.iter().chain(&signed_in.headers).filter(|(name, _)| name == "set-cookie");
         let lines: Vec<&String> = lines.map(|(_, line)| line).collect();
-        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
         for line in lines {
             let parts: BTreeSet<&str> = line.split("; ").skip(1).collect();
             assert!(line.starts_with(prefix), "{line}");
