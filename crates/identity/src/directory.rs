@@ -3,7 +3,7 @@
 //! Entries carry the keys of the rows that they were made from and leave when a command changes one:
 //! a revocation is in force in this process before the call that made it returns.
 
-use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
+use crate::ids::{self, AuditId, ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::keys::Ring;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, SecretKey};
@@ -23,6 +23,8 @@ const ORGANIZATIONS_MAX: usize = 5_000;
 
 static REVOKE_TOKEN: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
 static TOKEN_REVOKED: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
+static OLD_REVOKED: Sql = sql("SELECT jti FROM revoked_tokens WHERE jti < ?1 ORDER BY jti LIMIT ?2");
+static DELETE_REVOKED: Sql = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
 
 /// What a good access token says, and stands for.
 #[derive(Clone, Debug)]
@@ -174,6 +176,19 @@ pub fn revoke_token(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> 
     tx.exec(&REVOKE_TOKEN, args![jti, expires_at])?;
     tx.changed(Key::row("revoked_tokens", "jti", jti));
     Ok(())
+}
+
+/// Deletes up to `most` revoked tokens that ended before `moment` by themselves; how many there were.
+pub fn delete_revoked_tokens(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
+    // Such a `jti` is the part of an id that shows when it was made, and no token lives longer.
+    let floor = ids::floor(AuditId::PREFIX, moment - tokens::ACCESS_LIFE);
+    let floor = &floor[AuditId::PREFIX.len() + 1..];
+    let old: Vec<String> = tx.all(&OLD_REVOKED, args![floor, most], |row| row.get(0))?;
+    for jti in &old {
+        tx.exec(&DELETE_REVOKED, args![jti])?;
+        tx.changed(Key::row("revoked_tokens", "jti", jti));
+    }
+    Ok(old.len())
 }
 
 fn access_of(

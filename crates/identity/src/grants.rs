@@ -7,7 +7,9 @@
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random, SecretKey};
-use crate::{Error, Result, Time};
+use crate::tokens::ACCESS_LIFE;
+use crate::walks::Page;
+use crate::{Error, Result, Time, sessions};
 use std::time::Duration;
 use store::{Key, Snapshot, Sql, Tx, args, lock, sql};
 
@@ -85,8 +87,15 @@ static STATE: Sql =
      LEFT JOIN organization_suspensions os ON os.organization_id = c.organization_id
      WHERE g.id = ?1");
 
-static OLD: Sql = sql("SELECT id FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM refresh_tokens WHERE id = ?1");
+static OLD_REFRESH: Sql =
+    sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
+static DELETE_REFRESH: Sql = sql("DELETE FROM refresh_tokens WHERE id = ?1");
+static MADE: Sql = sql("SELECT g.id, g.scope, g.revoked_at, s.kind
+     FROM grants g LEFT JOIN sessions s ON s.id = g.session_id
+     WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3");
+static SESSION: Sql = sql("SELECT session_id FROM grants WHERE id = ?1");
+static OF_SESSION: Sql = sql("SELECT id FROM grants WHERE session_id = ?1 ORDER BY id LIMIT ?2");
+static DELETE: Sql = sql("DELETE FROM grants WHERE id = ?1");
 
 /// The key that changes when a grant is revoked.
 pub fn key(id: &GrantId) -> Key {
@@ -127,7 +136,7 @@ impl Grant {
     pub fn keys(&self) -> Vec<Key> {
         vec![
             key(&self.id),
-            crate::sessions::key(&self.session),
+            sessions::key(&self.session),
             Key::row("clients", "id", self.client.as_str()),
             Key::row("user_suspensions", "user_id", self.user.as_str()),
             Key::row("organization_suspensions", "organization_id", self.organization.as_str()),
@@ -256,12 +265,63 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
 }
 
 /// Deletes up to `most` refresh tokens that were made before `moment`, which must be longer ago than
-/// [`REFRESH_LIFE`]; how many there were.
+/// [`REFRESH_LIFE`]; how many there were. With one that was never used its grant goes: it was the last of the family.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let floor = crate::ids::floor(RefreshTokenId::PREFIX, moment);
-    let old: Vec<RefreshTokenId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;
-    for id in &old {
-        tx.exec(&DELETE, args![id])?;
+    let old: Vec<(RefreshTokenId, GrantId, Option<Time>)> =
+        tx.all(&OLD_REFRESH, args![&floor, most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (id, grant, used_at) in &old {
+        tx.exec(&DELETE_REFRESH, args![id])?;
+        if used_at.is_none() {
+            delete(tx, grant)?;
+        }
     }
     Ok(old.len())
+}
+
+/// The next up to `most` grants after the id `after`: which of them were over at `moment`, by themselves. Those that end
+/// with their session or with their last refresh token are found by these, and what was made later is not looked at.
+pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
+    let floor = crate::ids::floor(GrantId::PREFIX, moment - ACCESS_LIFE);
+    let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
+        let (revoked_at, kind): (Option<Time>, Option<String>) = (row.get(2)?, row.get(3)?);
+        let is_over = match kind.as_deref() {
+            None => true,
+            _ if revoked_at.is_some_and(|at| at < moment) => true,
+            Some(kind) => !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?)),
+        };
+        Ok((row.get(0)?, is_over))
+    })?;
+    Ok(Page::of(rows, most))
+}
+
+/// Whether a grant was made with a refresh token: every device's is, and a browser's when its scope asks for one. One
+/// without gave one access token and no more.
+fn has_refresh(kind_of_session: &str, scope: &Scope) -> bool {
+    kind_of_session != "browser" || scope.contains("offline_access")
+}
+
+/// Deletes these grants, which are over.
+pub fn delete_all(tx: &mut Tx<'_>, ids: &[GrantId]) -> Result<()> {
+    ids.iter().try_for_each(|id| delete(tx, id))
+}
+
+/// Deletes up to `most` grants of a session that is over; how many there were.
+pub(crate) fn delete_of_session(tx: &mut Tx<'_>, session: &SessionId, most: i64) -> Result<i64> {
+    let ids: Vec<GrantId> = tx.all(&OF_SESSION, args![session, most], |row| row.get(0))?;
+    let mut deleted = 0;
+    for id in &ids {
+        tx.exec(&DELETE, args![id])?;
+        tx.changed(key(id));
+        deleted += 1;
+    }
+    Ok(deleted)
+}
+
+/// Deletes a grant, and with it the session of the device that it was for.
+fn delete(tx: &mut Tx<'_>, id: &GrantId) -> Result<()> {
+    let session: Option<SessionId> = tx.one(&SESSION, args![id], |row| row.get(0))?;
+    tx.exec(&DELETE, args![id])?;
+    tx.changed(key(id));
+    session.map_or(Ok(()), |session| sessions::delete_of_device(tx, &session))
 }

@@ -6,7 +6,7 @@
 //! - what is offered: `services`, `clients`, `plans`, `customers`, `subscriptions`
 //! - who is there: `users`, `passwords`, `sessions`
 //! - how they prove it: `devices`, `codes`, `grants`, `keys`, `tokens`
-//! - what all of them use: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`
+//! - what all of them use: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `walks`
 //! - [`Directory`]: the hot look-ups, cached; the only asynchronous part. `waiting`: polls that need no look-up.
 //!
 //! # The shape of things
@@ -47,8 +47,9 @@ pub mod tokens;
 pub mod user_codes;
 pub mod users;
 pub mod waiting;
+pub mod walks;
 
-pub use directory::{Access, Directory, Entitlement, revoke_token};
+pub use directory::{Access, Directory, Entitlement, delete_revoked_tokens, revoke_token};
 pub use error::Error;
 pub use store::Time;
 

@@ -3,7 +3,8 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::secrets::{self, Hash};
-use crate::{Error, Result, Time, users};
+use crate::walks::Page;
+use crate::{Error, Result, Time, grants, users};
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
 
 /// A sign-in.
@@ -225,4 +226,43 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
         audit::note(tx, &by.organization, actor, action, target, &details)?;
     }
     Ok(Some(ended))
+}
+
+static MADE: Sql =
+    sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
+static DELETE: Sql = sql("DELETE FROM sessions WHERE id = ?1");
+static DELETE_OF_DEVICE: Sql = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
+     AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
+
+/// The next up to `most` sessions after the id `after`: which of them were over at `moment`. What was made later
+/// cannot have been, and is not looked at.
+pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
+    let floor = crate::ids::floor(SessionId::PREFIX, moment);
+    let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
+        let (ended_at, expires_at): (Option<Time>, Time) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, ended_at.unwrap_or(expires_at).min(expires_at) < moment))
+    })?;
+    Ok(Page::of(rows, most))
+}
+
+/// Deletes these sessions, which are over, each after the grants that ended with it. False when there are more than
+/// `most` rows: then some are left for another command.
+pub fn delete(tx: &mut Tx<'_>, ids: &[SessionId], most: i64) -> Result<bool> {
+    let mut left = most;
+    for id in ids {
+        left -= grants::delete_of_session(tx, id, left)?;
+        if left <= 0 {
+            return Ok(false);
+        }
+        left -= tx.exec(&DELETE, args![id])? as i64;
+        tx.changed(key(id));
+    }
+    Ok(true)
+}
+
+/// Deletes the session of a device whose grant is gone: it has no cookie, so nothing can use it any more.
+pub(crate) fn delete_of_device(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
+    tx.exec(&DELETE_OF_DEVICE, args![id])?;
+    tx.changed(key(id));
+    Ok(())
 }

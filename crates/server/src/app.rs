@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::holds::Holds;
+use crate::janitor::Walks;
 use crate::lanes::HashLane;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
@@ -93,6 +94,8 @@ pub struct Parts {
     pub(crate) posted: Pending,
     /// Attempts at user codes.
     pub(crate) throttle: Throttle,
+    /// How far the janitor has come.
+    pub(crate) walks: Walks,
     /// Counters.
     pub(crate) metrics: Metrics,
     /// The demo's sample products, when this is a demo.
@@ -136,6 +139,7 @@ impl App {
             pending: Pending::default(),
             posted: Pending::default(),
             throttle: Throttle::default(),
+            walks: Walks::default(),
             metrics: Metrics::default(),
             demo,
             instance: identity::secrets::secret(&*random),

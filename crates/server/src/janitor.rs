@@ -1,11 +1,19 @@
 //! What is done by the clock: deleting what has expired, in small slices, and renewing signing keys. Of several
 //! instances on one database, one does it.
+//!
+//! What is found by the time in its id (codes, links, refresh tokens, revoked tokens) is deleted from the table's
+//! beginning. Grants and sessions last as long as their users like: these are found by walks through the tables, a few
+//! pages a turn, for an index would be written by every sign-in. Consents are kept: they are what a user has said, and
+//! count until he says something else.
 
 use crate::app::App;
 use identity::keys::{self, Algorithm};
-use identity::{codes, devices, grants, leases, links};
+use identity::walks::Page;
+use identity::{codes, delete_revoked_tokens, devices, grants, leases, links, sessions};
+use parking_lot::Mutex;
+use std::fmt::Display;
 use std::time::Duration;
-use store::{Time, Tx};
+use store::{Snapshot, Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(30);
@@ -16,8 +24,29 @@ const SLICE: i64 = 200;
 const BETWEEN_SLICES: Duration = Duration::from_millis(20);
 /// Device codes are kept this long, so that their devices still hear "expired" for a while.
 const DEVICES_KEPT: Duration = Duration::from_secs(2 * 3600);
-/// Everything else is kept this long: a code that comes back late still revokes what it gave.
+/// Codes, links and revoked tokens are kept this long: a code that comes back late still revokes what it gave.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Sessions, grants and refresh tokens are kept this long after they ended, for whoever looks up what the audit trail
+/// names. Much longer than codes, so that a code that comes back finds its grant.
+const ENDED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Pages of [`SLICE`] rows that a walk looks at in one turn.
+const PAGES: usize = 50;
+/// A walk that has come to the end begins again after this long.
+const REST: Duration = Duration::from_secs(3600);
+
+/// How far the walks have come. Who takes the work over begins anew.
+#[derive(Default)]
+pub(crate) struct Walks {
+    grants: Mutex<Walk>,
+    sessions: Mutex<Walk>,
+}
+
+#[derive(Clone, Default)]
+struct Walk {
+    /// The last id that was looked at; empty at the beginning.
+    after: String,
+    rests_until: Time,
+}
 
 /// Works until the server stops.
 pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
@@ -47,7 +76,12 @@ pub(crate) async fn tidy(app: &App) -> identity::Result<bool> {
     let before = app.now() - KEPT;
     sweep(app, "codes.tidy", before, codes::delete_older).await?;
     sweep(app, "links.tidy", before, links::delete_older).await?;
-    sweep(app, "grants.tidy", before - grants::REFRESH_LIFE, grants::delete_older).await?;
+    sweep(app, "tokens.tidy", before, delete_revoked_tokens).await?;
+    let before = app.now() - ENDED_KEPT - grants::REFRESH_LIFE;
+    sweep(app, "grants.tidy", before, grants::delete_older).await?;
+    let delete = |tx: &mut Tx<'_>, ids: &[_], _| grants::delete_all(tx, ids).map(|()| true);
+    walk(app, &app.walks.grants, "grants.delete", grants::over, delete).await?;
+    walk(app, &app.walks.sessions, "sessions.delete", sessions::over, sessions::delete).await?;
     Ok(true)
 }
 
@@ -60,6 +94,38 @@ async fn sweep(
 ) -> identity::Result<()> {
     while app.store.write(name, move |tx| delete(tx, before, SLICE)).await? as i64 >= SLICE {
         tokio::time::sleep(BETWEEN_SLICES).await;
+    }
+    Ok(())
+}
+
+/// Goes on with a walk and deletes what has been over for [`ENDED_KEPT`]. `delete` says whether all of it is gone.
+async fn walk<I: Display + Clone + Send + Sync + 'static>(
+    app: &App,
+    walk: &Mutex<Walk>,
+    name: &'static str,
+    look: fn(&mut Snapshot<'_>, &str, Time, i64) -> identity::Result<Page<I>>,
+    delete: fn(&mut Tx<'_>, &[I], i64) -> identity::Result<bool>,
+) -> identity::Result<()> {
+    let Walk { mut after, rests_until } = walk.lock().clone();
+    let now = app.now();
+    if now < rests_until {
+        return Ok(());
+    }
+    let before = now - ENDED_KEPT;
+    for _ in 0..PAGES {
+        let page = app.store.read(move |snapshot| look(snapshot, &after, before, SLICE)).await?;
+        let mut is_done = page.over.is_empty();
+        while !is_done {
+            let over = page.over.clone();
+            is_done = app.store.write(name, move |tx| delete(tx, &over, SLICE)).await?;
+            tokio::time::sleep(BETWEEN_SLICES).await;
+        }
+        let Some(last) = page.last else {
+            *walk.lock() = Walk { after: String::new(), rests_until: now + REST };
+            return Ok(());
+        };
+        after = last.to_string();
+        walk.lock().after.clone_from(&after);
     }
     Ok(())
 }

@@ -63,3 +63,33 @@ async fn what_is_not_theirs_or_has_ended_counts_for_nothing() {
     let ended = test.write_at(later, move |tx, actor| sessions::end_own(tx, &by, &Own::Others, actor)).await;
     assert_eq!(ended.expect("writes"), None, "it is over by itself");
 }
+
+#[tokio::test]
+async fn a_walk_sees_every_session_once() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(test.session(&ada).await);
+    }
+    ids.sort();
+    let moment = START + Duration::from_secs(3601);
+    for most in [1, 2, 5, 6] {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = test.read(move |snapshot| sessions::over(snapshot, &after, moment, most)).await;
+            let page = page.expect("reads");
+            found.extend(page.over);
+            let Some(last) = page.last else { break };
+            after = last.to_string();
+        }
+        assert_eq!(found, ids, "by {most}");
+    }
+    // The hour of these sessions is not over before, and what ended is over at once.
+    let early = moment - Duration::from_secs(1);
+    let (ended, by) = (ids[2].clone(), ada.id.to_string());
+    test.write(move |tx, _| sessions::end(tx, &ended, &by, START)).await.expect("ends");
+    let page = test.read(move |snapshot| sessions::over(snapshot, "", early, 9)).await.expect("reads");
+    assert_eq!(page.over, [ids[2].clone()]);
+}
