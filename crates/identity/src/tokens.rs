@@ -16,6 +16,8 @@ pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
 pub const ID_LIFE: Duration = Duration::from_secs(3600);
 const ACCESS_TYP: &str = "at+jwt";
 const ID_TYP: &str = "JWT";
+/// How far another clock may be ahead, in seconds.
+const AHEAD_MAX: i64 = 60;
 
 /// One audience or several, as RFC 7519 writes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +115,14 @@ pub struct IdClaims {
     pub name: Option<String>,
 }
 
+/// Claims as they come in. Ours have no beginning (`nbf`); a token that says one is judged by it all the same.
+#[derive(Deserialize)]
+struct Received<T> {
+    #[serde(flatten)]
+    claims: T,
+    nbf: Option<i64>,
+}
+
 /// Signs an access token.
 pub fn sign_access(ring: &Ring, claims: &AccessClaims, now: Time) -> Result<String> {
     signer(ring, Algorithm::Es256, now)?.sign(ACCESS_TYP, claims)
@@ -136,19 +146,19 @@ fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::
 
 /// Verifies an access token: signature by one of our keys, our issuer, not ended. `None` for anything else.
 pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
-    let claims: AccessClaims = verify(ring, token, ACCESS_TYP)?;
+    let claims: AccessClaims = verify(ring, token, ACCESS_TYP, now)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
     let timely =
-        claims.exp > now && claims.iat <= now + 60 && claims.exp.saturating_sub(claims.iat) <= longest;
+        claims.exp > now && claims.iat <= now + AHEAD_MAX && claims.exp.saturating_sub(claims.iat) <= longest;
     (claims.iss == issuer && timely).then_some(claims)
 }
 
 /// Verifies an ID token that is handed back as a hint; it may have ended.
-pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str) -> Option<IdClaims> {
-    verify::<IdClaims>(ring, token, ID_TYP).filter(|claims| claims.iss == issuer)
+pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
+    verify::<IdClaims>(ring, token, ID_TYP, now).filter(|claims| claims.iss == issuer)
 }
 
-fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typ: &str) -> Option<T> {
+fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typ: &str, now: Time) -> Option<T> {
     if token.len() > 8192 {
         return None;
     }
@@ -164,5 +174,6 @@ fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typ: &str) -
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    decode(token, &key.verifier, &validation).ok().map(|token| token.claims)
+    let Received { claims, nbf } = decode(token, &key.verifier, &validation).ok()?.claims;
+    nbf.is_none_or(|begins| begins <= now.seconds() + AHEAD_MAX).then_some(claims)
 }

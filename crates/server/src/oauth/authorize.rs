@@ -315,8 +315,9 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
         return Ok(see_other(&sign_in, Vec::new()));
     };
     if let Some(hint) = &request.hint {
-        let ring = app.directory.ring(app.now()).await?;
-        let hinted = tokens::verify_id_hint(&ring, &app.settings.issuer, hint);
+        let now = app.now();
+        let ring = app.directory.ring(now).await?;
+        let hinted = tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now);
         if hinted.is_none_or(|claims| claims.sub != session.user.as_str()) {
             return Ok(request.refuse("login_required", "Another user is signed in."));
         }

@@ -51,6 +51,8 @@ async fn a_token_of_another_kind_is_none() {
         ("no type", rsa.jws(&with(&rsa.header(), json!({ "typ": null })), &id.to_string())),
         ("another issuer's", claims_of_id(json!({ "iss": "https://evil.example" }))),
         ("a trailing slash", claims_of_id(json!({ "iss": format!("{ISSUER}/") }))),
+        ("one that begins later", claims_of_id(json!({ "nbf": server.app.now().seconds() + 61 }))),
+        ("one that begins at a word", claims_of_id(json!({ "nbf": "now" }))),
         ("another user's", claims_of_id(json!({ "sub": "user_01h00000000000000000000000" }))),
         (
             "another's signature",
@@ -83,6 +85,9 @@ async fn every_claim_counts() {
     )
     .await;
     assert_good(&server, &signed(json!({ "aud": ["service:acme/sketch"] })), "an audience in a list").await;
+    for begins in [i64::MIN, 0, now - 1, now, now + 60] {
+        assert_good(&server, &signed(json!({ "nbf": begins })), "it has begun").await;
+    }
 
     for changed in [
         json!({ "iss": format!("{ISSUER}/") }),
@@ -113,6 +118,14 @@ async fn every_claim_counts() {
         json!({ "iat": null }),
         json!({ "iat": now + 61, "exp": now + 300 }),
         json!({ "iat": now + 86_400, "exp": now + 86_700 }),
+        json!({ "nbf": now + 61 }),
+        json!({ "nbf": now + 86_400 }),
+        json!({ "nbf": i64::MAX }),
+        json!({ "nbf": u64::MAX }),
+        json!({ "nbf": (now - 1).to_string() }),
+        json!({ "nbf": (now - 1) as f64 }),
+        json!({ "nbf": [now - 1] }),
+        json!({ "nbf": true }),
         json!({ "jti": null }),
         json!({ "jti": "grant_01h00000000000000000000000.x" }),
         json!({ "jti": "x", "client_id": "client_01h00000000000000000000000" }),
@@ -150,6 +163,7 @@ async fn every_claim_counts() {
     let plain = claims.to_string();
     for (name, value) in [
         ("exp", json!(now + 300)),
+        ("iat", json!(now)),
         ("iss", json!(ISSUER)),
         ("sub", json!("user_x")),
         ("aud", json!("platform")),
