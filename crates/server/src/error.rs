@@ -96,6 +96,17 @@ impl From<store::Error> for Problem {
                 let text = "The database cannot do this now. Nothing was changed; try again.";
                 Problem::unavailable(text, Duration::from_secs(5))
             }
+            store::Error::TooSlow { .. } => {
+                tracing::warn!(%error, "a request was stopped");
+                Problem {
+                    retry_after: Some(Duration::from_secs(5)),
+                    ..Problem::new(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "too_slow",
+                        "This took too long and was stopped. Nothing was changed; narrow the list, or try again.",
+                    )
+                }
+            }
             store::Error::OutcomeUnknown => Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "outcome_unknown",
@@ -170,5 +181,24 @@ impl IntoResponse for Problem {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oauth::error::OAuthError;
+    use crate::pages::respond::PageError;
+
+    #[test]
+    fn what_was_stopped_because_it_took_too_long_is_no_defect() {
+        let error = store::Error::TooSlow { limit: Duration::from_secs(5) };
+        let problem = Problem::from(error.clone());
+        assert_eq!((problem.status.as_u16(), problem.code), (503, "too_slow"));
+        let (of_oauth, of_page) = (OAuthError::from(error.clone()), PageError::from(error));
+        assert_eq!(of_oauth.error, "temporarily_unavailable");
+        for response in [problem.into_response(), of_oauth.into_response(), of_page.into_response()] {
+            assert_eq!((response.status().as_u16(), &response.headers()[RETRY_AFTER]), (503, &5.into()));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong in the store.
 //!
-//! Policy: a variant says whose turn it is. `Overloaded`, `Unavailable` and `Stopped` are the
+//! Policy: a variant says whose turn it is. `Overloaded`, `TooSlow`, `Unavailable` and `Stopped` are the
 //! server's state (503); `Conflict` is for the domain to translate by the constraint's name;
 //! `OutcomeUnknown` must be told honestly; the rest are defects and go to the log.
 
@@ -78,7 +78,10 @@ pub enum Error {
 impl Error {
     /// True when nothing was done and the same call may succeed later.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Error::Overloaded { .. } | Error::Unavailable { .. } | Error::Stopped)
+        matches!(
+            self,
+            Error::Overloaded { .. } | Error::TooSlow { .. } | Error::Unavailable { .. } | Error::Stopped
+        )
     }
 
     /// The name of the violated constraint, when that is what happened.
