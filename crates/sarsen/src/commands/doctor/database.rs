@@ -1,8 +1,8 @@
 //! What can be seen of a database without opening it: to open it is to bring its schema up to date, and
 //! that is not a doctor's to do.
 
-use super::{Finding, fail, ok, warn};
-use crate::config::Database;
+use super::{Finding, State, fail, ok, warn};
+use crate::config::{Config, Database};
 use crate::files::{self, Holder};
 use std::fs::File;
 use std::io::Read as _;
@@ -18,13 +18,18 @@ const MIB: u64 = 1024 * 1024;
 /// The server keeps the log below this.
 const LOG_MAX: u64 = 256 * MIB;
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-const PORT_DEFAULT: u16 = 5432;
+const POSTGRES_PORT: u16 = 5432;
+const MYSQL_PORT: u16 = 3306;
 
-pub(super) fn look(database: &Database) -> Vec<Finding> {
-    match database.path() {
+pub(super) fn look(config: &Config) -> Vec<Finding> {
+    let database = &config.database.value;
+    let mut findings = match database.path() {
         Some(path) => file(path),
-        None => vec![server(database)],
-    }
+        None => vec![server(CHECK, database)],
+    };
+    findings.extend(config.database_direct.value.iter().map(|direct| server("direct", direct)));
+    findings.extend(config.replicas.value.iter().map(replica));
+    findings
 }
 
 fn file(path: &Path) -> Vec<Finding> {
@@ -52,27 +57,40 @@ fn file(path: &Path) -> Vec<Finding> {
     findings
 }
 
+/// Lists come from the primary while a replica is away.
+fn replica(replica: &Database) -> Finding {
+    let finding = server("replica", replica);
+    match finding.state {
+        State::Fail => warn(finding.check, finding.says),
+        _ => finding,
+    }
+}
+
+/// Where a server listens, if its address names a host.
+fn place(database: &Database) -> Option<(String, u16)> {
+    let url: Uri = database.url().parse().ok()?;
+    let usual = if database.is_postgres() { POSTGRES_PORT } else { MYSQL_PORT };
+    let host = url.host().filter(|host| !host.is_empty())?;
+    Some((host.to_owned(), url.port_u16().unwrap_or(usual)))
+}
+
 /// Whether somebody listens there; who may come in is seen at the start.
-fn server(database: &Database) -> Finding {
-    let url: Option<Uri> = database.url().parse().ok();
-    let place =
-        url.as_ref().and_then(|url| Some((url.host()?.to_owned(), url.port_u16().unwrap_or(PORT_DEFAULT))));
-    let Some((host, port)) = place.filter(|(host, _)| !host.is_empty()) else {
-        return ok(CHECK, format!("{database}; it is asked when the server starts"));
+fn server(check: &'static str, database: &Database) -> Finding {
+    let Some((host, port)) = place(database) else {
+        return ok(check, format!("{database}; it is asked when the server starts"));
     };
     let addresses = (host.trim_matches(['[', ']']), port).to_socket_addrs();
     let reached =
         addresses.map(|mut all| all.any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok()));
     match reached {
-        Ok(true) => ok(CHECK, format!("{database} can be reached")),
-        Ok(false) => fail(CHECK, format!("nobody listens at {host}:{port} ({database})")),
-        Err(error) => fail(CHECK, format!("{host} is not found ({database}): {error}")),
+        Ok(true) => ok(check, format!("{database} can be reached")),
+        Ok(false) => fail(check, format!("nobody listens at {host}:{port} ({database})")),
+        Err(error) => fail(check, format!("{host} is not found ({database}): {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
 
     #[test]
@@ -92,7 +110,26 @@ mod tests {
         let nobody =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
         let database = Database::parse(&format!("postgres://ada:hunter2@{nobody}/x")).expect("a database");
-        let finding = server(&database);
-        assert!(finding.state == State::Fail && !finding.says.contains("hunter2"), "{}", finding.says);
+        for (finding, expected) in
+            [(server(CHECK, &database), State::Fail), (replica(&database), State::Warn)]
+        {
+            assert!(finding.state == expected && !finding.says.contains("hunter2"), "{}", finding.says);
+        }
+    }
+
+    #[test]
+    fn a_server_is_looked_for_where_its_kind_listens() {
+        for (url, expected) in [
+            ("postgres://user@db/x", Some(("db", 5432))),
+            ("postgresql://user@db/x", Some(("db", 5432))),
+            ("mysql://user@db/x", Some(("db", 3306))),
+            ("mariadb://user:pass@db/x", Some(("db", 3306))),
+            ("mysql://user@db:3307/x", Some(("db", 3307))),
+            ("postgres://user@[::1]/x", Some(("[::1]", 5432))),
+            ("postgres:///x?host=/run/postgresql", None),
+        ] {
+            let found = place(&Database::parse(url).expect("a database"));
+            assert_eq!(found, expected.map(|(host, port)| (host.to_owned(), port)), "{url}");
+        }
     }
 }

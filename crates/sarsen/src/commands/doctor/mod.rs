@@ -97,7 +97,7 @@ fn look(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
         ok("configuration", format!("there is no {file}; the defaults count"))
     };
     let mut findings = vec![configuration, secret_key(config)];
-    findings.extend(database::look(&config.database.value));
+    findings.extend(database::look(config));
     findings.push(machine::disk(&serve::beside_data(config)));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());
