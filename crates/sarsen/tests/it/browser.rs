@@ -62,6 +62,11 @@ impl Browser {
         self.submit(&page, "/activate", &[("decision", "allow"), ("password", password)])
     }
 
+    /// What the server has given it to be known by.
+    pub fn cookies(&self) -> impl Iterator<Item = &str> {
+        self.cookies.values().map(String::as_str)
+    }
+
     fn follow(&mut self, response: Response<String>) -> Page {
         for cookie in response.headers().get_all("set-cookie") {
             let pair = cookie.to_str().expect("text").split(';').next().unwrap_or_default();

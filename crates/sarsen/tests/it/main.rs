@@ -1,7 +1,8 @@
 //! The real program, run as people run it.
 //!
 //! `support.rs`: starting and ending it. `browser.rs`: a person at a browser without scripts; `balancer.rs`: the way to
-//! several instances. `survival/` runs on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
+//! several instances. `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on
+//! SQLite.
 
 mod administration;
 mod balancer;
@@ -12,6 +13,7 @@ mod demo;
 mod doctor;
 mod durability;
 mod help;
+mod logs;
 mod serving;
 mod signing_in;
 mod support;

@@ -7,4 +7,4 @@
 mod crash;
 mod outage;
 mod rolling;
-mod traffic;
+pub mod traffic;

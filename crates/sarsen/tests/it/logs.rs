@@ -1,0 +1,73 @@
+//! A log may be shown to others: it holds nothing that opens anything, and no e-mail address.
+
+use crate::browser::Browser;
+use crate::support::{Demo, Place, Running};
+use crate::survival::traffic::{Terminal, Told, allow, sign_in, text_at};
+use server::testing::TestPlace;
+
+/// What a secret may look like: as it is, as forms and addresses spell it, without a dash, and the half of an
+/// `<id>.<secret>` that is secret.
+fn spellings(secret: &str) -> Vec<String> {
+    let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let half = secret.rsplit('.').next().unwrap_or_default();
+    vec![secret.to_owned(), encoded, half.to_owned(), secret.replace('-', "")]
+}
+
+fn introspect(demo: &Demo, token: &str) -> String {
+    let own = |field: &str| demo.text(&format!("/clients/web/{field}"));
+    let form = [("client_id", own("client_id")), ("client_secret", own("client_secret")), ("token", token)];
+    let answer = ureq::post(format!("{}/auth/introspect", demo.issuer())).send_form(form).expect("an answer");
+    answer.into_body().read_to_string().expect("text")
+}
+
+#[test]
+fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
+    let (place, database) = (Place::new(), TestPlace::create());
+    let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+    command.args(["--database", &database.url()]).env("SARSEN_LOG", "trace");
+    let mut running = Running::start(command, place.path("demo.log"));
+    let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+    let demo = Demo { running, says };
+    let terminal = Terminal::new(&demo.says);
+    let mut secrets: Vec<String> = Vec::new();
+
+    let mut ada = Browser::new(demo.issuer());
+    let page = ada.open("/o/acme/login");
+    let wrong = [("email", "ada@acme.test"), ("password", "a-wrong-password-of-hers")];
+    assert!(ada.submit(&page, "/o/acme/login", &wrong).text.contains("password"));
+    let page = ada.open("/o/acme/signup");
+    let taken = [("name", "Ada"), ("email", "ada@acme.test"), ("password", "another-password-of-hers")];
+    assert!(ada.submit(&page, "/o/acme/signup", &taken).text.contains("password"));
+    sign_in(&mut ada, &demo.says);
+    secrets.extend([wrong[1].1, taken[2].1].map(str::to_owned));
+    secrets.extend(["/users/0/password", "/clients/web/client_secret"].map(|at| text_at(&demo.says, at)));
+
+    let codes = terminal.post("/auth/device/code", &[("scope", "openid profile email offline_access")]);
+    let codes = codes.expect("an answer");
+    let device_code = codes.given("device_code");
+    assert_eq!(terminal.redeem(&device_code).expect("an answer").text("error"), "authorization_pending");
+    allow(&mut ada, &codes.given("user_code"));
+    let tokens = terminal.redeem(&device_code).expect("an answer");
+    let next = terminal.refresh(&tokens.given("refresh_token")).expect("an answer");
+    assert!(introspect(&demo, &next.given("access_token")).contains("active"));
+    let last = terminal.refresh(&next.given("refresh_token")).expect("an answer");
+    // It comes back, which is worth a warning; then it is revoked as well.
+    assert_eq!(terminal.refresh(&tokens.text("refresh_token")).expect("an answer").status, 400);
+    assert_eq!(terminal.revoke(&last.given("refresh_token")).expect("an answer").status, 200);
+    let text = |told: &Told, name: &str| told.given(name);
+    secrets.extend([text(&codes, "user_code"), device_code, text(&tokens, "id_token")]);
+    for told in [&tokens, &next, &last] {
+        secrets.extend(["access_token", "refresh_token"].map(|name| text(told, name)));
+    }
+    assert!(ada.cookies().count() > 0, "ada is signed in");
+    secrets.extend(ada.cookies().map(str::to_owned));
+
+    let log = place.path("demo.log");
+    assert_eq!(demo.running.stop(), 0);
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(log.contains("its family was revoked"), "{log}");
+    let addresses = ["ada@", "ada%40", "@acme", "%40acme"].map(str::to_owned);
+    for spelling in secrets.iter().flat_map(|secret| spellings(secret)).chain(addresses) {
+        assert!(spelling.len() > 3 && !log.contains(&spelling), "{spelling:?} stands in\n{log}");
+    }
+}
