@@ -43,7 +43,7 @@ pub(crate) trait Backend: Send + Sync {
     fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
     /// Prepares a statement without running it.
     fn prepare(&self, sql: &Sql) -> Result<(), Error>;
-    /// How a point read finds its rows, as the database explains it; `None` when it cannot say.
+    /// How a statement finds its rows, as the database explains it; `None` when it cannot say.
     fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
     /// Waits for the threads to end, after the queues were closed.
     fn join(&self);
@@ -170,7 +170,8 @@ impl Store {
         self.inner.backend.prepare(sql)
     }
 
-    /// The database's plan for a statement: for the test that point reads are unique searches.
+    /// The steps of the database's plan for a statement, one a line; `None` when it cannot say. For the test that no
+    /// statement looks through a long table.
     pub fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
         self.inner.backend.explain(sql)
     }

@@ -1,4 +1,5 @@
-//! Every statement that the sources of this crate hold is one that the database understands.
+//! Every statement that the sources of this crate hold is one that the database understands, and
+//! that finds its rows by a key.
 
 use crate::support::TestIdentity;
 use std::fs;
@@ -54,13 +55,51 @@ async fn the_schema_has_the_same_tables_and_columns_on_every_database() {
     }
 }
 
-fn all_prepare(store: &Store) {
+/// A few rows at most, whatever the installation: signing keys are renewed each month, and any owner will do.
+const SHORT: [&str; 2] = ["SCAN signing_keys", "SCAN platform_owners"];
+/// That nothing refers to a service any more is checked by its foreign keys, when an administrator deletes it.
+const BY_FOREIGN_KEY: [&str; 1] = ["DELETE FROM services WHERE id = ?1"];
+
+#[tokio::test]
+async fn no_statement_looks_through_a_long_table() {
+    let place = TestPlace::on(Kind::Sqlite).expect("always there");
+    let TestIdentity { store, .. } = &TestIdentity::open_in(place).await;
+    let mut wrong = Vec::new();
+    let mut searches = 0;
+    for (place, sql) in all_statements() {
+        let text = sql.text(Dialect::Sqlite);
+        let plan = store.explain(&sql).expect("a plan").expect("SQLite says");
+        for step in plan.lines().filter(|step| step.starts_with("SEARCH") || step.starts_with("SCAN")) {
+            searches += 1;
+            // What is swept and walked through is read from one end, a slice at a time.
+            let is_slice = text.contains(" LIMIT ?") && step.contains("USING PRIMARY KEY");
+            let is_fine = step.starts_with("SEARCH") && (step.contains("=?") || is_slice)
+                || step.ends_with("signing_keys USING PRIMARY KEY (id<?)")
+                || SHORT.contains(&step)
+                || BY_FOREIGN_KEY.contains(&text);
+            if !is_fine {
+                wrong.push(format!("{place}: {step}\n  {text}"));
+            }
+        }
+    }
+    assert!(searches > 100, "only {searches} steps were found: are these plans?");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // The test sees what it looks for.
+    let whole = sql("SELECT id FROM sessions WHERE expires_at < ?1");
+    assert_eq!(store.explain(&whole).expect("a plan").as_deref(), Some("SCAN sessions"));
+}
+
+fn all_statements() -> Vec<(String, Sql)> {
     let mut statements = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut statements);
     assert!(statements.len() > 100, "only {} were found: is the search right?", statements.len());
+    statements
+}
+
+fn all_prepare(store: &Store) {
     let mut wrong = Vec::new();
-    for (place, sql) in &statements {
-        if let Err(error) = store.prepare(sql) {
+    for (place, sql) in all_statements() {
+        if let Err(error) = store.prepare(&sql) {
             wrong.push(format!("{place}: {error}\n  {}", sql.text(Dialect::Sqlite)));
         }
     }

@@ -174,8 +174,13 @@ impl Connection {
     pub(super) fn explain(&self, sql: &str) -> Result<String, Error> {
         let explain = || {
             let mut statement = self.raw.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-            let rows = statement.query_map([], |row| row.get::<_, String>(3))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>().map(|lines| lines.join("\n"))
+            // The plan does not depend on the arguments; those that are not given are NULL.
+            let mut rows = statement.raw_query();
+            let mut lines = Vec::new();
+            while let Some(row) = rows.next()? {
+                lines.push(row.get::<_, String>(3)?);
+            }
+            Ok(lines.join("\n"))
         };
         explain().map_err(|error| self.error(error))
     }
