@@ -5,6 +5,7 @@
 use identity::Time;
 use identity::clients::{Client, Kind, check_redirect_uri};
 use identity::ids::{ClientId, OrganizationId};
+use identity::organizations::DeviceFlow;
 use identity::secrets::testing::Seeded;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
@@ -23,6 +24,7 @@ static NATIVE: LazyLock<Client> = LazyLock::new(|| {
         kind: Kind::Native,
         name: String::new(),
         grants: vec![],
+        device_flow: DeviceFlow::Allowed,
         pkce_required: true,
         consent_required: false,
         id_token_alg: String::new(),

@@ -71,11 +71,13 @@ static GET: Sql = sql("SELECT a.user_id, u.email, u.name, a.role, a.created_at
      FROM administrators a JOIN users u ON u.id = a.user_id
      WHERE a.organization_id = ?1 AND a.user_id = ?2");
 static ROLE: Sql = sql("SELECT role FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
-static OF_USER: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, a.role
+static OF_USER: Sql =
+    sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, a.role
      FROM administrators a
      JOIN organizations o ON o.id = a.organization_id
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
+     LEFT JOIN organization_rules f ON f.organization_id = o.id
      WHERE a.user_id = ?1 ORDER BY o.slug");
 static SLUGS_OF_USER: Sql =
     sql("SELECT o.slug, a.role FROM administrators a JOIN organizations o ON o.id = a.organization_id
@@ -213,7 +215,7 @@ pub fn get(
 /// The organizations that a user administers, by slug, with the role in each.
 /// (`organizations::list` gives them by pages.)
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organization, Role)>> {
-    Ok(snapshot.all(&OF_USER, args![user], |row| Ok((organizations::read(row)?, Role::read(row, 6)?)))?)
+    Ok(snapshot.all(&OF_USER, args![user], |row| Ok((organizations::read(row)?, Role::read(row, 7)?)))?)
 }
 
 /// The slugs of the organizations that a user administers, with the role in each: what a token may be for.

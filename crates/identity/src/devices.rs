@@ -4,19 +4,19 @@
 use crate::audit::{self, Actor};
 use crate::grants::{self, NewGrant, NewRefresh};
 use crate::ids::{ClientId, DeviceId, GrantId, OrganizationId, SessionId, UserId};
-use crate::organizations::{self, Status};
+use crate::organizations::{self, DeviceFlow, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::sessions::{self, NewSession, Session};
 use crate::user_codes::UserCodes;
-use crate::{Error, Result, Time, users};
+use crate::{Error, Result, Time, clients, users};
 use std::time::Duration;
 use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
 
 /// How long a person has to decide.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
-/// The same for clients that administer: a stolen code is worth more.
-pub const FIRST_PARTY_LIFE: Duration = Duration::from_secs(5 * 60);
+/// The same for clients that administer, because a stolen code is worth more, and where an organization wants it so.
+pub const SHORT_LIFE: Duration = Duration::from_secs(5 * 60);
 /// How long a device stays signed in if it does not sign out: until its refresh token ends.
 const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -239,7 +239,7 @@ pub fn waiting(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> R
 }
 
 /// Notes what the person of `session` decided. False when somebody else was first, when it is too late, or
-/// when the session is not one of this organization, which must be active.
+/// when the session is not one of this organization, which must be active and have the device flow.
 pub fn decide(
     tx: &mut Tx<'_>,
     device: &DeviceId,
@@ -250,7 +250,8 @@ pub fn decide(
 ) -> Result<bool> {
     let session_there = sessions::live(tx.snapshot(), session, actor.now)?;
     let at_home = session_there.is_some_and(|session| session.organization == *organization);
-    if !at_home || organizations::get(tx.snapshot(), organization)?.status != Status::Active {
+    let home = organizations::get(tx.snapshot(), organization)?;
+    if !at_home || home.status != Status::Active || home.device_flow == DeviceFlow::Off {
         return Ok(false);
     }
     if tx.exec(&DECIDE, args![device, decision.as_str(), session, actor.now])? == 0 {
@@ -305,6 +306,10 @@ pub fn redeem(
     now: Time,
 ) -> Result<Redeemed> {
     if tx.exec(&REDEEM, args![&device.id, now])? == 0 {
+        return Err(Error::InvalidGrant);
+    }
+    // The flow may have been switched off since the approval.
+    if !clients::may_use_device_flow(tx.snapshot(), &device.client)? {
         return Err(Error::InvalidGrant);
     }
     let user = allowed_by(tx.snapshot(), device, now)?.user;

@@ -96,6 +96,7 @@ impl Directory {
             };
             let mut keys: Vec<Key> = clients::keys(&wanted).into();
             keys.push(Key::row("organizations", "id", client.organization.as_str()));
+            keys.push(organizations::key_of_rules(&client.organization));
             keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
             Ok::<_, Error>(Some(Filled { value: Arc::new(client), keys, until: Time::NEVER }))
         });

@@ -6,7 +6,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
 use crate::{Error, Result, Time, names};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, lock, sql};
+use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, lock, sql, upsert};
 
 /// The slug of the organization of those who administer.
 pub const PLATFORM: &str = "platform";
@@ -67,6 +67,50 @@ impl Decision {
     }
 }
 
+/// How an organization's clients may use the device flow: whoever gets somebody to approve a code of his own is signed
+/// in as that somebody (RFC 8628 section 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceFlow {
+    /// As it comes.
+    Allowed,
+    /// With codes that live shorter: little time to send one to somebody.
+    Short,
+    /// Not at all, not with codes that wait either.
+    Off,
+}
+
+impl DeviceFlow {
+    /// The word on the wire and in the table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DeviceFlow::Allowed => "allowed",
+            DeviceFlow::Short => "short",
+            DeviceFlow::Off => "off",
+        }
+    }
+
+    /// Reads the word on the wire.
+    pub fn parse(word: &str) -> Result<DeviceFlow> {
+        match word {
+            "allowed" => Ok(DeviceFlow::Allowed),
+            "short" => Ok(DeviceFlow::Short),
+            "off" => Ok(DeviceFlow::Off),
+            _ => {
+                let problem =
+                    format!("{word:?} is not a rule for the device flow; use allowed, short or off");
+                Err(Error::invalid("device_flow", problem))
+            }
+        }
+    }
+
+    /// Reads a column that is none where nothing was ever set.
+    pub(crate) fn read(row: &Row<'_>, column: usize) -> std::result::Result<DeviceFlow, store::Error> {
+        let Some(word) = row.get::<Option<String>>(column)? else { return Ok(DeviceFlow::Allowed) };
+        DeviceFlow::parse(&word)
+            .map_err(|_| store::Error::Database(format!("organization with the unknown rule {word:?}")))
+    }
+}
+
 /// A tenant.
 #[derive(Clone, Debug)]
 pub struct Organization {
@@ -78,15 +122,19 @@ pub struct Organization {
     pub name: String,
     /// Where it stands.
     pub status: Status,
+    /// How its clients may use the device flow.
+    pub device_flow: DeviceFlow,
     /// When it was made.
     pub created_at: Time,
 }
 
 /// Every query of this module reads these columns in this order.
-pub(crate) const COLUMNS: &str = "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at
+pub(crate) const COLUMNS: &str =
+    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
      FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
-     LEFT JOIN organization_suspensions s ON s.organization_id = o.id";
+     LEFT JOIN organization_suspensions s ON s.organization_id = o.id
+     LEFT JOIN organization_rules f ON f.organization_id = o.id";
 
 static INSERT: Sql =
     sql("INSERT INTO organizations (id, slug, name, created_by, created_at) VALUES (?1, ?2, ?3, ?4, ?5)");
@@ -100,17 +148,20 @@ static SUSPEND: Sql = insert_if_absent(
     &["organization_id", "reason", "suspended_by", "suspended_at"],
 );
 static ACTIVATE: Sql = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
+static SET_DEVICE_FLOW: Sql = upsert("organization_rules", &["organization_id"], &["device_flow"]);
 /// Taken before anything is decided about an organization as a whole.
 pub(crate) static LOCK: Sql = lock("organizations", "id");
-static FIND: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at
+static FIND: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
      FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
+     LEFT JOIN organization_rules f ON f.organization_id = o.id
      WHERE o.slug = ?1");
-static GET: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at
+static GET: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
      FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
+     LEFT JOIN organization_rules f ON f.organization_id = o.id
      WHERE o.id = ?1");
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Error> {
@@ -127,17 +178,24 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Er
         slug: row.get(1)?,
         name: row.get(2)?,
         status,
+        device_flow: DeviceFlow::read(row, 6)?,
         created_at: row.get(3)?,
     })
 }
 
-/// The keys on which an organization's name and status depend.
-pub fn keys(id: &OrganizationId) -> [Key; 3] {
+/// The keys on which an organization's name, status and rules depend.
+pub fn keys(id: &OrganizationId) -> [Key; 4] {
     [
         Key::row("organizations", "id", id.as_str()),
         Key::row("organization_reviews", "organization_id", id.as_str()),
         Key::row("organization_suspensions", "organization_id", id.as_str()),
+        key_of_rules(id),
     ]
+}
+
+/// The key that changes when an organization sets a rule for its clients.
+pub fn key_of_rules(id: &OrganizationId) -> Key {
+    Key::row("organization_rules", "organization_id", id.as_str())
 }
 
 /// Makes the reserved organization of those who administer, active from the start.
@@ -170,7 +228,8 @@ pub fn create(
     keys(id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, id, actor, "organization.created", id.as_str(), &slug)?;
     let status = if approved { Status::Active } else { Status::Pending };
-    Ok(Organization { id: id.clone(), slug, name, status, created_at: actor.now })
+    let device_flow = DeviceFlow::Allowed;
+    Ok(Organization { id: id.clone(), slug, name, status, device_flow, created_at: actor.now })
 }
 
 /// Gives an organization another name for people.
@@ -185,6 +244,31 @@ pub fn rename(
     keys(&organization.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, &organization.id, actor, "organization.renamed", organization.id.as_str(), &name)?;
     Ok(Organization { name, ..organization.clone() })
+}
+
+/// Sets how an organization's clients may use the device flow; the same again is fine. Codes that wait keep their time,
+/// but none is approved or redeemed while it is off. `platform` keeps it.
+pub fn set_device_flow(
+    tx: &mut Tx<'_>,
+    organization: &Organization,
+    device_flow: DeviceFlow,
+    actor: &Actor,
+) -> Result<Organization> {
+    let id = &organization.id;
+    tx.lock(&LOCK, id.into())?;
+    let organization = get(tx.snapshot(), id)?;
+    if organization.slug == PLATFORM && device_flow == DeviceFlow::Off {
+        let problem = "the organization platform keeps the device flow: the command line signs in with it";
+        return Err(Error::refused("platform_stays", problem));
+    }
+    if organization.device_flow == device_flow {
+        return Ok(organization);
+    }
+    tx.exec(&SET_DEVICE_FLOW, args![id, device_flow.as_str()])?;
+    tx.changed(key_of_rules(id));
+    let details = format!("device_flow: {}", device_flow.as_str());
+    audit::note(tx, id, actor, "organization.changed", id.as_str(), &details)?;
+    Ok(Organization { device_flow, ..organization })
 }
 
 /// Admits a pending organization, or does not. Once.

@@ -25,6 +25,13 @@ pub static MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0003_user_codes.sql"),
         mysql: include_str!("../migrations/mysql/0003_user_codes.sql"),
     },
+    Migration {
+        number: 4,
+        name: "device flow by organization",
+        sqlite: include_str!("../migrations/sqlite/0004_device_flow.sql"),
+        postgres: include_str!("../migrations/postgres/0004_device_flow.sql"),
+        mysql: include_str!("../migrations/mysql/0004_device_flow.sql"),
+    },
 ];
 
 /// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh; of device codes
@@ -33,6 +40,7 @@ pub static WATCHED: &[&str] = &[
     "organizations",
     "organization_reviews",
     "organization_suspensions",
+    "organization_rules",
     "users",
     "user_suspensions",
     "platform_owners",

@@ -51,6 +51,11 @@ impl Kind {
         matches!(self, Kind::Web | Kind::Machine)
     }
 
+    /// Whether there is a device flow for it.
+    pub fn has_device_flow(self) -> bool {
+        self.default_grants().contains(&DEVICE_GRANT)
+    }
+
     /// The grants that it gets when none are named.
     pub fn default_grants(self) -> &'static [&'static str] {
         match self {

@@ -12,6 +12,7 @@ pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secre
 
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId, ServiceId};
+use crate::organizations::DeviceFlow;
 use crate::secrets::matches;
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Sql, Tx, Where, args, sql};
@@ -39,6 +40,8 @@ pub struct Client {
     pub name: String,
     /// Grant types.
     pub grants: Vec<String>,
+    /// What its organization has to say about the device flow.
+    pub device_flow: DeviceFlow,
     /// Whether the authorization endpoint insists on PKCE.
     pub pkce_required: bool,
     /// Whether the user is asked before it gets its first code.
@@ -57,6 +60,11 @@ impl Client {
     /// Whether it may use this grant type.
     pub fn may(&self, grant: &str) -> bool {
         self.grants.iter().any(|known| known == grant)
+    }
+
+    /// Whether it may use the device flow: neither it nor its organization has it switched off.
+    pub fn may_use_device_flow(&self) -> bool {
+        self.may(DEVICE_GRANT) && self.device_flow != DeviceFlow::Off
     }
 
     /// Whether it belongs to `platform`: its tokens administer.
@@ -97,13 +105,16 @@ pub struct ClientPatch {
     pub consent_required: Option<bool>,
     /// Whether the authorization endpoint insists on PKCE; only confidential clients may do without.
     pub pkce_required: Option<bool>,
+    /// Whether it may use the device flow; only for kinds that have it.
+    pub device_flow: Option<bool>,
 }
 
 const COLUMNS: &str =
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at
+            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
+     LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      LEFT JOIN services s ON s.id = c.service_id";
 
 static INSERT: Sql =
@@ -112,9 +123,10 @@ static INSERT: Sql =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, 'RS256', ?8)");
 static GET: Sql = sql(
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at
+            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
+     LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      LEFT JOIN services s ON s.id = c.service_id
      WHERE c.id = ?1",
 );
@@ -129,6 +141,11 @@ static SECRET_HASHES_OF_PAGE: Sql =
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id");
 static PATCH: Sql =
     sql("UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4 WHERE id = ?1");
+static SET_GRANTS: Sql = sql("UPDATE clients SET grants = ?2 WHERE id = ?1");
+static DEVICE_FLOW: Sql = sql("SELECT c.grants, f.device_flow
+     FROM clients c
+     LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
+     WHERE c.id = ?1");
 static DELETE: Sql = sql("DELETE FROM clients WHERE id = ?1");
 static ANY_OF_SERVICE: Sql =
     sql("SELECT id FROM clients WHERE organization_id = ?1 AND service_id = ?2 LIMIT 1");
@@ -148,6 +165,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
         kind: Kind::parse(&kind).map_err(broken)?,
         name: row.get(8)?,
         grants: grants.split(' ').map(str::to_owned).collect(),
+        device_flow: DeviceFlow::read(row, 14)?,
         pkce_required: row.get(10)?,
         consent_required: row.get(11)?,
         id_token_alg: row.get(12)?,
@@ -195,16 +213,31 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         let problem = format!("a {} client cannot keep a secret, so it needs PKCE", client.kind.as_str());
         return Err(Error::invalid("pkce_required", problem));
     }
+    if patch.device_flow.is_some() && !client.kind.has_device_flow() {
+        let problem = format!("a {} client has no device flow; native and device have", client.kind.as_str());
+        return Err(Error::invalid("device_flow", problem));
+    }
     let name = name.as_ref().unwrap_or(&client.name);
     let consent_required = patch.consent_required.unwrap_or(client.consent_required);
     let pkce_required = patch.pkce_required.unwrap_or(client.pkce_required);
     tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required])?;
+    // Alone, so that who changes something else at the same time does not bring back what was switched off.
+    if let Some(device_flow) = patch.device_flow {
+        tx.exec(&SET_GRANTS, args![&client.id, &grants_of(client, device_flow)])?;
+    }
     if let Some(uris) = &patch.redirect_uris {
         redirects::replace(tx, &client.id, client.kind, uris)?;
     }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, &client.organization, actor, "client.changed", client.id.as_str(), &patch.says())?;
     get(tx.snapshot(), &client.id)
+}
+
+/// Its grants in their usual order, with or without that of the device flow.
+fn grants_of(client: &Client, device_flow: bool) -> String {
+    let wanted = |grant: &str| if grant == DEVICE_GRANT { device_flow } else { client.may(grant) };
+    let known = client.kind.default_grants().iter().copied();
+    known.filter(|grant| wanted(grant)).collect::<Vec<_>>().join(" ")
 }
 
 impl ClientPatch {
@@ -215,6 +248,7 @@ impl ClientPatch {
             ("redirect_uris", self.redirect_uris.is_some()),
             ("consent_required", self.consent_required.is_some()),
             ("pkce_required", self.pkce_required.is_some()),
+            ("device_flow", self.device_flow.is_some()),
         ])
     }
 }
@@ -244,6 +278,16 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
     client.redirect_uris = snapshot.all(&URIS, args![id], |row| row.get(0))?;
     client.secret_hashes = snapshot.all(&SECRET_HASHES, args![id], |row| row.get(0))?;
     Ok(client)
+}
+
+/// Whether a client may use the device flow now, as [`Client::may_use_device_flow`] has it.
+pub(crate) fn may_use_device_flow(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<bool> {
+    let found = snapshot.one(&DEVICE_FLOW, args![id], |row| {
+        let grants: String = row.get(0)?;
+        let is_its_own = grants.split(' ').any(|grant| grant == DEVICE_GRANT);
+        Ok(is_its_own && DeviceFlow::read(row, 1)? != DeviceFlow::Off)
+    })?;
+    Ok(found.unwrap_or(false))
 }
 
 /// The client with this id, if it is one of this organization.

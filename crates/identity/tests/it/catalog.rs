@@ -42,6 +42,7 @@ async fn a_client_is_changed_within_what_its_kind_allows() {
         redirect_uris: Some(vec!["https://shop.test/b".to_owned(), "https://shop.test/a".to_owned()]),
         consent_required: Some(false),
         pkce_required: Some(false),
+        device_flow: None,
     };
     let changed = patch(&test, &web, changes).await.expect("a confidential client");
     assert_eq!(changed.name, "Shop");
@@ -53,6 +54,9 @@ async fn a_client_is_changed_within_what_its_kind_allows() {
     let without_pkce = ClientPatch { pkce_required: Some(false), ..ClientPatch::default() };
     let problem = invalid(patch(&test, &spa, without_pkce).await);
     assert_eq!(problem, "pkce_required: a spa client cannot keep a secret, so it needs PKCE");
+    let with_devices = ClientPatch { device_flow: Some(true), ..ClientPatch::default() };
+    let problem = invalid(patch(&test, &spa, with_devices).await);
+    assert_eq!(problem, "device_flow: a spa client has no device flow; native and device have");
     let uris = |uris: &[&str]| ClientPatch {
         redirect_uris: Some(uris.iter().map(|uri| (*uri).to_owned()).collect()),
         ..ClientPatch::default()

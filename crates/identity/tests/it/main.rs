@@ -2,6 +2,7 @@
 
 mod administrators;
 mod catalog;
+mod device_flow;
 mod keys;
 mod leases;
 mod links;

@@ -1,6 +1,8 @@
 //! A database of an earlier version is brought up to date with what it holds.
 
 use crate::support::START;
+use identity::ids::OrganizationId;
+use identity::organizations::{self, DeviceFlow};
 use identity::{Result, schema};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace, kind};
@@ -31,5 +33,25 @@ async fn devices_that_wait_outlast_the_index_of_user_codes_where_a_column_can_be
         now.read(|snapshot| -> Result<Vec<String>> { Ok(snapshot.all(&ALL, args![], |row| row.get(0))?) });
     let expected: &[&str] = if kind() == Kind::Mysql { &[] } else { &["device"] };
     assert_eq!(kept.await.expect("reads"), expected);
+    now.close();
+}
+
+#[tokio::test]
+async fn an_organization_from_before_there_were_rules_has_the_device_flow() {
+    static OLD: Sql = sql("INSERT INTO organizations (id, slug, name, created_by, created_at)
+         VALUES (?1, 'acme', 'Acme', 'system', ?2)");
+    let place = TestPlace::create();
+    let before = open(&place, &schema::MIGRATIONS[..3]);
+    let id = OrganizationId::from_uuid(1);
+    let acme = id.clone();
+    let made = before.write("test", move |tx| -> Result<()> {
+        tx.exec(&OLD, args![&acme, START])?;
+        Ok(())
+    });
+    made.await.expect("a row");
+    before.close();
+    let now = open(&place, schema::MIGRATIONS);
+    let found = now.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("is there");
+    assert_eq!((&*found.slug, found.device_flow), ("acme", DeviceFlow::Allowed));
     now.close();
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{TestIdentity, invalid, refused};
 use identity::administrators::Role;
-use identity::organizations::{self, Decision, Organization, Status};
+use identity::organizations::{self, Decision, DeviceFlow, Organization, Status};
 use identity::{Result, audit};
 
 async fn review(
@@ -59,6 +59,33 @@ async fn an_active_organization_is_suspended_and_activated() {
     let pending = test.pending_organization("later").await;
     let stopped = test.write(move |tx, actor| organizations::suspend(tx, &pending, None, actor));
     assert_eq!(refused(stopped.await), "organization_not_active");
+}
+
+#[tokio::test]
+async fn the_rule_for_the_device_flow_stays_until_another_one_is_set() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    assert_eq!(acme.device_flow, DeviceFlow::Allowed);
+    for wanted in [DeviceFlow::Off, DeviceFlow::Off, DeviceFlow::Short, DeviceFlow::Allowed] {
+        let acme = acme.clone();
+        let set = test.write(move |tx, actor| {
+            let set = organizations::set_device_flow(tx, &acme, wanted, actor)?;
+            Ok([set, organizations::get(tx.snapshot(), &acme.id)?])
+        });
+        let shown = set.await.expect("again is fine").map(|found| found.device_flow);
+        assert_eq!(shown, [wanted; 2]);
+        assert_eq!(DeviceFlow::parse(wanted.as_str()).expect("its own word"), wanted);
+    }
+    let id = acme.id.clone();
+    let trail = test.read(move |snapshot| audit::list(snapshot, &id, None, 50)).await.expect("a trail");
+    let changes = trail.iter().filter(|entry| entry.action == "organization.changed").count();
+    assert_eq!(changes, 3, "the same again is no change: {trail:?}");
+    let platform = test.platform.clone();
+    let set =
+        test.write(move |tx, actor| organizations::set_device_flow(tx, &platform, DeviceFlow::Off, actor));
+    assert_eq!(refused(set.await), "platform_stays");
+    let problem = invalid(DeviceFlow::parse("on"));
+    assert_eq!(problem, "device_flow: \"on\" is not a rule for the device flow; use allowed, short or off");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::wire::{Body, Created, Json, List, Page, rfc3339};
 use axum::extract::State;
 use identity::ids::OrganizationId;
-use identity::organizations::{self, Organization};
+use identity::organizations::{self, DeviceFlow, Organization};
 use identity::{Error, administrators};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ pub(crate) struct OrganizationBody {
     slug: String,
     name: String,
     status: &'static str,
+    device_flow: &'static str,
     created_at: String,
 }
 
@@ -25,6 +26,7 @@ pub(super) fn show(organization: Organization) -> OrganizationBody {
         slug: organization.slug,
         name: organization.name,
         status: organization.status.as_str(),
+        device_flow: organization.device_flow.as_str(),
         created_at: rfc3339(organization.created_at),
     }
 }
@@ -39,7 +41,8 @@ pub(crate) struct CreateBody {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
-    name: String,
+    name: Option<String>,
+    device_flow: Option<String>,
 }
 
 pub(crate) async fn list(
@@ -80,9 +83,16 @@ pub(crate) async fn change(
 ) -> Result<Json<OrganizationBody>> {
     let admin = admin.owner()?;
     let (actor, organization) = (admin.actor(&app), admin.organization.id);
-    let changed = app.store.write("organization.rename", move |tx| {
-        let organization = organizations::get(tx.snapshot(), &organization)?;
-        organizations::rename(tx, &organization, &body.name, &actor)
+    let device_flow = body.device_flow.as_deref().map(DeviceFlow::parse).transpose()?;
+    let changed = app.store.write("organization.change", move |tx| {
+        let mut organization = organizations::get(tx.snapshot(), &organization)?;
+        if let Some(device_flow) = device_flow {
+            organization = organizations::set_device_flow(tx, &organization, device_flow, &actor)?;
+        }
+        if let Some(name) = &body.name {
+            organization = organizations::rename(tx, &organization, name, &actor)?;
+        }
+        Ok::<_, Error>(organization)
     });
     Ok(Json(show(changed.await?)))
 }

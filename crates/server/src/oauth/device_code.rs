@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, USER_AGENT};
 use http::{HeaderValue, StatusCode};
 use identity::clients::{Client, DEVICE_GRANT};
 use identity::devices::{self, NewDevice};
-use identity::organizations::Status;
+use identity::organizations::{DeviceFlow, Status};
 use identity::scopes::Scope;
 use identity::{Error, names, user_codes};
 use serde::Serialize;
@@ -48,10 +48,15 @@ pub(crate) async fn post(
     if app.directory.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("unauthorized_client", "The organization is not active."));
     }
+    if client.device_flow == DeviceFlow::Off {
+        let text = "The organization has switched the device flow off.";
+        return Err(OAuthError::new("unauthorized_client", text));
+    }
     app.pending.admit(&client.id, app.settings.pending_codes_max, now).map_err(too_many)?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
-    let life = if first_party { devices::FIRST_PARTY_LIFE } else { devices::LIFE };
+    let is_short = first_party || client.device_flow == DeviceFlow::Short;
+    let life = if is_short { devices::SHORT_LIFE } else { devices::LIFE };
     let agent = posted.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut device = NewDevice::draw(&client.id, scope, life, now, &app.user_codes, app.random())?;
     device.address = address.to_string();

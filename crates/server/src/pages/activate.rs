@@ -126,6 +126,11 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     match found {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;
+            if !client.may_use_device_flow() {
+                // The code was good, so it is no guess.
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                return Ok(Found::Refused(enter_with(app, browser, typed, Some(WRONG), status)));
+            }
             Ok(Found::Waiting(Waiting { user_code, device, client }))
         }
         Err(Error::NotFound { .. }) => {

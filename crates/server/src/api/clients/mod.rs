@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
-use identity::clients::{self, Client, ClientPatch, Kind, NewClient, NewSecret};
+use identity::clients::{self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret};
 use identity::ids::ClientId;
 use identity::services;
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,14 @@ pub(crate) struct ClientBody {
     redirect_uris: Vec<String>,
     consent_required: bool,
     pkce_required: bool,
+    /// Only of kinds that have the device flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_flow: Option<bool>,
     created_at: String,
 }
 
 fn show(client: Client) -> ClientBody {
+    let device_flow = client.kind.has_device_flow().then(|| client.may(DEVICE_GRANT));
     ClientBody {
         client_id: client.id.to_string(),
         client_secret: None,
@@ -40,6 +44,7 @@ fn show(client: Client) -> ClientBody {
         redirect_uris: client.redirect_uris,
         consent_required: client.consent_required,
         pkce_required: client.pkce_required,
+        device_flow,
         created_at: rfc3339(client.created_at),
     }
 }
@@ -70,6 +75,7 @@ pub(crate) struct ChangeBody {
     redirect_uris: Option<Vec<String>>,
     consent_required: Option<bool>,
     pkce_required: Option<bool>,
+    device_flow: Option<bool>,
 }
 
 pub(crate) async fn list(
@@ -142,6 +148,7 @@ pub(crate) async fn change(
         redirect_uris: body.redirect_uris,
         consent_required: body.consent_required,
         pkce_required: body.pkce_required,
+        device_flow: body.device_flow,
     };
     let changed = app.store.write("client.change", move |tx| {
         let client = clients::in_organization(tx.snapshot(), &organization, &client)?;

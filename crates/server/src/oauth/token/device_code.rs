@@ -12,7 +12,7 @@ use identity::clients::Client;
 use identity::devices::{self, Device, Redemption, State};
 use identity::grants::NewRefresh;
 use identity::ids::{GrantId, SessionId};
-use identity::organizations::Status;
+use identity::organizations::{DeviceFlow, Status};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -50,6 +50,9 @@ async fn answer(
     let now = app.now();
     if app.directory.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("access_denied", "The organization is not active."));
+    }
+    if client.device_flow == DeviceFlow::Off {
+        return Err(OAuthError::new("access_denied", "The organization has switched the device flow off."));
     }
     let (id, secret) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
     if !app.waiting.has(&id, secret, &client.id, now) {

@@ -2,6 +2,7 @@
 
 mod codes;
 mod decision;
+mod options;
 mod polling;
 mod power;
 

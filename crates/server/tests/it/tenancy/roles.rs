@@ -119,6 +119,37 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn owners_decide_about_the_device_flow_and_admins_about_that_of_a_client() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    for (email, role) in [("member@acme.test", "member"), ("second@acme.test", "admin")] {
+        hire(&server, email).await;
+        owner.make(ADMINISTRATORS, json!({ "email": email, "role": role })).await;
+    }
+    let member = hired(&server, "member@acme.test", "org:acme").await;
+    let admin = hired(&server, "second@acme.test", "org:acme").await;
+    let acme = "/api/organizations/acme";
+    let client = format!("{acme}/clients/{}", server.client("cli"));
+    for (who, path, value) in [
+        (&member, acme, json!("off")),
+        (&admin, acme, json!("off")),
+        (&member, client.as_str(), json!(false)),
+    ] {
+        let answer = who.call("PATCH", path, &json!({ "device_flow": value })).await;
+        assert_eq!(problem(&answer), is(403, "forbidden"), "{path}: {answer:?}");
+    }
+    assert_eq!(member.read(acme).await["device_flow"], "allowed");
+    assert_eq!(member.read(&client).await["device_flow"], true);
+    admin.change("PATCH", &client, json!({ "device_flow": false })).await;
+    owner.change("PATCH", acme, json!({ "device_flow": "off" })).await;
+    // Who owns the platform has no power inside of an organization.
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    let answer = platform.call("PATCH", acme, &json!({ "device_flow": "allowed" })).await;
+    assert_eq!(problem(&answer), is(403, "insufficient_scope"), "{answer:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_change_is_in_the_audit_trail() {
     let server = TestServer::start().await;
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
