@@ -60,6 +60,9 @@ enum Verb {
         /// Whether it must use PKCE
         #[arg(long, value_name = "BOOL")]
         pkce_required: Option<bool>,
+        /// Whether it may sign in devices without a browser; only native and device clients
+        #[arg(long, value_name = "on|off", value_parser = switch)]
+        device_flow: Option<bool>,
         #[command(flatten)]
         rules: Rules,
     },
@@ -85,6 +88,14 @@ struct Rules {
     consent_required: Option<bool>,
 }
 
+fn switch(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("want on or off".to_owned()),
+    }
+}
+
 #[derive(clap::Subcommand)]
 enum SecretVerb {
     /// Make another secret; it is shown only now
@@ -108,7 +119,7 @@ enum SecretVerb {
 
 const COLUMNS: [Column; 4] =
     [("client id", "/client_id"), ("kind", "/kind"), ("service", "/service"), ("name", "/name")];
-const FIELDS: [Column; 10] = [
+const FIELDS: [Column; 11] = [
     ("client id", "/client_id"),
     ("client secret", "/client_secret"),
     ("kind", "/kind"),
@@ -118,6 +129,7 @@ const FIELDS: [Column; 10] = [
     ("redirect uris", "/redirect_uris"),
     ("asks consent", "/consent_required"),
     ("needs PKCE", "/pkce_required"),
+    ("device flow", "/device_flow"),
     ("created", "/created_at"),
 ];
 const SECRET_FIELDS: [Column; 4] =
@@ -143,8 +155,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let found = admin.get(&admin.path(&["clients", client]))?;
             admin.show(&FIELDS, &found)
         }
-        Verb::Change { client, name, pkce_required, rules } => {
+        Verb::Change { client, name, pkce_required, device_flow, rules } => {
             let fields = rules.fields().with("name", name.clone()).with("pkce_required", *pkce_required);
+            let fields = fields.with("device_flow", *device_flow);
             let changed = admin.patch(&admin.path(&["clients", client]), fields)?;
             admin.show(&FIELDS, &changed)
         }

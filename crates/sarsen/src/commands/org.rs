@@ -48,6 +48,9 @@ enum Verb {
         /// Its new name for people
         #[arg(long)]
         name: Option<String>,
+        /// How devices without a browser may sign in: allowed, short (codes live five minutes) or off
+        #[arg(long, value_name = "RULE")]
+        device_flow: Option<String>,
     },
     /// Approve a pending organization (platform owners only)
     Approve(Decision),
@@ -71,8 +74,15 @@ struct Decision {
     reason: Option<String>,
 }
 
-const FIELDS: [Column; 4] =
+const COLUMNS: [Column; 4] =
     [("slug", "/slug"), ("name", "/name"), ("status", "/status"), ("created", "/created_at")];
+const FIELDS: [Column; 5] = [
+    ("slug", "/slug"),
+    ("name", "/name"),
+    ("status", "/status"),
+    ("device flow", "/device_flow"),
+    ("created", "/created_at"),
+];
 const ALL: &str = "/api/platform/organizations";
 
 /// Runs it.
@@ -82,14 +92,15 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Verb::Create { slug, name } => create(&mut admin, slug.as_deref(), name.as_deref()),
         Verb::List { all } => {
             let found = admin.list(if *all { ALL } else { "/api/organizations" }, &[])?;
-            admin.show_list(&FIELDS, found, "No organizations yet; make one with sarsen org create.")
+            admin.show_list(&COLUMNS, found, "No organizations yet; make one with sarsen org create.")
         }
         Verb::Show { slug } => {
             let found = find(&mut admin, slug)?;
             admin.show(&FIELDS, &found)
         }
-        Verb::Change { slug, name } => {
-            let changed = admin.patch(&org_path(slug, &[]), Fields::new().with("name", name.clone()))?;
+        Verb::Change { slug, name, device_flow } => {
+            let fields = Fields::new().with("name", name.clone()).with("device_flow", device_flow.clone());
+            let changed = admin.patch(&org_path(slug, &[]), fields)?;
             admin.show(&FIELDS, &changed)
         }
         Verb::Approve(decision) => review(&mut admin, decision, "approved"),

@@ -52,6 +52,41 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
 }
 
 #[test]
+fn the_device_flow_is_switched_from_a_terminal() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+
+    let changed = place.json(&["org", "change", "acme", "--device-flow", "short"]);
+    assert_eq!((&changed["device_flow"], &changed["name"]), (&json!("short"), &json!("Acme")));
+    insta::assert_snapshot!(without_times(&place.run(&["org", "show", "acme"]).stdout), @r"
+    slug         acme
+    name         Acme
+    status       active
+    device flow  short
+    created      TIME
+    ");
+    let wrong = place.run(&["org", "change", "acme", "--device-flow", "on"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.stderr.contains("use allowed, short or off"), "{}", wrong.stderr);
+
+    let clients = place.json(&["client", "list"]);
+    let of_kind = |kind: &str| {
+        let found = clients.as_array().expect("a list").iter().find(|client| client["kind"] == kind);
+        found.and_then(|client| client["client_id"].as_str()).expect("one of this kind").to_owned()
+    };
+    let device = of_kind("device");
+    for (word, on) in [("off", false), ("on", true)] {
+        let changed = place.json(&["client", "change", &device, "--device-flow", word]);
+        assert_eq!(changed["device_flow"], on);
+        let shown = place.run(&["client", "show", &device]).stdout;
+        assert!(shown.contains(if on { "device flow    yes" } else { "device flow    no" }), "{shown}");
+    }
+    assert!(!place.run(&["client", "show", &of_kind("web")]).stdout.contains("device flow"));
+    assert_eq!(place.run(&["client", "change", &device, "--device-flow", "true"]).code, 2);
+}
+
+#[test]
 fn a_plan_is_changed_or_given() {
     let place = Place::new();
     let demo = Demo::start(&place);
