@@ -221,9 +221,8 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     let consent_required = patch.consent_required.unwrap_or(client.consent_required);
     let pkce_required = patch.pkce_required.unwrap_or(client.pkce_required);
     tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required])?;
-    // Alone, so that who changes something else at the same time does not bring back what was switched off.
     if let Some(device_flow) = patch.device_flow {
-        tx.exec(&SET_GRANTS, args![&client.id, &grants_of(client, device_flow)])?;
+        tx.exec(&SET_GRANTS, args![&client.id, &grants_of(&client, device_flow)])?;
     }
     if let Some(uris) = &patch.redirect_uris {
         redirects::replace(tx, &client.id, client.kind, uris)?;

@@ -4,7 +4,7 @@
 use super::{ada_on_a_device, allow, codes, codes_for, error, poll, poll_as, polling, refusal, signed_in};
 use crate::support::{Admin, text};
 use identity::clients::DEVICE_GRANT;
-use serde_json::json;
+use serde_json::{Value, json};
 use server::testing::{Answer, TestBrowser, TestServer};
 use std::time::Duration;
 
@@ -226,6 +226,38 @@ async fn each_decision_and_each_rule_is_in_the_audit_trail() {
         let entry = entries.iter().find(|entry| entry["target"] == *device).expect("an entry");
         assert_eq!((&entry["action"], &entry["actor_email"]), (&json!(action), &json!("ada@acme.test")));
         assert_eq!(entry["address"], "127.0.0.1");
+    }
+    server.stop().await;
+}
+
+/// A plan is no condition of signing in: what somebody may use is looked up each time, and not frozen into a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_goes_before_the_tokens_is_told_by_the_subscription() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let before = ada_on_a_device(&server).await;
+    let subscription = async |tokens: &Answer| {
+        server.get("/api/subscription").bearer(&tokens.text("access_token")).send().await
+    };
+    assert_eq!(subscription(&before).await.text("plan"), "pro");
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let codes = codes(&server).await;
+    allow(&mut ada, &codes).await;
+    let list = admin.read(&format!("{ACME}/subscriptions")).await;
+    let of_ada = list["items"].as_array().expect("a list").iter();
+    for one in of_ada.filter(|one| one["user_email"] == "ada@acme.test") {
+        admin.change("DELETE", &format!("{ACME}/subscriptions/{}", text(one, "id")), Value::Null).await;
+    }
+
+    let after = poll(&server, &codes).await;
+    assert_eq!(after.status, 200, "{after:?}");
+    for tokens in [&before, &after] {
+        let found = subscription(tokens).await;
+        assert_eq!(found.status, 200, "{found:?}");
+        let found = found.json();
+        assert_eq!((text(&found, "plan"), text(&found, "status")), ("free", "active"));
+        assert_eq!((&found["features"], &found["limits"]), (&json!([]), &json!({})));
+        assert_eq!(found["current_period_end"], Value::Null);
     }
     server.stop().await;
 }
