@@ -142,39 +142,41 @@ async fn a_revoked_token_is_remembered_until_it_has_ended_anyway() {
     server.stop().await;
 }
 
-/// Sessions that ended long ago, with a grant or two each; the last with very many.
-async fn fill(server: &TestServer, count: usize) {
-    let now = server.app.now();
-    let session = move |number: usize| {
-        let made = now - DAY * 90 + Duration::from_millis(number as u64);
-        NewSession {
-            id: SessionId::new(made, &SystemRandom),
-            organization: OrganizationId::new(made, &SystemRandom),
-            user: UserId::new(made, &SystemRandom),
-            kind: "browser",
-            hash: None,
-            address: String::new(),
-            agent: String::new(),
-            created_at: made,
-            authenticated_at: made,
-            expires_at: made + DAY * 60,
-        }
-    };
-    let grant = |session: &NewSession, made: Time| NewGrant {
-        id: GrantId::new(made, &SystemRandom),
+/// A browser's session of a user whom nobody knows, made 90 days ago and a bit.
+fn old_session(now: Time, number: usize, life: Duration) -> NewSession {
+    let made = now - DAY * 90 + Duration::from_millis(number as u64);
+    NewSession {
+        id: SessionId::new(made, &SystemRandom),
+        organization: OrganizationId::new(made, &SystemRandom),
+        user: UserId::new(made, &SystemRandom),
+        kind: "browser",
+        hash: None,
+        address: String::new(),
+        agent: String::new(),
+        created_at: made,
+        authenticated_at: made,
+        expires_at: made + life,
+    }
+}
+
+fn grant_of(session: &NewSession) -> NewGrant {
+    NewGrant {
+        id: GrantId::new(session.created_at, &SystemRandom),
         organization: session.organization.clone(),
         user: session.user.clone(),
-        client: ClientId::new(made, &SystemRandom),
+        client: ClientId::new(session.created_at, &SystemRandom),
         session: session.id.clone(),
         scope: Scope::parse("openid offline_access"),
-    };
+    }
+}
+
+/// Sessions, each with so many grants.
+async fn fill(server: &TestServer, all: Vec<(NewSession, usize)>) {
     let made = server.app.store.write("test", move |tx| {
-        for number in 1..=count {
-            let session = session(number);
-            sessions::create(tx, &session)?;
-            let grants = if number == count { count } else { 1 + number % 2 };
-            for _ in 0..grants {
-                grants::create(tx, &grant(&session, session.created_at), None, session.created_at)?;
+        for (session, grants) in &all {
+            sessions::create(tx, session)?;
+            for _ in 0..*grants {
+                grants::create(tx, &grant_of(session), None, session.created_at)?;
             }
         }
         Ok::<_, identity::Error>(())
@@ -187,11 +189,35 @@ async fn more_than_a_slice_is_gone_in_one_turn() {
     let server = TestServer::start().await;
     let device = ada_on_a_device(&server).await;
     let own = (ids(&server, &SESSIONS).await, ids(&server, &GRANTS).await);
-    fill(&server, 450).await;
+    let now = server.app.now();
+    let grants = |number| if number == 450 { 450 } else { 1 + number % 2 };
+    fill(&server, (1..=450).map(|number| (old_session(now, number, DAY * 60), grants(number))).collect())
+        .await;
     server.clock.advance(Duration::from_secs(3601));
     assert!(ids(&server, &SESSIONS).await.len() > 450 && ids(&server, &GRANTS).await.len() > 1000);
     assert!(server.tidy().await.expect("tidies"));
     assert_eq!((ids(&server, &SESSIONS).await, ids(&server, &GRANTS).await), own);
     refreshed(&server, "cli", &device).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_walk_goes_on_where_the_last_turn_has_ended() {
+    let server = TestServer::start().await;
+    let now = server.app.now();
+    // More that live than a turn looks at, and behind them one that does not.
+    for from in (0..11_000).step_by(1000) {
+        let live = (from..from + 1000).map(|number| (old_session(now, number, DAY * 365), 0));
+        fill(&server, live.collect()).await;
+    }
+    let last = old_session(now, 11_000, DAY * 60);
+    fill(&server, vec![(last.clone(), 1)]).await;
+    let all = ids(&server, &SESSIONS).await;
+    server.clock.advance(Duration::from_secs(3601));
+    for _ in 0..2 {
+        assert!(server.tidy().await.expect("tidies"));
+    }
+    let left = ids(&server, &SESSIONS).await;
+    assert_eq!(all.difference(&left).collect::<Vec<_>>(), [last.id.as_str()]);
     server.stop().await;
 }
