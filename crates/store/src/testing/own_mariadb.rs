@@ -9,7 +9,7 @@ use ::mysql::prelude::Queryable as _;
 use ::mysql::{Conn, Opts};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -139,10 +139,20 @@ fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
         give(user, &entry.path());
     }
     give(user, folder);
+    let data = folder.join("data");
     let mut command = command_as(user, install);
-    command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
+    command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
-    assert!(command.status().expect("runs").success(), "mariadb-install-db");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut done = command.output().expect("runs");
+    // Beside many others it fails now and then; a second time it is asked for its words.
+    if !done.status.success() {
+        // What it has begun, if it came that far.
+        let _ = fs::remove_dir_all(&data);
+        done = command.output().expect("runs");
+    }
+    let words = [&*done.stdout, &*done.stderr].map(String::from_utf8_lossy).concat();
+    assert!(done.status.success(), "mariadb-install-db: {words}");
 }
 
 /// On the search path, or where Debian puts what only administrators run.
