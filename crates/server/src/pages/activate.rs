@@ -110,19 +110,17 @@ enum Found {
 
 async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageError> {
     let now = app.now();
-    if let Err(wait) = app.throttle.attempt(browser.id(), browser.address, now) {
+    // What cannot be a code is looked up all the same, so that time tells nothing.
+    let user_code = user_codes::read(typed).unwrap_or_default();
+    let ids = app.user_codes.ids_of(&user_code, now)?;
+    if let Err(wait) = app.throttle.begin(browser.id(), browser.address, now) {
         let text = format!("Too many wrong codes. Please wait {} seconds.", wait.as_secs().max(1));
         let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
         refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         return Ok(Found::Refused(refused));
     }
-    // What cannot be a code is looked up all the same, so that time tells nothing.
-    let user_code = user_codes::read(typed).unwrap_or_default();
-    let ids = app.user_codes.ids_of(&user_code, now)?;
     let found = app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await;
-    if !matches!(found, Err(Error::NotFound { .. })) {
-        app.throttle.forgive(browser.id(), browser.address);
-    }
+    app.throttle.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
     match found {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;
