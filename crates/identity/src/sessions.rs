@@ -100,7 +100,10 @@ pub fn key(id: &SessionId) -> Key {
 pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, actor: &Actor) -> Result<()> {
     tx.lock(&users::LOCK, (&new.user).into())?;
     if users::get(tx.snapshot(), &new.user)?.suspended_at.is_some() {
-        return Err(Error::refused("user_suspended", "this account was suspended a moment ago"));
+        return Err(Error::refused(
+            "user_suspended",
+            "this account was suspended a moment ago; ask whoever administers it",
+        ));
     }
     if let Some(before) = before {
         end(tx, before, "sign-in", actor.now)?;

@@ -114,7 +114,8 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     let user_code = user_codes::read(typed).unwrap_or_default();
     let ids = app.user_codes.ids_of(&user_code, now)?;
     if let Err(wait) = app.throttle.begin(browser.id(), browser.address, now) {
-        let text = format!("Too many wrong codes. Please wait {} seconds.", wait.as_secs().max(1));
+        let text =
+            format!("Too many tries. Please wait {} s, then type the code again.", wait.as_secs().max(1));
         let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
         refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         return Ok(Found::Refused(refused));

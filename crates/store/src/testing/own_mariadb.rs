@@ -145,7 +145,7 @@ fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut done = command.output().expect("runs");
-    // Beside many others it fails now and then; a second time it is asked for its words.
+    // It has failed once, beside many others, for a reason that nobody saw. When it fails twice its words are shown.
     if !done.status.success() {
         // What it has begun, if it came that far.
         let _ = fs::remove_dir_all(&data);

@@ -72,7 +72,7 @@ async fn guessing_user_codes_ends_soon_for_a_browser() {
     let full = browser.get(&format!("/activate?user_code={code}")).await;
     assert_eq!(full.status, 429);
     assert!(full.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1), "{full:?}");
-    assert!(full.body.contains("Too many wrong codes"), "{full:?}");
+    assert!(full.body.contains("Too many tries. Please wait"), "{full:?}");
     let csrf = full.input("csrf");
     let decision = [("csrf", &*csrf), ("user_code", &code), ("decision", "allow")];
     assert_eq!(browser.post("/activate", &decision).await.status, 429, "the form counts as well");
@@ -100,6 +100,25 @@ async fn guessing_user_codes_ends_soon_for_an_address_and_for_all() {
     assert_eq!(tries(&server, "198.51.100.3", &code).await, 429, "a thousand are enough for all");
     server.clock.advance(Duration::from_secs(60));
     assert_eq!(tries(&server, "198.51.100.1", &code).await, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_good_codes_at_once_from_one_address_wait_a_second_at_most() {
+    let server = TestServer::start().await;
+    let codes = at_once((0..60).map(|_| codes(&server))).await;
+    let typed = codes.iter().map(|codes| codes.text("user_code")).collect::<Vec<_>>();
+    let answers = at_once(typed.iter().map(async |code| {
+        let path = format!("/activate?user_code={code}");
+        let asked = || server.get(&path).header("x-forwarded-for", "198.51.100.9").send();
+        let mut answer = asked().await;
+        while answer.status == 429 {
+            assert_eq!(answer.header("retry-after"), "1", "{answer:?}");
+            answer = asked().await;
+        }
+        answer.status
+    }));
+    assert!(answers.await.iter().all(|status| *status == 303), "each leads to the sign-in");
     server.stop().await;
 }
 
