@@ -2,15 +2,18 @@
 //! state that it shows, and counting.
 
 use crate::app::App;
+use crate::caller::Peer;
 use crate::error::Problem;
 use crate::pages::respond::PageError;
-use crate::wire;
+use crate::{router, wire};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use std::convert::Infallible;
+use std::pin::Pin;
 use store::Version;
 use tower::Service as _;
 
@@ -30,17 +33,37 @@ fn is_shared(path: &str) -> bool {
     SHARED.iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// Serves one request.
-pub(crate) async fn serve<B>(app: &App, router: axum::Router, request: Request<B>) -> Response
+/// How a request is being answered.
+enum Answering {
+    Plainly(router::Answer),
+    /// With the version to carry on by a caller who has carried one.
+    NotBefore(Pin<Box<dyn Future<Output = (Response, Version)> + Send>>),
+}
+
+impl Answering {
+    fn at_once(response: Response) -> Answering {
+        Answering::Plainly(Box::pin(std::future::ready(response)))
+    }
+}
+
+/// Serves one request, which came from `peer`. What is waited for is in boxes: every connection has room for it all the
+/// time.
+pub(crate) fn serve<B>(
+    app: &App,
+    router: &axum::Router,
+    peer: Peer,
+    request: Request<B>,
+) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let shareable = is_shared(request.uri().path());
+    let path = request.uri().path();
+    let shareable = is_shared(path);
+    let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
-    let versioned = request.uri().path().starts_with("/api/");
-    let carried = match request.uri().path() {
+    let carried = match path {
         path if path.contains('%') && !wire::is_text(path.as_bytes()) => {
             let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             Err(Problem::bad_request("invalid_path", detail))
@@ -48,47 +71,69 @@ where
         _ if versioned => carried(request.headers()),
         _ => Ok(None),
     };
-    let (mut response, version) = match carried {
-        _ if asks_first => (preflight(), app.store.shown()),
-        Ok(None) => answer(app, router, request).await,
-        // In a box, because it is rare: every connection has room for the others all the time.
-        Ok(Some(version)) => Box::pin(store::not_before(version, answer(app, router, request))).await,
-        Err(problem) if versioned => (problem.into_response(), app.store.shown()),
-        Err(problem) => (PageError::from(problem).into_response(), app.store.shown()),
+    let answering = match carried {
+        _ if asks_first => Answering::at_once(preflight()),
+        Ok(None) => Answering::Plainly(answer(app, router, peer, request)),
+        Ok(Some(version)) => {
+            let (answer, app) = (answer(app, router, peer, request), app.clone());
+            let answer = async move { (answer.await, app.store.carried_on()) };
+            Answering::NotBefore(Box::pin(store::not_before(version, answer)))
+        }
+        Err(problem) if versioned => Answering::at_once(problem.into_response()),
+        Err(problem) => Answering::at_once(PageError::from(problem).into_response()),
     };
-    let headers = response.headers_mut();
-    if versioned {
-        headers.insert(VERSION, HeaderValue::from(version));
+    let app = app.clone();
+    async move {
+        // The version is read after the data: they may be older than it says, never newer.
+        let (mut response, version) = match answering {
+            Answering::Plainly(answer) => (answer.await, app.store.shown()),
+            Answering::NotBefore(answer) => answer.await,
+        };
+        let headers = response.headers_mut();
+        if versioned {
+            headers.insert(VERSION, HeaderValue::from(version));
+        }
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if shareable {
+            // A cache that keeps an answer without CORS headers must not give it to who needs them.
+            headers.insert(VARY, HeaderValue::from_static("origin"));
+        }
+        if shared {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("retry-after, sarsen-version, www-authenticate"),
+            );
+        }
+        app.metrics.answered(response.status().as_u16());
+        Ok(response)
     }
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if shareable {
-        // A cache that keeps an answer without CORS headers must not give it to who needs them.
-        headers.insert(VARY, HeaderValue::from_static("origin"));
-    }
-    if shared {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        headers.insert(
-            ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("retry-after, sarsen-version, www-authenticate"),
-        );
-    }
-    app.metrics.answered(response.status().as_u16());
-    response
 }
 
-/// The answer, and the version that it shows.
-async fn answer<B>(app: &App, mut router: axum::Router, request: Request<B>) -> (Response, Version)
+fn answer<B>(app: &App, router: &axum::Router, peer: Peer, request: Request<B>) -> router::Answer
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    // A router is always ready.
-    let response = match router.call(request.map(axum::body::Body::new)).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    // Read after the data: they may be older than it says, never newer.
-    (response, app.store.carried_on())
+    let mut request = request.map(axum::body::Body::new);
+    let hot = router::hot(request.method(), request.uri().path());
+    // The hot reads do not ask where they come from.
+    if hot.is_none() || request.method() != Method::GET {
+        request.extensions_mut().insert(peer);
+    }
+    match hot {
+        Some(handler) => handler(request, app.clone()),
+        None => {
+            // A router is always ready.
+            let answer = router.clone().call(request);
+            Box::pin(async move {
+                match answer.await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            })
+        }
+    }
 }
 
 /// The version that the caller has from an earlier answer, of this instance or another one.

@@ -170,10 +170,8 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
         }
         let peer = Peer { address: peer.ip(), body_time: limits.body_time };
         let (served, router) = (app.clone(), router.clone());
-        let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
-            let (app, router) = (served.clone(), router.clone());
-            request.extensions_mut().insert(peer);
-            async move { Ok::<_, std::convert::Infallible>(edge::serve(&app, router, request).await) }
+        let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            edge::serve(&served, &router, peer, request)
         });
         let connection =
             builder.clone().timer(IdleTimer::new()).serve_connection(TokioIo::new(stream), service);

@@ -1,6 +1,7 @@
 //! A whole server for tests: on a free port, with a throw-away database, a clock that the test sets, and
 //! the demo's tenant in it. And a client that speaks plain HTTP/1.1, so that nothing helps or hides.
 
+pub mod full_lane;
 pub mod parsers;
 
 use crate::demo::{Credentials, Demo, seed};

@@ -2,4 +2,6 @@
 
 mod hash;
 
+#[cfg(feature = "testing")]
+pub(crate) use hash::Full;
 pub(crate) use hash::{Asker, HashLane};

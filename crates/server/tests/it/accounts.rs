@@ -397,11 +397,6 @@ async fn a_storm_of_sign_ins_is_refused_quickly_and_others_are_served() {
     server.stop().await;
 }
 
-/// What comes after the issuer in a link.
-fn path_of(url: &str) -> String {
-    url.strip_prefix(ISSUER).expect("an address of ours").to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_link_lets_in_once() {
     let server = TestServer::start().await;

@@ -1,12 +1,13 @@
 //! Several instances on one database, without sticky sessions. Where one process owns the database there is one
 //! instance, and the same must hold.
 
-use crate::device::{codes, error, poll, refusal, signed_in};
-use crate::support::{Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
+use crate::device::{allow, codes, error, poll, refusal, signed_in};
+use crate::support::{Admin, Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::clients::DEVICE_GRANT;
 use identity::keys;
+use serde_json::Value;
 use server::testing::{Answer, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -45,6 +46,40 @@ async fn until_refused(server: &TestServer, tokens: &Answer) -> Duration {
         tokio::task::yield_now().await;
     }
     began.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_all_sessions_ends_those_that_devices_are_just_getting() {
+    let instances = instances().await;
+    let admin = Admin::sign_in(at(&instances, 0), "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/acme/users";
+    let ada = admin.read(&format!("{users}?email=ada@acme.test")).await;
+    let sessions = format!("{users}/{}/sessions", text(&ada["items"][0], "id"));
+    for round in 0..6 {
+        let mut browser = signed_in(at(&instances, 0), "ada@acme.test").await;
+        let mut devices = Vec::new();
+        for _ in 0..6 {
+            let codes = codes(at(&instances, 0)).await;
+            allow(&mut browser, &codes).await;
+            devices.push(codes);
+        }
+        let redeem = async |number: usize| poll(at(&instances, number), &devices[number]).await;
+        let end_all = async {
+            // A little later each round, so that some are before, some after and some in the middle of it.
+            for _ in 0..round {
+                at(&instances, 2).get("/healthz").send().await;
+            }
+            admin.change("DELETE", &sessions, Value::Null).await
+        };
+        let (answers, _) = tokio::join!(at_once((0..devices.len()).map(redeem)), end_all);
+        for answer in answers {
+            match answer.status {
+                200 => drop(until_refused(at(&instances, 1), &answer).await),
+                _ => assert_eq!(refusal(&answer), error(400, "invalid_grant")),
+            }
+        }
+    }
+    stop(instances).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -179,6 +179,11 @@ impl<'s> Admin<'s> {
     }
 }
 
+/// What comes after the issuer in a link.
+pub fn path_of(url: &str) -> String {
+    url.strip_prefix(ISSUER).expect("an address of ours").to_owned()
+}
+
 /// A text field of a JSON object.
 pub fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} in {value}"))

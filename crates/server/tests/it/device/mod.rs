@@ -19,7 +19,7 @@ pub(crate) async fn codes(server: &TestServer) -> Answer {
     codes_for(server, server.client("cli"), None).await
 }
 
-async fn codes_for(server: &TestServer, client: &str, scope: Option<&str>) -> Answer {
+pub(crate) async fn codes_for(server: &TestServer, client: &str, scope: Option<&str>) -> Answer {
     let fields: Vec<_> =
         [("client_id", client)].into_iter().chain(scope.map(|scope| ("scope", scope))).collect();
     let answer = server.post("/auth/device/code", &fields).send().await;
@@ -47,7 +47,7 @@ pub(crate) async fn signed_in<'s>(server: &'s TestServer, email: &str) -> TestBr
     browser
 }
 
-async fn allow(browser: &mut TestBrowser<'_>, codes: &Answer) {
+pub(crate) async fn allow(browser: &mut TestBrowser<'_>, codes: &Answer) {
     let done = browser.decide(&codes.text("user_code"), "allow").await;
     assert!(done.body.contains("signed in"), "{done:?}");
 }
