@@ -15,7 +15,9 @@ use std::task::Poll;
 use std::time::Duration;
 use store::Store;
 /// Throw-away databases, for tests above this crate.
-pub use store::testing::{TestPlace, own::End, own::OwnDatabase, own_server::free_port, say_skipped};
+pub use store::testing::{
+    Kind, TestPlace, kind, own::End, own::OwnDatabase, own_server::free_port, say_skipped,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;

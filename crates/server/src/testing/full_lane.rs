@@ -14,8 +14,10 @@ use std::task::Poll;
 pub struct FullLane {
     app: App,
     gate: Arc<Gate>,
-    jobs: Vec<Pin<Box<dyn Future<Output = Result<(), Full>> + Send>>>,
+    jobs: Vec<Waiting>,
 }
+
+type Waiting = Pin<Box<dyn Future<Output = Result<(), Full>> + Send>>;
 
 #[derive(Default)]
 struct Gate {

@@ -35,7 +35,7 @@ async fn poll_as(server: &TestServer, codes: &Answer, client: &str) -> Answer {
     polling(server, &codes.text("device_code"), client).send().await
 }
 
-fn polling<'s>(server: &'s TestServer, device_code: &str, client: &str) -> Request<'s> {
+pub(crate) fn polling<'s>(server: &'s TestServer, device_code: &str, client: &str) -> Request<'s> {
     let fields = [("grant_type", DEVICE_GRANT), ("device_code", device_code), ("client_id", client)];
     server.post("/auth/token", &fields)
 }
@@ -86,7 +86,7 @@ where
     done.await.expect("done");
 }
 
-fn ada(tx: &mut Tx<'_>, acme: &Organization) -> identity::Result<User> {
+pub(crate) fn ada(tx: &mut Tx<'_>, acme: &Organization) -> identity::Result<User> {
     Ok(users::find(tx.snapshot(), &acme.id, "ada@acme.test")?.expect("Ada"))
 }
 
