@@ -38,6 +38,10 @@ pub(super) fn translate(error: rusqlite::Error, constraints: &Constraints, limit
         ErrorCode::ConstraintViolation => conflict(text.as_deref().unwrap_or_default(), constraints),
         ErrorCode::DiskFull => unavailable("the disk of the database is full", "free some space"),
         ErrorCode::ReadOnly => unavailable("the database cannot be written", "its disk or file is read-only"),
+        ErrorCode::SystemIoFailure if is_write(failure) => unavailable(
+            "the disk of the database cannot be written",
+            "it has become read-only or fails; see the log of the system",
+        ),
         ErrorCode::SystemIoFailure => unavailable(
             "the disk of the database reports an error",
             "check the disk, its free space and the log of the system",
@@ -53,11 +57,16 @@ pub(super) fn translate(error: rusqlite::Error, constraints: &Constraints, limit
     }
 }
 
+/// Whether the system refused to write to the file.
+fn is_write(failure: &rusqlite::ffi::Error) -> bool {
+    failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
+}
+
 /// What went wrong in a COMMIT. A disk that fails in the middle of it leaves open whether the transaction will be
-/// there after the next start.
+/// there after the next start. Not so when it did not even take what was written: then the log has no complete commit.
 pub(super) fn translate_commit(error: rusqlite::Error, constraints: &Constraints, limit: Duration) -> Error {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::SystemIoFailure) => {
+    match error.sqlite_error() {
+        Some(failure) if failure.code == ErrorCode::SystemIoFailure && !is_write(failure) => {
             tracing::error!(%error, "the disk failed while a transaction was committed");
             Error::OutcomeUnknown
         }
@@ -86,6 +95,8 @@ mod tests {
             translate_commit(error, &Constraints::default(), Duration::ZERO)
         };
         assert!(matches!(said(rusqlite::ffi::SQLITE_IOERR_FSYNC), Error::OutcomeUnknown));
-        assert!(matches!(said(rusqlite::ffi::SQLITE_FULL), Error::Unavailable { .. }));
+        for not_taken in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_WRITE] {
+            assert!(matches!(said(not_taken), Error::Unavailable { .. }));
+        }
     }
 }

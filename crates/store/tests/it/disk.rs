@@ -26,6 +26,63 @@ impl SmallDisk {
     }
 }
 
+/// A disk that fails: its file system notices damage and allows no more writing, whoever has files open.
+struct FailingDisk {
+    image: tempfile::NamedTempFile,
+    folder: tempfile::TempDir,
+}
+
+impl FailingDisk {
+    fn mount() -> Option<FailingDisk> {
+        let (image, folder) =
+            (tempfile::NamedTempFile::new().expect("a file"), tempfile::tempdir().expect("a folder"));
+        image.as_file().set_len(16 << 20).expect("room");
+        let made = Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(image.path()).output();
+        let disk = FailingDisk { image, folder };
+        let mounted = made.is_ok_and(|made| made.status.success()) && disk.mount_again();
+        if !mounted {
+            eprintln!("skipped: an ext4 file system cannot be mounted here");
+        }
+        mounted.then_some(disk)
+    }
+
+    fn mount_again(&self) -> bool {
+        let image = self.image.path().to_str().expect("text");
+        mount(&["-o", "loop,errors=remount-ro", image], self.folder.path())
+    }
+
+    /// The kernel finds an error on it.
+    fn fail(&self) {
+        let device = Command::new("findmnt").args(["-no", "SOURCE"]).arg(self.folder.path()).output();
+        let device = String::from_utf8(device.expect("findmnt").stdout).expect("text");
+        let name = Path::new(device.trim()).file_name().expect("a device").to_str().expect("text").to_owned();
+        std::fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "by a test").expect("fails");
+    }
+
+    /// Unmounted, put in order, and there again.
+    fn repair(&self) {
+        let run = |program: &str, args: &[&str], at: &Path| {
+            let output = Command::new(program).args(args).arg(at).output().expect("runs");
+            // e2fsck says 1 when it has mended something.
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{program}: {output:?}");
+        };
+        run("umount", &[], self.folder.path());
+        run("e2fsck", &["-fy"], self.image.path());
+        assert!(self.mount_again());
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.folder.path().join("test.db").display())
+    }
+}
+
+impl Drop for FailingDisk {
+    fn drop(&mut self) {
+        // Lazily: files may still be open when a test has failed.
+        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
+    }
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // Lazily: files may still be open when a test has failed.
@@ -87,4 +144,28 @@ async fn a_read_only_disk_is_said_at_the_start_and_nothing_is_lost() {
     add(&store, "after", "ada", "after").await.expect("writes resume");
     store.close();
     let _ = Command::new("umount").arg("-l").arg(&folder).status();
+}
+
+#[tokio::test]
+async fn a_disk_that_becomes_read_only_refuses_writes_clearly_and_reads_go_on() {
+    let Some(disk) = FailingDisk::mount() else { return };
+    let store = Store::open(Options::new(disk.url(), MIGRATIONS)).expect("opens");
+    add(&store, "before", "ada", "before").await.expect("writes");
+    disk.fail();
+    for id in ["during", "still"] {
+        let refused = add(&store, id, "ada", "during").await.expect_err("cannot be written");
+        assert!(
+            matches!(&refused, Error::Unavailable { what, .. } if what.contains("cannot be written")),
+            "{refused:?}"
+        );
+        assert_eq!(body(&store, "before").await.as_deref(), Some("before"));
+        assert_eq!(body(&store, "during").await, None, "nothing of it was kept");
+    }
+    store.close();
+    disk.repair();
+    let store = Store::open(Options::new(disk.url(), MIGRATIONS)).expect("opens again");
+    assert_eq!(body(&store, "before").await.as_deref(), Some("before"));
+    assert_eq!(body(&store, "during").await, None);
+    add(&store, "after", "ada", "after").await.expect("writes resume");
+    store.close();
 }
