@@ -116,12 +116,8 @@ where
     B::Error: Into<axum::BoxError>,
 {
     let mut request = request.map(axum::body::Body::new);
-    let hot = router::hot(request.method(), request.uri().path());
-    // The hot reads do not ask where they come from.
-    if hot.is_none() || request.method() != Method::GET {
-        request.extensions_mut().insert(peer);
-    }
-    match hot {
+    request.extensions_mut().insert(peer);
+    match router::hot(request.method(), request.uri().path()) {
         Some(handler) => handler(request, app.clone()),
         None => {
             // A router is always ready.

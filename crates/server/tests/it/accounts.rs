@@ -9,13 +9,6 @@ use std::time::{Duration, Instant};
 
 const PASSWORD: &str = "correct horse battery";
 
-/// What the metrics say.
-async fn metric(server: &TestServer, name: &str) -> u64 {
-    let text = server.get("/metrics").send().await.body;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
-}
-
 /// Counts how many passwords were hashed. A job is counted a moment after its answer went out.
 struct Lane<'s> {
     server: &'s TestServer,

@@ -1,7 +1,7 @@
 //! When too many passwords wait to be hashed: who is turned away, how each page says so, and who still gets in.
 
 use crate::device::codes_for;
-use crate::support::path_of;
+use crate::support::{metric, path_of};
 use server::testing::{Answer, TestBrowser, TestServer};
 
 const PASSWORD: &str = "correct horse battery";
@@ -30,11 +30,7 @@ async fn one_more_asked(server: &TestServer, before: [u64; 2]) {
 
 /// How many wait in the lane, and how many it has refused.
 async fn asked(server: &TestServer) -> [u64; 2] {
-    let text = server.get("/metrics").send().await.body;
-    ["sarsen_hash_waiting ", "sarsen_hash_refused_total "].map(|name| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
-    })
+    [metric(server, "sarsen_hash_waiting").await, metric(server, "sarsen_hash_refused_total").await]
 }
 
 fn cookie(browser: &TestBrowser<'_>, name: &str) -> (String, String) {

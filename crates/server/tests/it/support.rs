@@ -179,6 +179,13 @@ impl<'s> Admin<'s> {
     }
 }
 
+/// What the metrics say.
+pub async fn metric(server: &TestServer, name: &str) -> u64 {
+    let text = server.get("/metrics").send().await.body;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
 /// What comes after the issuer in a link.
 pub fn path_of(url: &str) -> String {
     url.strip_prefix(ISSUER).expect("an address of ours").to_owned()

@@ -63,7 +63,9 @@ fn is_write(failure: &rusqlite::ffi::Error) -> bool {
 }
 
 /// What went wrong in a COMMIT. A disk that fails in the middle of it leaves open whether the transaction will be
-/// there after the next start. Not so when it did not even take what was written: then the log has no complete commit.
+/// there after the next start. Not so when it did not even take what was written: the last thing written is the
+/// frame that makes the commit, so the log has none. (SQLite writes more behind it only where a disk may spoil its
+/// neighbours, which it assumes of none here: SQLITE_IOCAP_POWERSAFE_OVERWRITE.)
 pub(super) fn translate_commit(error: rusqlite::Error, constraints: &Constraints, limit: Duration) -> Error {
     match error.sqlite_error() {
         Some(failure) if failure.code == ErrorCode::SystemIoFailure && !is_write(failure) => {

@@ -2,20 +2,21 @@
 //! Mounting one needs root; elsewhere these tests say that they are skipped.
 
 use crate::support::{MIGRATIONS, add};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use store::testing::say_skipped;
 use store::{Error, Options, Store};
 
 struct SmallDisk {
-    folder: tempfile::TempDir,
+    folder: MountPoint,
 }
 
 impl SmallDisk {
     fn mount() -> Option<SmallDisk> {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = MountPoint(tempfile::tempdir().expect("a folder"));
         let mounted = mount(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], folder.path());
         if !mounted {
-            eprintln!("skipped: a file system cannot be mounted here");
+            say_skipped("a full disk and a read-only one: a file system cannot be mounted here");
         }
         mounted.then_some(SmallDisk { folder })
     }
@@ -29,21 +30,25 @@ impl SmallDisk {
 /// A disk that fails: its file system notices damage and allows no more writing, whoever has files open.
 struct FailingDisk {
     image: tempfile::NamedTempFile,
-    folder: tempfile::TempDir,
+    folder: MountPoint,
 }
 
 impl FailingDisk {
     fn mount() -> Option<FailingDisk> {
-        let (image, folder) =
-            (tempfile::NamedTempFile::new().expect("a file"), tempfile::tempdir().expect("a folder"));
+        let image = tempfile::NamedTempFile::new().expect("a file");
+        let folder = MountPoint(tempfile::tempdir().expect("a folder"));
         image.as_file().set_len(16 << 20).expect("room");
         let made = Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(image.path()).output();
         let disk = FailingDisk { image, folder };
-        let mounted = made.is_ok_and(|made| made.status.success()) && disk.mount_again();
-        if !mounted {
-            eprintln!("skipped: an ext4 file system cannot be mounted here");
+        let usable = made.is_ok_and(|made| made.status.success())
+            && disk.mount_again()
+            && std::fs::File::options().write(true).open(disk.switch()).is_ok();
+        if !usable {
+            say_skipped(
+                "a disk that fails: an ext4 file system cannot be mounted, or not be told to fail, here",
+            );
         }
-        mounted.then_some(disk)
+        usable.then_some(disk)
     }
 
     fn mount_again(&self) -> bool {
@@ -51,12 +56,15 @@ impl FailingDisk {
         mount(&["-o", "loop,errors=remount-ro", image], self.folder.path())
     }
 
-    /// The kernel finds an error on it.
-    fn fail(&self) {
+    /// What is written there makes the kernel find an error on it.
+    fn switch(&self) -> PathBuf {
         let device = Command::new("findmnt").args(["-no", "SOURCE"]).arg(self.folder.path()).output();
-        let device = String::from_utf8(device.expect("findmnt").stdout).expect("text");
-        let name = Path::new(device.trim()).file_name().expect("a device").to_str().expect("text").to_owned();
-        std::fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "by a test").expect("fails");
+        let device = device.map(|found| String::from_utf8_lossy(&found.stdout).trim().replace("/dev/", ""));
+        Path::new("/sys/fs/ext4").join(device.unwrap_or_default()).join("trigger_fs_error")
+    }
+
+    fn fail(&self) {
+        std::fs::write(self.switch(), "by a test").expect("fails");
     }
 
     /// Unmounted, put in order, and there again.
@@ -76,17 +84,19 @@ impl FailingDisk {
     }
 }
 
-impl Drop for FailingDisk {
-    fn drop(&mut self) {
-        // Lazily: files may still be open when a test has failed.
-        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
+/// A folder on which a file system is mounted while this lives.
+struct MountPoint(tempfile::TempDir);
+
+impl MountPoint {
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 
-impl Drop for SmallDisk {
+impl Drop for MountPoint {
     fn drop(&mut self) {
         // Lazily: files may still be open when a test has failed.
-        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }
 

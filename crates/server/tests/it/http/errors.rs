@@ -1,7 +1,7 @@
 //! What cannot be answered is refused in the form that its kind of route has, and says what is wrong.
 
 use super::{is_page, problem};
-use crate::device::{administers, error, refusal};
+use crate::device::{ada_on_a_device, administers, error, refusal};
 use crate::support::{Admin, text, tokens};
 use serde_json::{Value, json};
 use server::testing::{Answer, TestServer};
@@ -47,6 +47,13 @@ async fn a_wrong_method_is_told_the_right_ones() {
     }
     let head = server.request("HEAD", "/healthz").send().await;
     assert_eq!((head.status, &*head.body), (200, ""));
+    let token = ada_on_a_device(&server).await.text("access_token");
+    for path in ["/api/subscription", "/api/user"] {
+        let get = server.get(path).bearer(&token).send().await;
+        let head = server.request("HEAD", path).bearer(&token).send().await;
+        assert_eq!((get.status, head.status, &*head.body), (200, 200, ""), "{path}");
+        assert_eq!(head.header("content-length"), get.header("content-length"), "{path}");
+    }
     server.stop().await;
 }
 
