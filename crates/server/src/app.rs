@@ -1,13 +1,13 @@
 //! What a handler may touch: one cheap-clone handle.
 
 use crate::clock::Clock;
-use crate::holds::Holds;
-use crate::janitor::Walks;
+use crate::jobs::janitor::Walks;
 use crate::lanes::HashLane;
-use crate::metrics::Metrics;
-use crate::pending::Pending;
-use crate::seen::{FailedSignIns, Seen};
-use crate::throttle::Throttle;
+use crate::limits::quotas::Quota;
+use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
+use crate::limits::user_code_attempts::UserCodeAttempts;
+use crate::oauth::long_poll::LongPolls;
+use crate::operation::metrics::Metrics;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::secrets::{Random, SecretKey};
@@ -79,27 +79,27 @@ pub struct Parts {
     /// Password hashing, bounded.
     pub(crate) hash_lane: HashLane,
     /// Polls that wait for a decision.
-    pub(crate) holds: Arc<Holds>,
+    pub(crate) long_polls: Arc<LongPolls>,
     /// Device codes that nobody has decided about.
     pub(crate) waiting: Waiting,
     /// What people type for devices.
     pub(crate) user_codes: UserCodes,
     /// Who was seen when.
-    pub(crate) seen: Seen,
+    pub(crate) last_seen: LastSeen,
     /// Wrong passwords lately.
     pub(crate) failed_sign_ins: FailedSignIns,
     /// Device codes that wait, by client.
-    pub(crate) pending: Pending,
+    pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
-    pub(crate) posted: Pending,
+    pub(crate) posted_requests: Quota,
     /// Attempts at user codes.
-    pub(crate) throttle: Throttle,
+    pub(crate) user_code_attempts: UserCodeAttempts,
     /// How far the janitor has come.
     pub(crate) walks: Walks,
     /// Counters.
     pub(crate) metrics: Metrics,
     /// The demo's sample products, when this is a demo.
-    pub(crate) demo: Option<crate::demo::Demo>,
+    pub(crate) demo: Option<crate::dev::demo::Demo>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -119,26 +119,26 @@ impl App {
         secret_key: SecretKey,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        demo: Option<crate::demo::Demo>,
+        demo: Option<crate::dev::demo::Demo>,
     ) -> Result<App, identity::Error> {
-        let holds = Arc::new(Holds::default());
-        let waiting = Arc::downgrade(&holds);
+        let long_polls = Arc::new(LongPolls::default());
+        let waiting = Arc::downgrade(&long_polls);
         store.on_change(move |change| {
-            if let Some(holds) = waiting.upgrade() {
-                holds.hear(change);
+            if let Some(long_polls) = waiting.upgrade() {
+                long_polls.notify(change);
             }
         });
         Ok(App(Arc::new(Parts {
             directory: Directory::new(store.clone(), &settings.issuer, secret_key.clone()),
             hash_lane: HashLane::start(settings.hash_threads),
-            holds,
+            long_polls,
             waiting: Waiting::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
-            seen: Seen::default(),
+            last_seen: LastSeen::default(),
             failed_sign_ins: FailedSignIns::default(),
-            pending: Pending::default(),
-            posted: Pending::default(),
-            throttle: Throttle::default(),
+            pending_codes: Quota::default(),
+            posted_requests: Quota::default(),
+            user_code_attempts: UserCodeAttempts::default(),
             walks: Walks::default(),
             metrics: Metrics::default(),
             demo,

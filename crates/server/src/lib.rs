@@ -3,50 +3,38 @@
 //! # Layout
 //! - `router.rs`: every route, in one table. The URL finds the file:
 //! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
-//! - `app.rs`: what a handler may touch. `caller.rs`: who asks. `error.rs`: how it is said that something is wrong.
-//! - `listener.rs`: our own accept loop, with limits and a graceful end; `idle.rs`: the timer of a connection;
-//!   `edge.rs`: what concerns every answer.
-//! - `lanes/`: bounded pools for slow work; `holds.rs`: polls that wait; `janitor.rs`: what is done by the clock.
-//! - `demo/`: the demo tenant and its two sample products. `floor.rs`: the bare server that the bench compares with.
+//! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
+//! - `web/`: from the socket to a handler: listener, middleware, authentication, JSON, errors.
+//! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
+//! - `jobs/`: the janitor, the first start, moving to another database.
+//! - `operation/`: health and metrics. `dev/`: the demo, and what the benchmark compares with.
 //!
 //! This is the only crate that names axum. It reads no environment and no files.
 
-pub mod api;
+mod api;
 mod app;
-mod caller;
 mod clock;
-pub mod demo;
-mod edge;
-mod error;
-pub mod filling;
-pub mod floor;
-mod health;
-mod holds;
-mod idle;
-mod janitor;
+mod dev;
+mod jobs;
 mod lanes;
-mod listener;
-mod metrics;
-pub mod moving;
+mod limits;
 mod oauth;
+mod operation;
 mod pages;
-mod patience;
-mod pending;
 mod router;
-mod seen;
-pub mod setup;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod throttle;
-mod wire;
+mod web;
 
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
+pub use dev::{bare_server, demo, fixtures};
 pub use identity::secrets::SecretKey;
-pub use listener::{Limits, Running, serve};
+pub use jobs::{database_move, first_start};
 pub use router::router;
 pub use store::disturb;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
+pub use web::listener::{Limits, Running, serve};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

@@ -1,9 +1,11 @@
 //! Every route, in one table: the map of the product.
 
 use crate::app::App;
-use crate::error::Problem;
+use crate::dev::demo;
 use crate::oauth::error::OAuthError;
-use crate::{api, demo, health, metrics, oauth, pages};
+use crate::operation::{health, metrics};
+use crate::web::error::Problem;
+use crate::{api, oauth, pages};
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler as _;

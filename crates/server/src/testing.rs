@@ -4,8 +4,10 @@
 pub mod full_lane;
 pub mod parsers;
 
-use crate::demo::{Credentials, Demo, seed};
-use crate::{App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, serve, setup};
+use crate::dev::demo::{Credentials, Demo, seed};
+use crate::{
+    App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, first_start, serve,
+};
 use identity::Time;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -113,7 +115,7 @@ impl TestServer {
         let demo = with_demo.then(Demo::new);
         let app =
             App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo).expect("ciphers");
-        setup::prepare(&app).await.expect("prepares");
+        first_start::prepare(&app).await.expect("prepares");
         let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
         let (running, address) = listen(&app, &limits).await;
         TestServer { app, clock, demo, address, running, place, limits }
@@ -129,7 +131,7 @@ impl TestServer {
         let (settings, key) = (self.app.settings.clone(), SecretKey::new(&[7; 32]));
         let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None)
             .expect("ciphers");
-        setup::prepare(&app).await.expect("prepares");
+        first_start::prepare(&app).await.expect("prepares");
         let (running, address) = listen(&app, &self.limits).await;
         let (clock, demo) = (self.clock.clone(), self.demo.clone());
         Some(TestServer {
@@ -145,7 +147,7 @@ impl TestServer {
 
     /// One turn of what is done by the clock; whether it was this instance's turn.
     pub async fn tidy(&self) -> identity::Result<bool> {
-        crate::janitor::tidy(&self.app).await
+        crate::jobs::janitor::tidy(&self.app).await
     }
 
     /// Stops it; its database goes with the last instance.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::progress::{Bar, Count};
 use crate::{output, serving};
 use serde_json::json;
-use server::filling::{Filled, fill};
+use server::fixtures::{Filled, fill};
 use server::{Clock as _, Store, SystemClock, SystemRandom};
 use std::time::Instant;
 

@@ -20,6 +20,6 @@ pub fn run(args: &Args) -> Result<()> {
             error.tell();
         }
     };
-    let served = serving::runtime()?.block_on(server::floor::serve(args.listen, listening));
+    let served = serving::runtime()?.block_on(server::bare_server::serve(args.listen, listening));
     served.map_err(Error::io("the floor server ended"))
 }

@@ -51,7 +51,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 
 async fn serve(app: App, listen: SocketAddr) -> Result<()> {
     let signals = Signals::listen()?;
-    let prepared = server::setup::prepare(&app).await;
+    let prepared = server::first_start::prepare(&app).await;
     prepared.map_err(|error| Error::failed(format!("the database cannot be used: {error}")))?;
     let running = serving::start(app, &serving::settle(&[listen])?, Limits::default()).await?;
     for address in &running.addresses {

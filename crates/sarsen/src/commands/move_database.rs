@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::progress::{Bar, Count};
 use crate::{output, serving};
 use serde_json::json;
-use server::moving::{Move, MoveError, MovedTable, Progress, Step};
+use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use std::time::Instant;
 
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first

@@ -54,7 +54,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 async fn serve(config: &Config, app: App, listen: &[SocketAddr]) -> Result<()> {
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format!("the database cannot be used: {error}"));
-    server::setup::prepare(&app).await.map_err(|error| failed(&error))?;
+    server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
     write_link(config, &app).await?;
     let limits = Limits { connections: config.connections_max.value, ..Limits::default() };
     let signals = Signals::listen()?;
@@ -69,7 +69,7 @@ async fn serve(config: &Config, app: App, listen: &[SocketAddr]) -> Result<()> {
 /// While nobody owns the server, a link for the first owner lies in a file; never in a log.
 async fn write_link(config: &Config, app: &App) -> Result<()> {
     let path = beside_data(config).join(LINK_FILE);
-    let link = server::setup::link(app).await;
+    let link = server::first_start::link(app).await;
     match link.map_err(|error| Error::failed(format!("the set-up link cannot be made: {error}")))? {
         None => files::remove(&path),
         Some(link) => {

@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/administrators`: who runs an organization, in which role.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::administrators::{self, Role};

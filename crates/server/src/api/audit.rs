@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/audit`: who did what, newest first.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Json, List, Page, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Json, List, Page, rfc3339};
 use axum::extract::State;
 use identity::audit::{self, Entry};
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
 use crate::app::App;
-use crate::caller::{Administrator, PlatformUser};
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::auth::{Administrator, PlatformUser};
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use axum::extract::State;
 use identity::ids::OrganizationId;
 use identity::organizations::{self, DeviceFlow, Organization};

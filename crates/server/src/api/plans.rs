@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/plans`: what an organization sells.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, nullable, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, nullable, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::ids::PlanId;

@@ -3,9 +3,9 @@
 
 use super::organizations::{OrganizationBody, show};
 use crate::app::App;
-use crate::caller::PlatformUser;
-use crate::error::Result;
-use crate::wire::{Body, Json, List, Page};
+use crate::web::auth::PlatformUser;
+use crate::web::error::Result;
+use crate::web::json::{Body, Json, List, Page};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::organizations::{self, Decision};

@@ -2,9 +2,9 @@
 //! normally touches no SQL.
 
 use crate::app::App;
-use crate::caller::ServiceUser;
-use crate::error::Result;
-use crate::wire::{Written, rfc3339};
+use crate::web::auth::ServiceUser;
+use crate::web::error::Result;
+use crate::web::json::{Written, rfc3339};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use identity::{Entitlement, Error};

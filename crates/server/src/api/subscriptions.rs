@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/subscriptions`: which customer has which plan.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::Error;

@@ -1,9 +1,9 @@
 //! `GET /api/user`: the token's user, as the token's service may see him.
 
 use crate::app::App;
-use crate::caller::ServiceUser;
-use crate::error::Result;
-use crate::wire::{Json, rfc3339};
+use crate::web::auth::ServiceUser;
+use crate::web::error::Result;
+use crate::web::json::{Json, rfc3339};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;

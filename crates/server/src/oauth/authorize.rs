@@ -7,11 +7,11 @@
 use super::error::OAuthError;
 use super::params::{Params, Posted};
 use crate::app::App;
-use crate::error::Problem;
 use crate::pages::browser::Browser;
 use crate::pages::consent;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
+use crate::web::error::Problem;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -56,7 +56,7 @@ pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthErr
     if form.len() > POSTED_MAX {
         return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
     }
-    let room = app.posted.admit(&client.id, app.settings.posted_requests_max, now);
+    let room = app.posted_requests.admit(&client.id, app.settings.posted_requests_max, now);
     room.map_err(|wait| Problem {
         retry_after: Some(wait),
         ..Problem::new(

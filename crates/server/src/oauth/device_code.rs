@@ -4,9 +4,9 @@ use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
 use super::params::Posted;
 use crate::app::App;
-use crate::caller::Address;
-use crate::holds::INTERVAL;
-use crate::wire::Json;
+use crate::oauth::long_poll::INTERVAL;
+use crate::web::auth::Address;
+use crate::web::json::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, USER_AGENT};
@@ -52,7 +52,7 @@ pub(crate) async fn post(
         let text = "The organization has switched the device flow off.";
         return Err(OAuthError::new("unauthorized_client", text));
     }
-    app.pending.admit(&client.id, app.settings.pending_codes_max, now).map_err(too_many)?;
+    app.pending_codes.admit(&client.id, app.settings.pending_codes_max, now).map_err(too_many)?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let is_short = first_party || client.device_flow == DeviceFlow::Short;

@@ -2,8 +2,8 @@
 
 use super::token::GRANTS;
 use crate::app::App;
-use crate::error::Result;
-use crate::wire::Json;
+use crate::web::error::Result;
+use crate::web::json::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;

@@ -1,7 +1,7 @@
 //! How OAuth endpoints say that something is wrong: RFC 6749 error objects and nothing else, never cached.
 
-use crate::error::{Problem, retry_after_value};
-use crate::wire::Json;
+use crate::web::error::{Problem, retry_after_value};
+use crate::web::json::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};

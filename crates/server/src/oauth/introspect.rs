@@ -5,7 +5,7 @@ use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
 use super::params::Posted;
 use crate::app::App;
-use crate::wire::Json;
+use crate::web::json::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;

@@ -4,9 +4,9 @@
 use crate::app::App;
 use crate::pages::account;
 use crate::pages::browser::{Asked, Browser, Form, encoded};
+use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in;
-use crate::pages::told::Told;
 use axum::extract::{Path, State};
 use identity::tokens;
 
@@ -54,7 +54,7 @@ async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<St
             Ok(see_other(&format!("{uri}{}", state.unwrap_or_default()), cookies))
         }
         None => {
-            cookies.extend(Told::SignedOut.cookie(app, &slug));
+            cookies.extend(Flash::SignedOut.cookie(app, &slug));
             Ok(see_other(&sign_in::path(&slug), cookies))
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod discovery;
 pub(crate) mod error;
 pub(crate) mod introspect;
 pub(crate) mod logout;
+pub(crate) mod long_poll;
 pub(crate) mod params;
 pub(crate) mod revoke;
 pub(crate) mod token;

@@ -2,7 +2,7 @@
 //! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
 
 use super::error::{OAuthError, Result};
-use crate::wire;
+use crate::web::json;
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
 
@@ -140,8 +140,8 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
             ));
         }
         let headers = std::mem::take(request.headers_mut());
-        let media_type = wire::media_type(&headers);
-        let bytes = wire::read_body(request).await?;
+        let media_type = json::media_type(&headers);
+        let bytes = json::read_body(request).await?;
         let params = match media_type.as_str() {
             "application/x-www-form-urlencoded" => Params::from_form(&bytes)?,
             "application/json" => Params::from_json(&bytes)?,

@@ -2,9 +2,9 @@
 
 use super::token::subject_claims;
 use crate::app::App;
-use crate::caller::Bearer;
-use crate::error::{Problem, Result};
-use crate::wire::Json;
+use crate::web::auth::Bearer;
+use crate::web::error::{Problem, Result};
+use crate::web::json::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;

@@ -7,7 +7,7 @@ use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, Checked, active, check_password};
 use super::views::{ActivateConfirm, ActivateEnter, Done, SARSEN, ScopeLine};
 use crate::app::App;
-use crate::error::retry_after_value;
+use crate::web::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
@@ -113,7 +113,7 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     // What cannot be a code is looked up all the same, so that time tells nothing.
     let user_code = user_codes::read(typed).unwrap_or_default();
     let ids = app.user_codes.ids_of(&user_code, now)?;
-    if let Err(wait) = app.throttle.begin(browser.id(), browser.address, now) {
+    if let Err(wait) = app.user_code_attempts.begin(browser.id(), browser.address, now) {
         let text =
             format!("Too many tries. Please wait {} s, then type the code again.", wait.as_secs().max(1));
         let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
@@ -121,7 +121,7 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
         return Ok(Found::Refused(refused));
     }
     let found = app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await;
-    app.throttle.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
+    app.user_code_attempts.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
     match found {
         Ok(device) => {
             let client = app.directory.client(device.client.as_str(), now).await?;

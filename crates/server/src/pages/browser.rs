@@ -5,11 +5,11 @@
 
 use super::respond::{PageError, page, see_other};
 use crate::app::App;
-use crate::caller::Address;
 use crate::lanes::Asker;
 use crate::oauth::error::OAuthError;
 use crate::oauth::params::Params;
-use crate::wire;
+use crate::web::auth::Address;
+use crate::web::json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
 use http::header::{COOKIE, USER_AGENT};
@@ -210,10 +210,10 @@ impl Form {
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
     async fn from_request(request: Request, _: &S) -> std::result::Result<Form, PageError> {
-        if wire::media_type(request.headers()) != "application/x-www-form-urlencoded" {
+        if json::media_type(request.headers()) != "application/x-www-form-urlencoded" {
             return Err(PageError::bad("This page takes forms only."));
         }
-        let bytes = wire::read_body(request).await?;
+        let bytes = json::read_body(request).await?;
         let params =
             Params::from_form(&bytes).map_err(|OAuthError { description, .. }| PageError::bad(description));
         Ok(Form(params?))

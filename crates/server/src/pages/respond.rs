@@ -1,7 +1,7 @@
 //! How a page goes out: its headers, its cookies, and pages that say what went wrong.
 
 use super::views;
-use crate::error::{Problem, retry_after_value};
+use crate::web::error::{Problem, retry_after_value};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,

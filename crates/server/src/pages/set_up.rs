@@ -6,7 +6,7 @@ use super::sign_in::active;
 use super::sign_up::{self, Refused};
 use super::views::SetUp;
 use crate::app::App;
-use crate::error::retry_after_value;
+use crate::web::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;

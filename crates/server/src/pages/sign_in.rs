@@ -5,12 +5,12 @@
 //! go through the same lane.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::flash::{Flash, clear};
 use super::respond::{PageError, PageResult, see_other};
-use super::told::{Told, said};
 use super::views::{Note, SignIn};
 use crate::app::App;
-use crate::error::retry_after_value;
 use crate::lanes::Asker;
+use crate::web::error::retry_after_value;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -40,11 +40,11 @@ pub(crate) async fn get(
             Ok(show(&app, &browser, &organization, &Shown { next, email, note: Some(note), failure: None }))
         }
         (None, _) => {
-            let told = browser.told(&app, &slug).filter(|told| *told == Told::SignedOut);
-            let note = told.map(|told| Note::Told(told.text()));
+            let flash = browser.flash(&app, &slug).filter(|flash| *flash == Flash::SignedOut);
+            let note = flash.map(|flash| Note::Flash(flash.text()));
             let mut response = show(&app, &browser, &organization, &Shown { next, note, ..Shown::default() });
-            if told.is_some() {
-                said(&app, &mut response);
+            if flash.is_some() {
+                clear(&app, &mut response);
             }
             Ok(response)
         }

@@ -3,8 +3,8 @@
 use crate::oauth::client_auth;
 use crate::oauth::params::Params;
 use crate::pages::browser;
-use crate::wire::{self, Page};
-use crate::{caller, edge};
+use crate::web::json::{self, Page};
+use crate::web::{auth, middleware};
 use axum::extract::FromRequestParts as _;
 use http::{HeaderMap, Request};
 use identity::Time;
@@ -26,7 +26,7 @@ pub fn json_parameters(bytes: &[u8]) -> Option<String> {
 
 /// A body of the JSON API.
 pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    wire::parse(bytes).ok()
+    json::parse(bytes).ok()
 }
 
 /// `limit` and `cursor` of a list's address.
@@ -41,22 +41,22 @@ pub fn page(address: &str) -> Option<(i64, Option<String>)> {
 
 /// A time, and how it is answered.
 pub fn time(text: &str) -> Option<(Time, String)> {
-    wire::parse_time("time", text).ok().map(|time| (time, wire::rfc3339(time)))
+    json::parse_time("time", text).ok().map(|time| (time, json::rfc3339(time)))
 }
 
 /// The media type of a body.
 pub fn media_type(headers: &HeaderMap) -> String {
-    wire::media_type(headers)
+    json::media_type(headers)
 }
 
 /// Who asks, behind proxies.
 pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
-    caller::forwarded(headers, peer, trusted)
+    auth::forwarded(headers, peer, trusted)
 }
 
 /// A bearer token.
 pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    caller::bearer(headers)
+    auth::bearer(headers)
 }
 
 /// A client's id and secret.
@@ -67,7 +67,7 @@ pub fn basic(headers: &HeaderMap) -> Option<(String, String)> {
 /// The version that a caller has seen; `Err` when it is none.
 #[expect(clippy::result_unit_err, reason = "how it is refused is not asked here")]
 pub fn version(headers: &HeaderMap) -> Result<Option<Version>, ()> {
-    edge::carried(headers).map_err(drop)
+    middleware::carried(headers).map_err(drop)
 }
 
 /// The cookies of a browser.

@@ -463,7 +463,7 @@ async fn a_sign_in_link_lets_in_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_up_link_makes_the_first_owner_and_no_other() {
     let server = TestServer::start_empty().await;
-    let link = async || server::setup::link(&server.app).await.expect("asks").map(|url| path_of(&url));
+    let link = async || server::first_start::link(&server.app).await.expect("asks").map(|url| path_of(&url));
     let token_of = |path: &str| path.split_once("token=").expect("a token").1.to_owned();
     let expired = link().await.expect("no owner yet");
     server.clock.advance(Duration::from_secs(3600));

@@ -97,7 +97,7 @@ async fn every_form_with_a_password_says_when_to_try_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_up_link_is_still_good_after_a_full_lane() {
     let server = TestServer::start_empty().await;
-    let link = server::setup::link(&server.app).await.expect("asks").expect("no owner yet");
+    let link = server::first_start::link(&server.app).await.expect("asks").expect("no owner yet");
     let mut browser = server.browser();
     let page = browser.get(&path_of(&link)).await;
     let (csrf, token) = (page.input("csrf"), page.input("token"));

@@ -3,7 +3,7 @@
 use crate::support::Admin;
 use serde_json::json;
 use server::Store;
-use server::moving::{Move, MoveError, MovedTable, Progress, Step};
+use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use server::testing::TestServer;
 use std::path::Path;
 

@@ -159,7 +159,7 @@ async fn administering() {
     server.stop().await;
 
     let empty = TestServer::start_empty().await;
-    let url = server::setup::link(&empty.app).await.expect("asks").expect("no owner yet");
+    let url = server::first_start::link(&empty.app).await.expect("asks").expect("no owner yet");
     let page = empty.get(url.strip_prefix(ISSUER).expect("an address of ours")).send().await;
     insta::assert_snapshot!("set_up", shown(&page));
     empty.stop().await;

@@ -96,7 +96,7 @@ async fn start(
                 "{database} is not a database that a demo in this folder has made: {error}"
             ))
         };
-        server::setup::prepare(&app).await.map_err(|error| failed(&error))?;
+        server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
         let known = folder.credentials();
         let credentials = demo::seed(&app, known).await.map_err(|error| failed(&error))?;
         folder.remember(&credentials)?;

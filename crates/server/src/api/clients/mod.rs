@@ -3,9 +3,9 @@
 pub(crate) mod secrets;
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::clients::{self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret};

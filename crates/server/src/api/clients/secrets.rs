@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/clients/{client}/secrets`: the secrets of a confidential client.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Created, Json, List, Page, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Created, Json, List, Page, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::clients::{self, ClientSecret, NewSecret};

@@ -5,9 +5,9 @@ pub(crate) mod sign_in_link;
 pub(crate) mod suspension;
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Created, Json, List, Page, Params, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use axum::extract::{Path, State};
 use identity::ids::{CustomerId, UserId};
 use identity::users::{self, NewUser, User};

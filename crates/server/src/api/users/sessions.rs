@@ -1,9 +1,9 @@
 //! `/api/organizations/{org}/users/{user}/sessions`: where a user is signed in.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Json, List, Page, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Json, List, Page, rfc3339};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::ids::UserId;

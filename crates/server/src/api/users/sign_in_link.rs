@@ -2,9 +2,9 @@
 //! lost it. The address is the only copy of the link's secret.
 
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Created, rfc3339};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Created, rfc3339};
 use axum::extract::{Path, State};
 use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};

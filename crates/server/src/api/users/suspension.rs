@@ -2,9 +2,9 @@
 
 use super::{UserBody, show};
 use crate::app::App;
-use crate::caller::Administrator;
-use crate::error::Result;
-use crate::wire::{Body, Json};
+use crate::web::auth::Administrator;
+use crate::web::error::Result;
+use crate::web::json::{Body, Json};
 use axum::extract::{Path, State};
 use http::StatusCode;
 use identity::ids::UserId;

@@ -3,8 +3,8 @@
 
 use super::issue::{self, Issue};
 use crate::app::App;
-use crate::holds::Pace;
 use crate::oauth::error::{OAuthError, Result};
+use crate::oauth::long_poll::Pace;
 use crate::oauth::params::Posted;
 use axum::response::Response;
 use http::HeaderValue;
@@ -61,15 +61,15 @@ async fn answer(
             return decided(app, client, device).await;
         }
     }
-    match app.holds.pace(&id, now) {
-        Pace::Hurried => {
+    match app.long_polls.pace(&id, now) {
+        Pace::TooSoon => {
             let text = "The device polls too often; add five seconds to the interval.";
             return Err(OAuthError::new("slow_down", text));
         }
         Pace::First if preferred.is_none() => return Err(pending()),
-        Pace::First | Pace::Kept => {}
+        Pace::First | Pace::OnTime => {}
     }
-    let Some(hold) = app.holds.hold(&id, address) else { return Err(pending()) };
+    let Some(hold) = app.long_polls.hold(&id, address) else { return Err(pending()) };
     // Somebody may have decided between the first look and taking the place; who holds looks at the database.
     let device = look(app, client, code).await?;
     if device.state(app.now()) != State::Pending {

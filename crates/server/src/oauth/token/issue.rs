@@ -2,9 +2,9 @@
 //! spent by then would be lost if that were refused.
 
 use crate::app::App;
-use crate::janitor;
+use crate::jobs::janitor;
 use crate::oauth::error::Result;
-use crate::wire::Json;
+use crate::web::json::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
 use identity::Time;

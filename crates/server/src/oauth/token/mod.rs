@@ -10,7 +10,7 @@ use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
 use super::params::Posted;
 use crate::app::App;
-use crate::caller::Address;
+use crate::web::auth::Address;
 use axum::extract::State;
 use axum::response::Response;
 use identity::clients::DEVICE_GRANT;

@@ -5,9 +5,9 @@ pub(crate) mod sessions;
 use super::activate::ago;
 use super::agent;
 use super::browser::{Asked, Browser, Form, safe_next};
+use super::flash::{Flash, clear};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, Prompt, home};
-use super::told::{Told, said};
 use super::views::{Account, SessionLine, SignOut};
 use crate::app::App;
 use axum::extract::{Path, State};
@@ -41,21 +41,21 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
             current: index == 0,
         })
         .collect();
-    let (csrf, told) = (browser.csrf(&app), browser.told(&app, &slug));
+    let (csrf, flash) = (browser.csrf(&app), browser.flash(&app, &slug));
     let view = Account {
         org_name: &organization.name,
         user_email: &user.email,
         name: &user.name,
         csrf: &csrf,
-        told: told.map(Told::text),
+        flash: flash.map(Flash::text),
         signout_action: &format!("/o/{slug}/logout"),
         end_action: &format!("{}/sessions", address(&slug)),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
     };
     let mut response = browser.page(&app, view.markup());
-    if told.is_some() {
-        said(&app, &mut response);
+    if flash.is_some() {
+        clear(&app, &mut response);
     }
     Ok(response)
 }
@@ -87,7 +87,7 @@ pub(crate) async fn sign_out(
 /// Ends the browser's own session, and goes on to one of our pages.
 async fn leave(app: &App, slug: &str, browser: &Browser, next: &str) -> PageResult {
     let mut cookies = browser.sign_out(app, slug).await?;
-    cookies.extend(Told::SignedOut.cookie(app, slug));
+    cookies.extend(Flash::SignedOut.cookie(app, slug));
     Ok(see_other(next, cookies))
 }
 

@@ -4,9 +4,9 @@
 use super::{address, leave};
 use crate::app::App;
 use crate::pages::browser::{Browser, Form};
+use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in;
-use crate::pages::told::Told;
 use axum::extract::{Path, State};
 use identity::ids::SessionId;
 use identity::sessions::{self, Own};
@@ -24,13 +24,13 @@ pub(crate) async fn post(
     let Some(session) = browser.session(&app, &slug).await? else {
         return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
     };
-    let (which, told) = match form.text("end") {
-        OTHERS => (Own::Others, Told::OthersEnded),
+    let (which, flash) = match form.text("end") {
+        OTHERS => (Own::Others, Flash::OthersEnded),
         id if id == session.id.as_str() => {
             return leave(&app, &slug, &browser, &sign_in::path(&slug)).await;
         }
         id => match SessionId::parse(id) {
-            Ok(id) => (Own::One(id), Told::SessionEnded),
+            Ok(id) => (Own::One(id), Flash::SessionEnded),
             Err(_) => return Err(PageError::bad("The form does not say which session is to end.")),
         },
     };
@@ -38,6 +38,6 @@ pub(crate) async fn post(
     let ended =
         app.store.write("session.end_own", move |tx| sessions::end_own(tx, &session, &which, &actor)).await?;
     // What had ended before is as good as ended now.
-    let cookie = ended.and_then(|_| told.cookie(&app, &slug));
+    let cookie = ended.and_then(|_| flash.cookie(&app, &slug));
     Ok(see_other(&address(&slug), cookie.into_iter().collect()))
 }

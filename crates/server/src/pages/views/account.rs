@@ -23,7 +23,7 @@ pub struct Account<'a> {
     pub name: &'a str,
     pub csrf: &'a str,
     /// What has just happened, if anything.
-    pub told: Option<&'a str>,
+    pub flash: Option<&'a str>,
     pub signout_action: &'a str,
     /// Where the field `end` goes: an id, or `others`.
     pub end_action: &'a str,
@@ -38,7 +38,7 @@ impl Account<'_> {
             div.stack {
                 h1 { "Your account" }
                 p.lead { "One account for everything from " strong { bdi { (self.org_name) } } "." }
-                @if let Some(told) = self.told { p.notice role="status" { (told) } }
+                @if let Some(flash) = self.flash { p.notice role="status" { (flash) } }
                 div.card {
                     dl.facts {
                         dt { "Name" } dd { bdi { (self.name) } }
@@ -59,7 +59,7 @@ impl Account<'_> {
                 }
             }
         };
-        let title = self.told.map_or("Your account".to_owned(), |told| format!("{told} Your account"));
+        let title = self.flash.map_or("Your account".to_owned(), |flash| format!("{flash} Your account"));
         wide_shell(&title, self.org_name, body)
     }
 

@@ -39,7 +39,7 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
     vec![
         ("sign_in", sign_in.markup()),
         ("sign_in_fresh",
-            SignIn { client_name: None, email: "", note: Some(Note::Told("You are signed out.")), ..sign_in }
+            SignIn { client_name: None, email: "", note: Some(Note::Flash("You are signed out.")), ..sign_in }
                 .markup()),
         ("sign_in_again", SignIn { note: Some(Note::Again(email)), ..sign_in }.markup()),
         ("sign_in_other", SignIn { email: "", note: Some(Note::Other(email)), ..sign_in }.markup()),
@@ -96,7 +96,7 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
     vec![
         ("account",
             Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions,
-                told: Some("You are signed out there."), end_action: "/o/acme/account/sessions",
+                flash: Some("You are signed out there."), end_action: "/o/acme/account/sessions",
                 switch_href: "/o/acme/login?prompt=select_account" }.markup()),
         ("console", console.markup()),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),

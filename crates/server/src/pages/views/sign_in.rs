@@ -12,7 +12,7 @@ use super::{
 #[derive(Clone, Copy)]
 pub enum Note<'a> {
     /// What has just happened, such as "You are signed out."
-    Told(&'a str),
+    Flash(&'a str),
     /// This user is signed in, and is to prove once more who they are.
     Again(&'a str),
     /// This user is signed in, and somebody else may sign in instead.
@@ -84,7 +84,7 @@ impl Note<'_> {
     fn markup(&self) -> Markup {
         html! {
             @match self {
-                Note::Told(text) => (text),
+                Note::Flash(text) => (text),
                 Note::Again(email) => {
                     "You are signed in as " b { bdi { (email) } } ". Please enter your password again to go on."
                 }
@@ -98,7 +98,7 @@ impl Note<'_> {
 
     fn title(self) -> String {
         match self {
-            Note::Told(text) => format!("{text} Sign in"),
+            Note::Flash(text) => format!("{text} Sign in"),
             Note::Again(_) => "Sign in again".to_owned(),
             Note::Other(_) => "Sign in with another account".to_owned(),
         }

@@ -9,34 +9,34 @@ use http::HeaderValue;
 use http::header::SET_COOKIE;
 
 /// What the cookie is for; no slug begins like this.
-const COOKIE: &str = "_told";
+const COOKIE: &str = "_flash";
 const LIFE_S: u64 = 60;
 
 /// Something that has just happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Flash {
     SignedOut,
     SessionEnded,
     OthersEnded,
 }
 
-impl Told {
-    const ALL: [Told; 3] = [Told::SignedOut, Told::SessionEnded, Told::OthersEnded];
+impl Flash {
+    const ALL: [Flash; 3] = [Flash::SignedOut, Flash::SessionEnded, Flash::OthersEnded];
 
     fn word(self) -> &'static str {
         match self {
-            Told::SignedOut => "signed_out",
-            Told::SessionEnded => "session_ended",
-            Told::OthersEnded => "others_ended",
+            Flash::SignedOut => "signed_out",
+            Flash::SessionEnded => "session_ended",
+            Flash::OthersEnded => "others_ended",
         }
     }
 
     /// For people.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Told::SignedOut => "You are signed out.",
-            Told::SessionEnded => "You are signed out there.",
-            Told::OthersEnded => "You are signed out everywhere else.",
+            Flash::SignedOut => "You are signed out.",
+            Flash::SessionEnded => "You are signed out there.",
+            Flash::OthersEnded => "You are signed out everywhere else.",
         }
     }
 
@@ -48,14 +48,14 @@ impl Told {
 
 impl Browser {
     /// What is to be said on a page of an organization.
-    pub(crate) fn told(&self, app: &App, organization: &str) -> Option<Told> {
-        let (word, told_by) = self.cookie(app, COOKIE)?.split_once('.')?;
-        Told::ALL.into_iter().find(|told| told.word() == word && told_by == organization)
+    pub(crate) fn flash(&self, app: &App, organization: &str) -> Option<Flash> {
+        let (word, shown_by) = self.cookie(app, COOKIE)?.split_once('.')?;
+        Flash::ALL.into_iter().find(|told| told.word() == word && shown_by == organization)
     }
 }
 
 /// The page has said it.
-pub(crate) fn said(app: &App, response: &mut Response) {
+pub(crate) fn clear(app: &App, response: &mut Response) {
     if let Some(gone) = set_cookie(app, COOKIE, "", 0) {
         response.headers_mut().append(SET_COOKIE, gone);
     }

@@ -1,6 +1,6 @@
 //! Attempts at user codes: limited per browser session, per address and in all (RFC 8628 section 5.1).
 
-use crate::caller::network;
+use crate::web::auth::network;
 use identity::Time;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct Throttle(Mutex<Counts>);
+pub(crate) struct UserCodeAttempts(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -33,8 +33,8 @@ struct Attempts {
     open: u32,
 }
 
-impl Throttle {
-    /// Begins an attempt, which [`Throttle::end`] ends, if it is allowed; otherwise how long to wait. Those that are
+impl UserCodeAttempts {
+    /// Begins an attempt, which [`UserCodeAttempts::end`] ends, if it is allowed; otherwise how long to wait. Those that are
     /// under way count as wrong ones do, so that many at once do not all get through.
     pub(crate) fn begin(&self, session: &str, address: IpAddr, now: Time) -> Result<(), Duration> {
         let mut counts = self.0.lock();
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn guessing_ends_after_a_few_and_begins_again_a_minute_later() {
-        let throttle = Throttle::default();
+        let throttle = UserCodeAttempts::default();
         let address: IpAddr = "10.0.0.1".parse().expect("an address");
         let now = Time::from_millis(1_000_000);
         for _ in 0..PER_SESSION {

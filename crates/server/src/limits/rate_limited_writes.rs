@@ -16,15 +16,15 @@ use std::time::Duration;
 const REMEMBERED: usize = 50_000;
 
 /// When a user was last here.
-pub(crate) struct Seen(Seldom);
+pub(crate) struct LastSeen(AtMostEvery);
 
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen(Seldom::every(Duration::from_secs(300)))
+impl Default for LastSeen {
+    fn default() -> LastSeen {
+        LastSeen(AtMostEvery::every(Duration::from_secs(300)))
     }
 }
 
-impl Seen {
+impl LastSeen {
     /// Notes that a user was here.
     pub(crate) fn note(&self, app: &App, user: &UserId, now: Time) {
         self.0.note(user, now, |_| {
@@ -35,19 +35,19 @@ impl Seen {
 }
 
 /// Sign-ins that failed, for the audit trail: somebody who tries thousands is counted and does not fill it.
-pub(crate) struct FailedSignIns(Seldom);
+pub(crate) struct FailedSignIns(AtMostEvery);
 
 impl Default for FailedSignIns {
     fn default() -> FailedSignIns {
-        FailedSignIns(Seldom::every(Duration::from_secs(60)))
+        FailedSignIns(AtMostEvery::every(Duration::from_secs(60)))
     }
 }
 
 impl FailedSignIns {
     /// Notes that somebody at `address` gave a wrong password for a user, or tried to sign in as one who is suspended.
     pub(crate) fn note(&self, app: &App, user: &User, address: IpAddr) {
-        self.0.note(&user.id, app.now(), |untold| {
-            let details = match untold {
+        self.0.note(&user.id, app.now(), |unwritten| {
+            let details = match unwritten {
                 0 => String::new(),
                 1 => "once more before".to_owned(),
                 times => format!("{times} times more before"),
@@ -62,7 +62,7 @@ impl FailedSignIns {
 }
 
 /// Which users something was noted of lately.
-struct Seldom {
+struct AtMostEvery {
     at_most_every: Duration,
     noted: Mutex<HashMap<UserId, Noted>>,
 }
@@ -70,12 +70,12 @@ struct Seldom {
 struct Noted {
     last: Time,
     /// How often it happened since then.
-    untold: u32,
+    unwritten: u32,
 }
 
-impl Seldom {
-    fn every(at_most_every: Duration) -> Seldom {
-        Seldom { at_most_every, noted: Mutex::default() }
+impl AtMostEvery {
+    fn every(at_most_every: Duration) -> AtMostEvery {
+        AtMostEvery { at_most_every, noted: Mutex::default() }
     }
 
     /// Calls `write`, with how often it has happened since the last time, when something is to be noted of a user now.
@@ -83,10 +83,10 @@ impl Seldom {
     fn note(&self, user: &UserId, now: Time, write: impl FnOnce(u32) -> bool) {
         let mut noted = self.noted.lock();
         if let Some(noted) = noted.get_mut(user) {
-            if now.since(noted.last) >= self.at_most_every && write(noted.untold) {
-                *noted = Noted { last: now, untold: 0 };
+            if now.since(noted.last) >= self.at_most_every && write(noted.unwritten) {
+                *noted = Noted { last: now, unwritten: 0 };
             } else {
-                noted.untold = noted.untold.saturating_add(1);
+                noted.unwritten = noted.unwritten.saturating_add(1);
             }
             return;
         }
@@ -97,7 +97,7 @@ impl Seldom {
             }
         }
         if write(0) {
-            noted.insert(user.clone(), Noted { last: now, untold: 0 });
+            noted.insert(user.clone(), Noted { last: now, unwritten: 0 });
         }
     }
 }

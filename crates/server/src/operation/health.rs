@@ -1,7 +1,7 @@
 //! `/healthz`: alive. `/readyz`: able to serve, which is to read the database and not to be stopping.
 
 use crate::app::App;
-use crate::error::{Problem, Result};
+use crate::web::error::{Problem, Result};
 use axum::extract::State;
 
 pub(crate) async fn healthz() -> &'static str {

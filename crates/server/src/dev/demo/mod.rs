@@ -8,9 +8,9 @@ mod product;
 mod seed;
 
 use crate::app::App;
-use crate::error::Problem;
 use crate::pages::respond::{page, see_other};
 use crate::pages::views::DemoHome;
+use crate::web::error::Problem;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;

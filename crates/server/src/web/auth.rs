@@ -4,7 +4,7 @@
 //! organization, for the platform. Which one a handler wants is the type of its argument.
 
 use crate::app::App;
-use crate::error::Problem;
+use crate::web::error::Problem;
 use axum::extract::{FromRequestParts, Path};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -119,7 +119,7 @@ impl FromRequestParts<App> for ServiceUser {
         let good = own.is_some() && access.audiences.iter().any(|audience| named_service(audience) == own);
         match (&access.user, &access.service) {
             (Some(user), Some(service)) if good => {
-                app.seen.note(app, user, now);
+                app.last_seen.note(app, user, now);
                 Ok(ServiceUser { user: user.clone(), service: service.clone(), access, now })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),

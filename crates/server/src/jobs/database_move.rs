@@ -4,7 +4,7 @@
 //! of the same move left behind: then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
 //! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
 
-use crate::patience;
+use crate::jobs::retry;
 use identity::moving;
 use identity::schema::MIGRATIONS;
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl<'a> Move<'a> {
     async fn insert(&self, table: &Arc<Table>, rows: Arc<Vec<TableRow>>) -> Result<()> {
         let table = table.clone();
         let insert = move |tx: &mut Tx<'_>| Ok(table.insert(tx, &rows)?);
-        Ok(patience::write(self.to, "move.copy", insert).await?)
+        Ok(retry::write(self.to, "move.copy", insert).await?)
     }
 
     async fn compare(&mut self, table: &Arc<Table>) -> Result<MovedTable> {
@@ -228,7 +228,7 @@ impl<'a> Move<'a> {
             after = Some(table.key_of(last));
             let (cleared, deleted) = (table.clone(), rows.clone());
             let clear = move |tx: &mut Tx<'_>| Ok(cleared.delete(tx, &deleted)?);
-            patience::write(self.to, "move.clear", clear).await?;
+            retry::write(self.to, "move.clear", clear).await?;
             self.report(table, rows.len());
         }
     }

@@ -1,8 +1,8 @@
 //! `/metrics` in the Prometheus text format: for this machine or with a token, not for the public.
 
 use crate::app::App;
-use crate::caller::Peer;
-use crate::error::Problem;
+use crate::web::auth::Peer;
+use crate::web::error::Problem;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -59,7 +59,7 @@ fn render(app: &App) -> String {
     }
     let numbers: [(&str, u64); 19] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
-        ("sarsen_held_polls", app.holds.count() as u64),
+        ("sarsen_held_polls", app.long_polls.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),
         ("sarsen_hash_refused_total", hash_refused),

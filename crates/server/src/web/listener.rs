@@ -4,11 +4,11 @@
 //! the writer and leaves no log behind.
 
 use crate::app::App;
-use crate::caller::Peer;
-use crate::edge;
-use crate::idle::IdleTimer;
-use crate::janitor;
+use crate::jobs::janitor;
 use crate::router::router;
+use crate::web::auth::Peer;
+use crate::web::idle::IdleTimer;
+use crate::web::middleware;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
                 tracing::error!(%error, "an accept loop ended unexpectedly");
             }
         }
-        app.holds.close();
+        app.long_polls.close();
         drop(uncut);
         // It is closed when the last connection has let go of it.
         if tokio::time::timeout(limits.drain_time, cut.closed()).await.is_err() {
@@ -171,7 +171,7 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
         let peer = Peer { address: peer.ip(), body_time: limits.body_time };
         let (served, router) = (app.clone(), router.clone());
         let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            edge::serve(&served, &router, peer, request)
+            middleware::serve(&served, &router, peer, request)
         });
         let connection =
             builder.clone().timer(IdleTimer::new()).serve_connection(TokioIo::new(stream), service);

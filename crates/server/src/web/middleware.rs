@@ -2,10 +2,11 @@
 //! state that it shows, and counting.
 
 use crate::app::App;
-use crate::caller::Peer;
-use crate::error::Problem;
 use crate::pages::respond::PageError;
-use crate::{router, wire};
+use crate::router;
+use crate::web::auth::Peer;
+use crate::web::error::Problem;
+use crate::web::json;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -64,7 +65,7 @@ where
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
     let carried = match path {
-        path if path.contains('%') && !wire::is_text(path.as_bytes()) => {
+        path if path.contains('%') && !json::is_text(path.as_bytes()) => {
             let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             Err(Problem::bad_request("invalid_path", detail))
         }

@@ -2,7 +2,7 @@
 //! clients, a key that signs, and a way in for the first owner.
 
 use crate::app::App;
-use crate::janitor;
+use crate::jobs::janitor;
 use identity::clients::{self, Kind, NewClient};
 use identity::ids::{ClientId, LinkId, OrganizationId};
 use identity::keys::Algorithm;

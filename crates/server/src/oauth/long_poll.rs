@@ -3,7 +3,7 @@
 //! Poll times live in memory, in two generations that replace each other, so that a flood of codes costs
 //! a bounded amount; a poll whose predecessor was forgotten counts as a first one.
 
-use crate::caller::network;
+use crate::web::auth::network;
 use identity::Time;
 use identity::devices;
 use identity::ids::DeviceId;
@@ -33,13 +33,13 @@ pub(crate) enum Pace {
     /// The first poll of this code: at once.
     First,
     /// In time: it may be held.
-    Kept,
+    OnTime,
     /// Too early.
-    Hurried,
+    TooSoon,
 }
 
 #[derive(Default)]
-pub(crate) struct Holds {
+pub(crate) struct LongPolls {
     state: Mutex<State>,
     hasher: RandomState,
     /// Set when the server stops: nothing is held any more.
@@ -69,14 +69,14 @@ struct Poll {
 }
 
 /// A held poll; letting go of it frees its place.
-pub(crate) struct Hold {
-    holds: Arc<Holds>,
+pub(crate) struct HeldPoll {
+    long_polls: Arc<LongPolls>,
     device: DeviceId,
     number: u64,
     wake: Arc<Notify>,
 }
 
-impl Holds {
+impl LongPolls {
     /// Notes a poll and says whether it came in time.
     pub(crate) fn pace(&self, device: &DeviceId, now: Time) -> Pace {
         let key = self.hasher.hash_one(device);
@@ -93,11 +93,11 @@ impl Holds {
                 let gap = now.since(poll.at) + TOLERANCE;
                 let asked = Duration::from_secs(poll.interval_s.into());
                 if gap < asked / 2 {
-                    (Pace::Hurried, (poll.interval_s + normal).min(60))
+                    (Pace::TooSoon, (poll.interval_s + normal).min(60))
                 } else if gap >= asked {
-                    (Pace::Kept, normal)
+                    (Pace::OnTime, normal)
                 } else {
-                    (Pace::Kept, poll.interval_s)
+                    (Pace::OnTime, poll.interval_s)
                 }
             }
         };
@@ -106,7 +106,7 @@ impl Holds {
     }
 
     /// Takes a place for a poll; an older poll of the same code is released. None when all are taken.
-    pub(crate) fn hold(self: &Arc<Holds>, device: &DeviceId, address: IpAddr) -> Option<Hold> {
+    pub(crate) fn hold(self: &Arc<LongPolls>, device: &DeviceId, address: IpAddr) -> Option<HeldPoll> {
         let address = network(address);
         let mut state = self.state.lock();
         if let Some(older) = state.held.remove(device) {
@@ -122,12 +122,12 @@ impl Holds {
         state.counter += 1;
         let (number, wake) = (state.counter, Arc::new(Notify::new()));
         state.held.insert(device.clone(), Held { number, address, wake: wake.clone() });
-        Some(Hold { holds: self.clone(), device: device.clone(), number, wake })
+        Some(HeldPoll { long_polls: self.clone(), device: device.clone(), number, wake })
     }
 
     /// Hears of changes on the thread that publishes them and wakes the polls that wait for them. One that
     /// is woken for nothing is told that nobody has decided yet.
-    pub(crate) fn hear(&self, change: &Change) {
+    pub(crate) fn notify(&self, change: &Change) {
         for key in change.keys.iter() {
             if key.is_everything() {
                 self.state.lock().held.values().for_each(|held| held.wake.notify_one());
@@ -142,7 +142,7 @@ impl Holds {
         }
     }
 
-    /// Answers every held poll and holds no more.
+    /// Answers every held poll and long_polls no more.
     pub(crate) fn close(&self) {
         self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
         for held in self.state.lock().held.values() {
@@ -167,7 +167,7 @@ impl State {
     }
 }
 
-impl Hold {
+impl HeldPoll {
     /// Waits for a decision, a newer poll, the end of the server, or `longest`.
     pub(crate) async fn wait(&self, longest: Duration) {
         // Which of them it was shows when the state is read again.
@@ -176,13 +176,13 @@ impl Hold {
 
     /// False when a newer poll of the same code has taken its place: then that one redeems.
     pub(crate) fn is_newest(&self) -> bool {
-        self.holds.state.lock().held.get(&self.device).is_some_and(|held| held.number == self.number)
+        self.long_polls.state.lock().held.get(&self.device).is_some_and(|held| held.number == self.number)
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldPoll {
     fn drop(&mut self) {
-        let mut state = self.holds.state.lock();
+        let mut state = self.long_polls.state.lock();
         if state.held.get(&self.device).is_some_and(|held| held.number == self.number)
             && let Some(held) = state.held.remove(&self.device)
         {
@@ -206,46 +206,46 @@ mod tests {
 
     #[test]
     fn who_hurries_is_told_and_one_kept_interval_forgives() {
-        let (holds, code) = (Holds::default(), device(1));
-        assert_eq!(holds.pace(&code, at(0.0)), Pace::First);
-        assert_eq!(holds.pace(&code, at(1.0)), Pace::Hurried);
-        assert_eq!(holds.pace(&code, at(3.0)), Pace::Hurried, "now 10 s are asked for");
-        assert_eq!(holds.pace(&code, at(17.0)), Pace::Kept, "15 s, with a second of tolerance");
-        assert_eq!(holds.pace(&code, at(19.0)), Pace::Kept, "forgiven: 5 s again");
+        let (long_polls, code) = (LongPolls::default(), device(1));
+        assert_eq!(long_polls.pace(&code, at(0.0)), Pace::First);
+        assert_eq!(long_polls.pace(&code, at(1.0)), Pace::TooSoon);
+        assert_eq!(long_polls.pace(&code, at(3.0)), Pace::TooSoon, "now 10 s are asked for");
+        assert_eq!(long_polls.pace(&code, at(17.0)), Pace::OnTime, "15 s, with a second of tolerance");
+        assert_eq!(long_polls.pace(&code, at(19.0)), Pace::OnTime, "forgiven: 5 s again");
     }
 
     #[test]
     fn a_steady_poller_with_jitter_is_never_told_to_slow_down() {
-        let (holds, code) = (Holds::default(), device(1));
+        let (long_polls, code) = (LongPolls::default(), device(1));
         let mut now = 0.0;
         for poll in 0..120 {
-            assert_ne!(holds.pace(&code, at(now)), Pace::Hurried, "poll {poll}");
+            assert_ne!(long_polls.pace(&code, at(now)), Pace::TooSoon, "poll {poll}");
             now += 5.0 + [0.3, -0.4, 0.0, 0.9, -0.7][poll % 5];
         }
     }
 
     #[test]
     fn memory_for_poll_times_is_bounded() {
-        let holds = Holds::default();
+        let long_polls = LongPolls::default();
         for seed in 0..200_000 {
-            holds.pace(&device(seed), at(seed as f64 / 10_000.0));
+            long_polls.pace(&device(seed), at(seed as f64 / 10_000.0));
         }
-        let state = holds.state.lock();
+        let state = long_polls.state.lock();
         assert!(state.young.len() + state.old.len() <= 2 * REMEMBERED);
     }
 
     #[tokio::test]
     async fn a_newer_poll_releases_the_older_one() {
-        let (holds, code) = (Arc::new(Holds::default()), device(1));
+        let (long_polls, code) = (Arc::new(LongPolls::default()), device(1));
         let address: IpAddr = "10.0.0.1".parse().expect("an address");
-        let older = holds.hold(&code, address).expect("a place");
-        let newer = holds.hold(&code, address).expect("a place");
+        let older = long_polls.hold(&code, address).expect("a place");
+        let newer = long_polls.hold(&code, address).expect("a place");
         older.wait(Duration::from_secs(60)).await;
         assert!(!older.is_newest() && newer.is_newest());
         drop(older);
-        assert_eq!(holds.count(), 1);
+        assert_eq!(long_polls.count(), 1);
         drop(newer);
-        assert_eq!(holds.count(), 0);
-        assert!(holds.state.lock().per_address.is_empty());
+        assert_eq!(long_polls.count(), 0);
+        assert!(long_polls.state.lock().per_address.is_empty());
     }
 }

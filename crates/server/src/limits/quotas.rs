@@ -13,7 +13,7 @@ const MINUTE_MS: i64 = 60_000;
 const MINUTES: usize = 16;
 
 #[derive(Default)]
-pub(crate) struct Pending(Mutex<HashMap<ClientId, Counts>>);
+pub(crate) struct Quota(Mutex<HashMap<ClientId, Counts>>);
 
 #[derive(Default)]
 struct Counts {
@@ -21,7 +21,7 @@ struct Counts {
     by_minute: [usize; MINUTES],
 }
 
-impl Pending {
+impl Quota {
     /// Counts a new code of a client, or says when there will be room for it.
     pub(crate) fn admit(&self, client: &ClientId, most: usize, now: Time) -> Result<(), Duration> {
         let minute = now.millis() / MINUTE_MS;
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_client_that_asks_for_too_many_waits_and_others_do_not() {
-        let pending = Pending::default();
+        let pending = Quota::default();
         let start = Time::from_millis(1_800_000_000_000);
         let [one, other] = [1, 2].map(|seed| ClientId::new(start, &Seeded::new(seed)));
         for _ in 0..100 {

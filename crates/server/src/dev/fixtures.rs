@@ -2,7 +2,7 @@
 //! trail, every second one with a subscription. The domain's own commands make them, so the rows are those that people
 //! would have left behind; only the password is the same for all, because hashing a million would take hours.
 
-use crate::patience;
+use crate::jobs::retry;
 use identity::audit::{self, Actor};
 use identity::ids::{CustomerId, OrganizationId, SessionId, SubscriptionId, UserId};
 use identity::secrets::{self, Random};
@@ -82,7 +82,7 @@ pub async fn fill(
         let accounts: Result<Vec<Account>> =
             (done..end).map(|number| Account::draw(&common, number, moment(number), random)).collect();
         let (common, accounts) = (common.clone(), Arc::new(accounts?));
-        patience::write(store, "fill", move |tx| {
+        retry::write(store, "fill", move |tx| {
             accounts.iter().try_for_each(|account| account.create(tx, &common))
         })
         .await?;

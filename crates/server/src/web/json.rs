@@ -1,7 +1,7 @@
 //! What goes over the wire in JSON: bodies, lists, times.
 
-use crate::caller::Peer;
-use crate::error::{Problem, Result};
+use crate::web::auth::Peer;
+use crate::web::error::{Problem, Result};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;

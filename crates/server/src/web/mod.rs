@@ -1,0 +1,14 @@
+//! Everything between the socket and a handler: accepting connections, what every answer gets, who is asking,
+//! bodies in and out, errors.
+//!
+//! - `listener.rs`: the accept loop, its limits and the graceful stop. `idle.rs`: the timer of a connection.
+//! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
+//! - `auth.rs`: extractors for the client's address and for access tokens.
+//! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
+
+pub(crate) mod auth;
+pub(crate) mod error;
+pub(crate) mod idle;
+pub(crate) mod json;
+pub(crate) mod listener;
+pub(crate) mod middleware;
