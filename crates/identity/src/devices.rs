@@ -355,7 +355,7 @@ pub fn redeem(
 
 /// Deletes up to `most` authorizations that were made before `moment`; how many there were.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    let floor = crate::ids::floor(DeviceId::PREFIX, moment);
+    let floor = crate::ids::smallest_at(DeviceId::PREFIX, moment);
     let old: Vec<DeviceId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;
     for id in &old {
         tx.exec(&DELETE, args![id])?;

@@ -267,7 +267,7 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
 /// Deletes up to `most` refresh tokens that were made before `moment`, which must be longer ago than
 /// [`REFRESH_LIFE`]; how many there were. With one that was never used its grant goes: it was the last of the family.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    let floor = crate::ids::floor(RefreshTokenId::PREFIX, moment);
+    let floor = crate::ids::smallest_at(RefreshTokenId::PREFIX, moment);
     let old: Vec<(RefreshTokenId, GrantId, Option<Time>)> =
         tx.all(&OLD_REFRESH, args![&floor, most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     for (id, grant, used_at) in &old {
@@ -282,7 +282,7 @@ pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
 /// The next up to `most` grants after the id `after`: which of them were over at `moment`, by themselves. Those that end
 /// with their session or with their last refresh token are found by these, and what was made later is not looked at.
 pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
-    let floor = crate::ids::floor(GrantId::PREFIX, moment - ACCESS_LIFE);
+    let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (revoked_at, kind): (Option<Time>, Option<String>) = (row.get(2)?, row.get(3)?);
         let is_over = match kind.as_deref() {

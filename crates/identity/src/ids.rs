@@ -58,7 +58,7 @@ fn encode(prefix: &str, number: u128) -> String {
 }
 
 /// The smallest id of `prefix` that could be made at `moment`: what is older sorts before it.
-pub fn floor(prefix: &str, moment: Time) -> String {
+pub fn smallest_at(prefix: &str, moment: Time) -> String {
     encode(prefix, (moment.millis().max(0) as u128) << 80)
 }
 
@@ -196,8 +196,8 @@ mod tests {
             let early = UserId::new(Time::from_millis(first), &random);
             let late = UserId::new(Time::from_millis(first + gap), &random);
             prop_assert!(early < late);
-            prop_assert!(floor("user", Time::from_millis(first + gap)).as_str() > early.as_str());
-            prop_assert!(floor("user", Time::from_millis(first)).as_str() <= early.as_str());
+            prop_assert!(smallest_at("user", Time::from_millis(first + gap)).as_str() > early.as_str());
+            prop_assert!(smallest_at("user", Time::from_millis(first)).as_str() <= early.as_str());
         }
     }
 }

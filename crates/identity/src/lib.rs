@@ -7,7 +7,7 @@
 //! - who is there: `users`, `passwords`, `sessions`
 //! - how they prove it: `devices`, `codes`, `grants`, `keys`, `tokens`
 //! - what all of them use: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `walks`
-//! - [`Directory`]: the hot look-ups, cached; the only asynchronous part. `waiting`: polls that need no look-up.
+//! - [`Lookups`]: the hot look-ups, cached; the only asynchronous part. `waiting`: polls that need no look-up.
 //!
 //! # The shape of things
 //! A *command* is `fn(tx: &mut Tx, …, now: Time) -> Result<…>`, a *query* `fn(snapshot: &mut Snapshot, …)`.
@@ -18,11 +18,13 @@
 
 pub mod administrators;
 pub mod audit;
+pub mod authorization_codes;
+pub mod authorization_requests;
 pub mod clients;
-pub mod codes;
+pub mod consents;
 pub mod customers;
+pub mod database_move;
 pub mod devices;
-mod directory;
 pub mod entitlements;
 mod error;
 mod ff1;
@@ -31,11 +33,13 @@ pub mod ids;
 pub mod keys;
 pub mod leases;
 pub mod links;
-pub mod moving;
+mod lookups;
 pub mod names;
 pub mod organizations;
 pub mod passwords;
+pub mod pending_device_codes;
 pub mod plans;
+pub mod revoked_tokens;
 pub mod schema;
 pub mod scopes;
 pub mod secrets;
@@ -46,11 +50,10 @@ pub mod subscriptions;
 pub mod tokens;
 pub mod user_codes;
 pub mod users;
-pub mod waiting;
 pub mod walks;
 
-pub use directory::{Access, Directory, Entitlement, delete_revoked_tokens, revoke_token};
 pub use error::Error;
+pub use lookups::{Access, Entitlement, Lookups};
 pub use store::Time;
 
 /// The result of every function of this crate.

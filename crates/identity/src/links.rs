@@ -144,7 +144,7 @@ fn good(
 
 /// Deletes up to `most` links that were made before `moment`; how many there were.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    let floor = ids::floor(LinkId::PREFIX, moment);
+    let floor = ids::smallest_at(LinkId::PREFIX, moment);
     let old: Vec<LinkId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;
     for id in &old {
         tx.exec(&DELETE, args![id])?;

@@ -240,7 +240,7 @@ static DELETE_OF_DEVICE: Sql = sql("DELETE FROM sessions WHERE id = ?1 AND kind 
 /// The next up to `most` sessions after the id `after`: which of them were over at `moment`. What was made later
 /// cannot have been, and is not looked at.
 pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
-    let floor = crate::ids::floor(SessionId::PREFIX, moment);
+    let floor = crate::ids::smallest_at(SessionId::PREFIX, moment);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (ended_at, expires_at): (Option<Time>, Time) = (row.get(1)?, row.get(2)?);
         Ok((row.get(0)?, ended_at.unwrap_or(expires_at).min(expires_at) < moment))

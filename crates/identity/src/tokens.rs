@@ -2,7 +2,7 @@
 //!
 //! The kinds cannot stand for each other: the `typ` of the header is checked, and so is the algorithm,
 //! which belongs to the key and not to the token. Signing happens after the commit; verifying once a
-//! token (see [`crate::Directory`]).
+//! token (see [`crate::Lookups`]).
 
 use crate::keys::{Algorithm, Ring};
 use crate::{Error, Result, Time};

@@ -231,7 +231,7 @@ mod tests {
         let ids: Vec<String> =
             (0..100).map(|_| codes.draw(START).expect("a code").0.as_str().to_owned()).collect();
         let [this, next] = [START, START + Duration::from_millis(1)]
-            .map(|moment| crate::ids::floor(DeviceId::PREFIX, moment));
+            .map(|moment| crate::ids::smallest_at(DeviceId::PREFIX, moment));
         assert!(ids.iter().all(|id| *id >= this && *id < next), "{this}: {ids:?}");
         assert!(!ids.is_sorted(), "no counter shows");
     }

@@ -10,10 +10,10 @@ use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
 use identity::audit::Actor;
 use identity::ids::UserId;
+use identity::pending_device_codes::PendingDeviceCodes;
 use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
-use identity::waiting::Waiting;
-use identity::{Directory, Time};
+use identity::{Lookups, Time};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Parts {
     /// The database.
     pub store: Store,
     /// The cached look-ups.
-    pub directory: Directory,
+    pub lookups: Lookups,
     /// Tells this instance from others on the same database.
     pub(crate) instance: String,
     /// How to behave.
@@ -81,7 +81,7 @@ pub struct Parts {
     /// Polls that wait for a decision.
     pub(crate) long_polls: Arc<LongPolls>,
     /// Device codes that nobody has decided about.
-    pub(crate) waiting: Waiting,
+    pub(crate) pending_device_codes: PendingDeviceCodes,
     /// What people type for devices.
     pub(crate) user_codes: UserCodes,
     /// Who was seen when.
@@ -122,17 +122,17 @@ impl App {
         demo: Option<crate::dev::demo::Demo>,
     ) -> Result<App, identity::Error> {
         let long_polls = Arc::new(LongPolls::default());
-        let waiting = Arc::downgrade(&long_polls);
+        let weak = Arc::downgrade(&long_polls);
         store.on_change(move |change| {
-            if let Some(long_polls) = waiting.upgrade() {
+            if let Some(long_polls) = weak.upgrade() {
                 long_polls.notify(change);
             }
         });
         Ok(App(Arc::new(Parts {
-            directory: Directory::new(store.clone(), &settings.issuer, secret_key.clone()),
+            lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             hash_lane: HashLane::start(settings.hash_threads),
             long_polls,
-            waiting: Waiting::new(store.clone()),
+            pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
             failed_sign_ins: FailedSignIns::default(),

@@ -4,7 +4,7 @@ use crate::support::{START, TestIdentity, not_found, refused};
 use identity::plans::{self, PlanPatch};
 use identity::secrets::SecretKey;
 use identity::subscriptions::{self, Filter, NewSubscription, Status, Subscription, SubscriptionPatch};
-use identity::{Directory, Result, organizations::Organization};
+use identity::{Lookups, Result, organizations::Organization};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn what_a_subscription_entitles_to_is_in_force_at_once() {
     let pro = test.plan(&acme, "pro", &["app"]).await;
     test.plan(&acme, "team", &["app"]).await;
     let ada = test.user(&acme, "ada@acme.test").await;
-    let directory = Directory::new(test.store.clone(), "http://localhost", SecretKey::new(&[1; 32]));
+    let directory = Lookups::new(test.store.clone(), "http://localhost", SecretKey::new(&[1; 32]));
     let plan_now = async || {
         let found = directory.entitlement(&ada.id, &app.id, START).await.expect("an entitlement");
         (found.plan.clone(), found.features.raw().get().to_owned())

@@ -26,7 +26,7 @@ struct SubscriptionBody<'a> {
 pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
     // Before the data: it may be newer than it says, never older.
     let version = app.store.version().to_string();
-    let entitlement = app.directory.entitlement(&caller.user, &caller.service, caller.now).await?;
+    let entitlement = app.lookups.entitlement(&caller.user, &caller.service, caller.now).await?;
     // A service's slug never changes.
     let service = caller.access.claims.service.as_deref().unwrap_or_default();
     let start = entitlement.said(|entitlement| start(service, entitlement))?;

@@ -24,8 +24,8 @@ struct UserBody<'a> {
 }
 
 pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
-    let user = app.directory.user(&caller.user, caller.now).await?;
-    let entitlement = app.directory.entitlement(&caller.user, &caller.service, caller.now).await?;
+    let user = app.lookups.user(&caller.user, caller.now).await?;
+    let entitlement = app.lookups.entitlement(&caller.user, &caller.service, caller.now).await?;
     let body = UserBody {
         id: user.id.as_str(),
         email: &user.email,

@@ -5,7 +5,7 @@
 //! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
 
 use crate::jobs::retry;
-use identity::moving;
+use identity::database_move;
 use identity::schema::MIGRATIONS;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ impl<'a> Move<'a> {
 
     /// Copies everything, compares, and takes the mark away. A `rehearsal` takes the rows away again instead.
     pub async fn run(mut self, rehearsal: bool) -> Result<Vec<MovedTable>> {
-        let moved = |table: &Table| moving::is_moved(&table.name);
+        let moved = |table: &Table| database_move::is_moved(&table.name);
         let tables: Vec<Arc<Table>> =
             transfer::tables(MIGRATIONS)?.into_iter().filter(moved).map(Arc::new).collect();
         self.claim_target(&tables).await?;
@@ -119,20 +119,20 @@ impl<'a> Move<'a> {
                 self.clear(table).await?;
             }
         }
-        self.to.write("move.end", moving::end).await?;
+        self.to.write("move.end", database_move::end).await?;
         Ok(moved)
     }
 
     /// Makes sure that the target is empty or was begun by this very move, and marks it.
     async fn claim_target(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         let source = self.from.read(|snapshot| {
-            moving::check_finished(snapshot)?;
-            moving::installation(snapshot)
+            database_move::check_finished(snapshot)?;
+            database_move::installation(snapshot)
         });
         let source = source.await?.ok_or_else(|| {
             MoveError::Source("no server has ever run on it; there is nothing to move".to_owned())
         })?;
-        if self.to.read(moving::under_way).await?.as_ref() == Some(&source) {
+        if self.to.read(database_move::under_way).await?.as_ref() == Some(&source) {
             return Ok(());
         }
         for table in tables {
@@ -141,7 +141,7 @@ impl<'a> Move<'a> {
                 return Err(MoveError::NotEmpty(table.name.clone()));
             }
         }
-        if !self.to.write("move.begin", move |tx| moving::begin(tx, &source)).await? {
+        if !self.to.write("move.begin", move |tx| database_move::begin(tx, &source)).await? {
             return Err(MoveError::Taken);
         }
         Ok(())

@@ -8,12 +8,12 @@ use identity::ids::{ClientId, LinkId, OrganizationId};
 use identity::keys::Algorithm;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
-use identity::{Error, Result, administrators, moving, settings};
+use identity::{Error, Result, administrators, database_move, settings};
 
 /// Makes what is missing. Fails when the database belongs to another `secret_key`, and while a move into it is not
 /// finished. Several instances may start on one database at once.
 pub async fn prepare(app: &App) -> Result<()> {
-    app.store.point(moving::check_finished).await?;
+    app.store.point(database_move::check_finished).await?;
     let sealed = settings::make_check(&app.secret_key, app.random())?;
     app.store.write("settings.seal", move |tx| settings::seal_check(tx, &sealed)).await?;
     let key = app.secret_key.clone();

@@ -9,7 +9,9 @@
 use crate::app::App;
 use identity::keys::{self, Algorithm};
 use identity::walks::Page;
-use identity::{codes, delete_revoked_tokens, devices, grants, leases, links, sessions};
+use identity::{
+    authorization_codes, authorization_requests, devices, grants, leases, links, revoked_tokens, sessions,
+};
 use parking_lot::Mutex;
 use std::fmt::Display;
 use std::time::Duration;
@@ -74,9 +76,10 @@ pub(crate) async fn tidy(app: &App) -> identity::Result<bool> {
     }
     sweep(app, "devices.tidy", app.now() - DEVICES_KEPT, devices::delete_older).await?;
     let before = app.now() - KEPT;
-    sweep(app, "codes.tidy", before, codes::delete_older).await?;
+    sweep(app, "codes.tidy", before, authorization_codes::delete_older).await?;
     sweep(app, "links.tidy", before, links::delete_older).await?;
-    sweep(app, "tokens.tidy", before, delete_revoked_tokens).await?;
+    sweep(app, "authorization_requests.tidy", before, authorization_requests::delete_older).await?;
+    sweep(app, "tokens.tidy", before, revoked_tokens::delete_older).await?;
     let before = app.now() - ENDED_KEPT - grants::REFRESH_LIFE;
     sweep(app, "grants.tidy", before, grants::delete_older).await?;
     let delete = |tx: &mut Tx<'_>, ids: &[_], _| grants::delete_all(tx, ids).map(|()| true);

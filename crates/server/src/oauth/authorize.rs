@@ -15,14 +15,15 @@ use crate::web::error::Problem;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
+use identity::authorization_codes::{self, NewCode, is_pkce_text};
 use identity::clients::Client;
-use identity::codes::{self, NewCode, is_pkce_text};
 use identity::ids::RequestId;
 use identity::organizations::{self, Status};
 use identity::scopes::Scope;
 use identity::sessions::Session;
 use identity::tokens;
 use identity::{Error, Time};
+use identity::{authorization_requests, consents};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,9 @@ pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthErr
     })?;
     let id = RequestId::new(now, app.random());
     let (stored, owner) = (id.clone(), client.id.clone());
-    app.store.write("request.store", move |tx| codes::store_request(tx, &stored, &owner, &form, now)).await?;
+    app.store
+        .write("request.store", move |tx| authorization_requests::create(tx, &stored, &owner, &form, now))
+        .await?;
     Ok(see_other(
         &format!("/auth/authorize?client_id={}&request_uri={OWN_REQUEST}{id}", client.id),
         Vec::new(),
@@ -123,7 +126,7 @@ fn redirect(uri: &str, pairs: &[(&str, &str)], state: Option<&str>, issuer: &str
 
 async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageError> {
     let id = params.get("client_id").ok_or_else(|| PageError::bad("The parameter client_id is missing."))?;
-    match app.directory.client(id, app.now()).await {
+    match app.lookups.client(id, app.now()).await {
         Ok(client) => Ok(client),
         Err(Error::NotFound { .. }) => {
             Err(PageError::bad("The product that sent you here is not known (client_id)."))
@@ -147,7 +150,7 @@ async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<
     let (Some(client), Some(uri)) = (once("client_id"), once("redirect_uri")) else {
         return Err(unreadable(error));
     };
-    match app.directory.client(&client, app.now()).await {
+    match app.lookups.client(&client, app.now()).await {
         Ok(client) if client.may_redirect_to(&uri) => {
             let pairs = [("error", error.error), ("error_description", &error.description)];
             Ok(redirect(&uri, &pairs, once("state").as_deref(), &app.settings.issuer))
@@ -168,7 +171,8 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
     if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
         let id = RequestId::parse(id).map_err(|_| PageError::bad("request_uri is not one of ours."))?;
         let now = app.now();
-        let (owner, stored) = app.store.point(move |snapshot| codes::request(snapshot, &id, now)).await?;
+        let (owner, stored) =
+            app.store.point(move |snapshot| authorization_requests::get(snapshot, &id, now)).await?;
         if owner != client.id {
             return Err(PageError::bad("request_uri belongs to another client."));
         }
@@ -316,7 +320,7 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
     };
     if let Some(hint) = &request.hint {
         let now = app.now();
-        let ring = app.directory.ring(now).await?;
+        let ring = app.lookups.ring(now).await?;
         let hinted = tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now);
         if hinted.is_none_or(|claims| claims.sub != session.user.as_str()) {
             return Ok(request.refuse("login_required", "Another user is signed in."));
@@ -353,7 +357,7 @@ async fn needs_consent(app: &App, session: &Session, request: &Request) -> Resul
     let after = if asked_for { request.asked } else { Time::from_millis(0) };
     let consented = app
         .store
-        .point(move |snapshot| codes::has_consented(snapshot, &user, &client, &scope, after))
+        .point(move |snapshot| consents::has_consented(snapshot, &user, &client, &scope, after))
         .await?;
     Ok(!consented)
 }
@@ -371,6 +375,6 @@ async fn give_code(app: &App, session: &Session, request: &Request) -> PageResul
     new.challenge = request.challenge.clone();
     new.nonce = request.nonce.clone();
     let code = new.code.clone();
-    app.store.write("code.create", move |tx| codes::create(tx, &new, now)).await?;
+    app.store.write("code.create", move |tx| authorization_codes::create(tx, &new, now)).await?;
     Ok(redirect(&request.redirect_uri, &[("code", &code)], request.state.as_deref(), &request.issuer))
 }

@@ -29,7 +29,7 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
         None => (posted.params.get("client_id").ok_or_else(nobody)?, in_body),
     };
     let refused = || OAuthError { basic: used_basic, ..OAuthError::invalid_client() };
-    let client = match app.directory.client(id, app.now()).await {
+    let client = match app.lookups.client(id, app.now()).await {
         Ok(client) => client,
         Err(Error::NotFound { .. }) => return Err(refused()),
         Err(error) => return Err(error.into()),

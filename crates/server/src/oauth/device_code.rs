@@ -45,7 +45,7 @@ pub(crate) async fn post(
         return Err(OAuthError::new("unauthorized_client", "This client may not use the device flow."));
     }
     let now = app.now();
-    if app.directory.status(&client.organization, now).await? != Status::Active {
+    if app.lookups.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("unauthorized_client", "The organization is not active."));
     }
     if client.device_flow == DeviceFlow::Off {
@@ -94,7 +94,7 @@ fn too_many(wait: Duration) -> OAuthError {
 async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
-        match app.waiting.begin(&device).await {
+        match app.pending_device_codes.begin(&device).await {
             Ok(()) => return Ok(device),
             Err(Error::Taken { .. }) => {
                 Arc::make_mut(&mut device).draw_again(&app.user_codes, app.random())?;

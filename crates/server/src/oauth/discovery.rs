@@ -55,6 +55,6 @@ pub(crate) async fn protected_resource(State(app): State<App>) -> impl IntoRespo
 
 /// `/.well-known/jwks.json` (RFC 7517).
 pub(crate) async fn jwks(State(app): State<App>) -> Result<impl IntoResponse> {
-    let ring = app.directory.ring(app.now()).await?;
+    let ring = app.lookups.ring(app.now()).await?;
     Ok(([(CACHE_CONTROL, "public, max-age=300")], Json(ring.jwks())))
 }

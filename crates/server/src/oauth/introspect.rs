@@ -25,7 +25,7 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<impl 
 
 async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Value>> {
     let now = app.now();
-    if let Some(access) = app.directory.access(token.as_bytes(), now).await? {
+    if let Some(access) = app.lookups.access(token.as_bytes(), now).await? {
         if access.service != client.service || access.organization != client.organization {
             return Ok(None);
         }

@@ -20,7 +20,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
 
 async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<String>) -> PageResult {
     let now = app.now();
-    let ring = app.directory.ring(now).await?;
+    let ring = app.lookups.ring(now).await?;
     let hint = param("id_token_hint");
     let claims = hint.and_then(|hint| tokens::verify_id_hint(&ring, &app.settings.issuer, &hint, now));
     let Some(claims) = claims else {
@@ -28,7 +28,7 @@ async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<St
             "id_token_hint is missing or not one of ours; without it we do not know whom to sign out.",
         ));
     };
-    let client = app.directory.client(&claims.aud, now).await?;
+    let client = app.lookups.client(&claims.aud, now).await?;
     let slug = client.organization_slug.clone();
     let session = browser.session(app, &slug).await?;
     let own = session

@@ -7,7 +7,7 @@ use crate::app::App;
 use axum::extract::State;
 use http::StatusCode;
 use identity::grants;
-use identity::{Time, revoke_token};
+use identity::{Time, revoked_tokens};
 
 pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<StatusCode> {
     let client = authenticate(&app, &posted).await?;
@@ -20,7 +20,7 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<Statu
     let (grant, jti) = match found {
         Some((grant, _)) if grant.client != client.id => return Err(foreign()),
         Some((grant, _)) => (Some(grant.id), None),
-        None => match app.directory.access(token.as_bytes(), now).await? {
+        None => match app.lookups.access(token.as_bytes(), now).await? {
             Some(access) if access.client != client.id => return Err(foreign()),
             Some(access) => (access.grant.clone(), Some((access.claims.jti.clone(), access.claims.exp))),
             None => return Ok(StatusCode::OK),
@@ -29,7 +29,9 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<Statu
     app.store
         .write("grant.revoke", move |tx| match (&grant, &jti) {
             (Some(grant), _) => grants::revoke(tx, grant, "the client", now).map(|_| ()),
-            (None, Some((jti, exp))) => revoke_token(tx, jti, Time::from_millis(exp.saturating_mul(1000))),
+            (None, Some((jti, exp))) => {
+                revoked_tokens::insert(tx, jti, Time::from_millis(exp.saturating_mul(1000)))
+            }
             (None, None) => Ok(()),
         })
         .await?;

@@ -10,7 +10,7 @@ pub(crate) async fn healthz() -> &'static str {
 
 pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str> {
     let now = app.now();
-    app.directory.ring(now).await.map_err(Problem::from)?;
+    app.lookups.ring(now).await.map_err(Problem::from)?;
     app.store
         .point(|snapshot| identity::organizations::find(snapshot, identity::organizations::PLATFORM))
         .await?;

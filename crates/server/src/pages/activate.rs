@@ -124,7 +124,7 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     app.user_code_attempts.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
     match found {
         Ok(device) => {
-            let client = app.directory.client(device.client.as_str(), now).await?;
+            let client = app.lookups.client(device.client.as_str(), now).await?;
             if !client.may_use_device_flow() {
                 // The code was good, so it is no guess.
                 let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -164,7 +164,7 @@ async fn confirm(
     status: StatusCode,
 ) -> PageResult {
     let Waiting { user_code, device, client } = waiting;
-    let user = app.directory.user(&session.user, app.now()).await?;
+    let user = app.lookups.user(&session.user, app.now()).await?;
     let said: Vec<(String, String)> =
         device.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
@@ -203,7 +203,7 @@ async fn ask_password(
     form: &Form,
 ) -> Result<Option<Response>, PageError> {
     let organization = active(app, &waiting.client.organization_slug).await?;
-    let user = app.directory.user(&session.user, app.now()).await?;
+    let user = app.lookups.user(&session.user, app.now()).await?;
     let checked = check_password(app, &organization, &user.email, form.text("password"), browser).await?;
     let text = match checked {
         Checked::Right(_) => {

@@ -8,13 +8,13 @@ use crate::oauth::authorize::{self, Request};
 use crate::pages::sign_in;
 use axum::extract::State;
 use axum::response::Response;
-use identity::codes;
+use identity::consents;
 use identity::scopes;
 use identity::sessions::Session;
 
 /// The question.
 pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request: &Request) -> PageResult {
-    let user = app.directory.user(&session.user, app.now()).await?;
+    let user = app.lookups.user(&session.user, app.now()).await?;
     let said: Vec<(String, String)> =
         request.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
@@ -66,6 +66,6 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
 async fn allow(app: &App, session: &Session, request: &Request) -> Result<Response, PageError> {
     let (user, client, scope, now) =
         (session.user.clone(), request.client.id.clone(), request.scope.clone(), app.now());
-    app.store.write("consent.give", move |tx| codes::consent(tx, &user, &client, &scope, now)).await?;
+    app.store.write("consent.give", move |tx| consents::give(tx, &user, &client, &scope, now)).await?;
     Ok(see_other(&request.address(), Vec::new()))
 }

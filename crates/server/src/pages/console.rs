@@ -17,7 +17,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
     let Some(session) = browser.session(&app, PLATFORM).await? else {
         return Ok(see_other(&sign_in::address(PLATFORM, "/console"), Vec::new()));
     };
-    let user = app.directory.user(&session.user, app.now()).await?;
+    let user = app.lookups.user(&session.user, app.now()).await?;
     let id = session.user.clone();
     let found = app.store.read(move |snapshot| {
         let organizations = administrators::of_user(snapshot, &id)?;

@@ -32,7 +32,7 @@ pub(crate) async fn get(
     match (browser.session(&app, &slug).await?, prompt) {
         (Some(_), None) => Ok(see_other(safe_next(next, &home(&slug)), Vec::new())),
         (Some(session), Some(prompt)) => {
-            let user = app.directory.user(&session.user, app.now()).await?;
+            let user = app.lookups.user(&session.user, app.now()).await?;
             let (email, note) = match prompt {
                 Prompt::Login => (&*user.email, Note::Again(&user.email)),
                 Prompt::SelectAccount => ("", Note::Other(&user.email)),

@@ -94,7 +94,7 @@ impl FromRequestParts<App> for Bearer {
 /// What the request's access token stands for.
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
-    let access = app.directory.access(token, now).await?;
+    let access = app.lookups.access(token, now).await?;
     access.ok_or_else(|| Problem::invalid_token("The token is not good (any more). Sign in again."))
 }
 

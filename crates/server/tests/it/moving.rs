@@ -64,10 +64,15 @@ async fn a_move_that_broke_off_goes_on_and_nobody_is_served_before_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = open(&folder.path().join("target.db"));
     // What a move leaves behind that ended in the middle: the mark, some tables, a part of one.
-    let source =
-        server.app.store.read(identity::moving::installation).await.expect("reads").expect("has a key");
+    let source = server
+        .app
+        .store
+        .read(identity::database_move::installation)
+        .await
+        .expect("reads")
+        .expect("has a key");
     let mark = source.clone();
-    target.write("mark", move |tx| identity::moving::begin(tx, &mark)).await.expect("marks");
+    target.write("mark", move |tx| identity::database_move::begin(tx, &mark)).await.expect("marks");
     let tables = store::transfer::tables(identity::schema::MIGRATIONS).expect("tables");
     for table in tables.into_iter().filter(|table| ["organizations", "users"].contains(&table.name.as_str()))
     {
@@ -77,12 +82,12 @@ async fn a_move_that_broke_off_goes_on_and_nobody_is_served_before_its_end() {
         let put = target.write("half", move |tx| table.insert(tx, &half)).await;
         put.map_err(|error: store::Error| error).expect("writes");
     }
-    let unfinished = target.read(identity::moving::check_finished).await.expect_err("not finished");
+    let unfinished = target.read(identity::database_move::check_finished).await.expect_err("not finished");
     assert!(unfinished.to_string().contains("sarsen move"), "{unfinished}");
 
     let (tables, _) = moved(&server.app.store, &target, false).await.expect("goes on");
     assert!(rows(&tables, "users") >= 34);
-    target.read(identity::moving::check_finished).await.expect("may be served");
+    target.read(identity::database_move::check_finished).await.expect("may be served");
     server.stop().await;
     target.close();
 }
@@ -94,7 +99,7 @@ async fn a_target_with_other_data_and_a_source_without_any_are_refused() {
     assert!(matches!(refused, MoveError::NotEmpty(_)), "{refused}");
     let folder = tempfile::tempdir().expect("a folder");
     let awaited = open(&folder.path().join("awaited.db"));
-    awaited.write("mark", |tx| identity::moving::begin(tx, "somebody else")).await.expect("marks");
+    awaited.write("mark", |tx| identity::database_move::begin(tx, "somebody else")).await.expect("marks");
     let taken = moved(&server.app.store, &awaited, false).await.expect_err("another one comes");
     assert!(matches!(taken, MoveError::Taken), "{taken}");
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,8 +5,8 @@ use crate::app::App;
 use crate::oauth::error::{OAuthError, Result};
 use crate::oauth::params::Posted;
 use axum::response::Response;
+use identity::authorization_codes::{self, Presented, Redeemed};
 use identity::clients::Client;
-use identity::codes::{self, Presented, Redeemed};
 use identity::grants::NewRefresh;
 use identity::ids::GrantId;
 
@@ -19,13 +19,13 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Resul
         verifier: posted.params.get("code_verifier").map(str::to_owned),
     };
     let sought = presented.clone();
-    let (user, scope) = app.store.point(move |snapshot| codes::peek(snapshot, &sought)).await?;
+    let (user, scope) = app.store.point(move |snapshot| authorization_codes::peek(snapshot, &sought)).await?;
     let prepared = issue::prepare(app, client, &user, &scope).await?;
     let (grant, refresh) = (GrantId::new(now, app.random()), NewRefresh::first(now, app.random()));
     let token = refresh.token.clone();
     let redeemed = app
         .store
-        .write("code.redeem", move |tx| codes::redeem(tx, &presented, &grant, &refresh, now))
+        .write("code.redeem", move |tx| authorization_codes::redeem(tx, &presented, &grant, &refresh, now))
         .await?;
     let Redeemed::Grant { grant, nonce, authenticated_at } = redeemed else {
         tracing::warn!(client = %client.id, "an authorization code came back; what it gave was revoked");

@@ -48,14 +48,14 @@ async fn answer(
     address: IpAddr,
 ) -> Result<Response> {
     let now = app.now();
-    if app.directory.status(&client.organization, now).await? != Status::Active {
+    if app.lookups.status(&client.organization, now).await? != Status::Active {
         return Err(OAuthError::new("access_denied", "The organization is not active."));
     }
     if client.device_flow == DeviceFlow::Off {
         return Err(OAuthError::new("access_denied", "The organization has switched the device flow off."));
     }
     let (id, secret) = devices::id_of(code).ok_or_else(OAuthError::invalid_grant)?;
-    if !app.waiting.has(&id, secret, &client.id, now) {
+    if !app.pending_device_codes.has(&id, secret, &client.id, now) {
         let device = look(app, client, code).await?;
         if device.state(now) != State::Pending {
             return decided(app, client, device).await;

@@ -57,7 +57,7 @@ pub(crate) async fn prepare(app: &App, client: &Client, user: &UserId, scope: &S
     let now = app.now();
     let (audiences, named) = audiences(app, client, user, scope).await?;
     let customer = match &client.service {
-        Some(service) => Some(app.directory.entitlement(user, service, now).await?.customer.to_string()),
+        Some(service) => Some(app.lookups.entitlement(user, service, now).await?.customer.to_string()),
         None => None,
     };
     let wants_id_token = scope.contains("openid");
@@ -114,7 +114,7 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
         service: Some(client.service_slug.clone()),
         customer: None,
     };
-    let access_token = tokens::sign_access(&app.directory.ring(now).await?, &claims, now)?;
+    let access_token = tokens::sign_access(&app.lookups.ring(now).await?, &claims, now)?;
     Ok(respond(access_token, None, None, scope.to_string()))
 }
 
@@ -182,12 +182,12 @@ async fn audiences(
 
 /// The keys. The RSA key of a new installation may still be in the making: then it is made here.
 async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
-    let ring = app.directory.ring(now).await?;
+    let ring = app.lookups.ring(now).await?;
     if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
         return Ok(ring);
     }
     janitor::renew(app, Algorithm::Rs256).await?;
-    Ok(app.directory.ring(now).await?)
+    Ok(app.lookups.ring(now).await?)
 }
 
 /// RS256 takes most of a millisecond: that is not for a thread that serves others.
@@ -230,7 +230,7 @@ pub(crate) async fn subject_claims(
     user: &UserId,
     scope: &Scope,
 ) -> identity::Result<SubjectClaims> {
-    let user = app.directory.user(user, app.now()).await?;
+    let user = app.lookups.user(user, app.now()).await?;
     let (email, profile) = (scope.contains("email"), scope.contains("profile"));
     Ok(SubjectClaims {
         sub: user.id.to_string(),

@@ -21,7 +21,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
     };
     let now = app.now();
-    let user = app.directory.user(&session.user, now).await?;
+    let user = app.lookups.user(&session.user, now).await?;
     let id = session.user.clone();
     let mut all = app.store.read(move |snapshot| of_user(snapshot, &id, now)).await?;
     // The one that asks comes first; the list may be too long to hold it.
@@ -101,7 +101,7 @@ pub(crate) async fn ask_sign_out(
     let home = home(&slug);
     let next = safe_next(asked.get("next"), &home);
     let Some(session) = browser.session(&app, &slug).await? else { return Ok(see_other(next, Vec::new())) };
-    let user = app.directory.user(&session.user, app.now()).await?;
+    let user = app.lookups.user(&session.user, app.now()).await?;
     let wanted = slug.clone();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let csrf = browser.csrf(&app);

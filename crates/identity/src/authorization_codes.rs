@@ -1,21 +1,18 @@
-//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636): lived for a minute, used once, bound to
+//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636): they live for a minute, are used once, and are bound to
 //! client, redirect URI, session and challenge. A code that comes back revokes what it gave.
 
 use crate::grants::{self, NewGrant, NewRefresh};
-use crate::ids::{ClientId, CodeId, GrantId, RequestId, SessionId, UserId};
+use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::{Error, Result, Time, sessions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
-use store::{Snapshot, Sql, Tx, args, insert_if_absent, lock, sql, upsert};
+use store::{Snapshot, Sql, Tx, args, lock, sql};
 
 /// How long a code lives.
 pub const LIFE: Duration = Duration::from_secs(60);
-/// How long a request waits for its user to sign in.
-pub const REQUEST_LIFE: Duration = Duration::from_secs(30 * 60);
-
 /// A code to be made.
 #[derive(Clone, Debug)]
 pub struct NewCode {
@@ -72,55 +69,6 @@ static REDEEM: Sql = sql(
 );
 static OLD: Sql = sql("SELECT id FROM authorization_codes WHERE id < ?1 ORDER BY id LIMIT ?2");
 static DELETE: Sql = sql("DELETE FROM authorization_codes WHERE id = ?1");
-static OLD_REQUESTS: Sql = sql("SELECT id FROM authorization_requests WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE_REQUEST: Sql = sql("DELETE FROM authorization_requests WHERE id = ?1");
-static INSERT_REQUEST: Sql = insert_if_absent(
-    "authorization_requests",
-    &["id", "client_id", "parameters", "created_at", "expires_at"],
-);
-static REQUEST: Sql =
-    sql("SELECT client_id, parameters FROM authorization_requests WHERE id = ?1 AND expires_at > ?2");
-static CONSENT: Sql = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
-static CONSENTED: Sql =
-    sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
-
-/// Stores the parameters of a request that waits for its user.
-pub fn store_request(
-    tx: &mut Tx<'_>,
-    id: &RequestId,
-    client: &ClientId,
-    parameters: &str,
-    now: Time,
-) -> Result<()> {
-    tx.exec(&INSERT_REQUEST, args![id, client, parameters, now, now + REQUEST_LIFE])?;
-    Ok(())
-}
-
-/// The client and the parameters of a request that waits.
-pub fn request(snapshot: &mut Snapshot<'_>, id: &RequestId, now: Time) -> Result<(ClientId, String)> {
-    snapshot
-        .one(&REQUEST, args![id, now], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .ok_or(Error::NotFound { what: "authorization request" })
-}
-
-/// Notes that the user allowed the client this scope.
-pub fn consent(tx: &mut Tx<'_>, user: &UserId, client: &ClientId, scope: &Scope, now: Time) -> Result<()> {
-    tx.exec(&CONSENT, args![user, client, scope.to_string(), now])?;
-    Ok(())
-}
-
-/// Whether the user has allowed the client at least this scope, at `after` or later.
-pub fn has_consented(
-    snapshot: &mut Snapshot<'_>,
-    user: &UserId,
-    client: &ClientId,
-    scope: &Scope,
-    after: Time,
-) -> Result<bool> {
-    let known: Option<String> = snapshot.one(&CONSENTED, args![user, client, after], |row| row.get(0))?;
-    Ok(known.is_some_and(|known| scope.is_within(&Scope::parse(&known))))
-}
-
 /// Stores a code.
 pub fn create(tx: &mut Tx<'_>, new: &NewCode, now: Time) -> Result<()> {
     let scope = new.scope.to_string();
@@ -281,19 +229,14 @@ pub fn is_pkce_text(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'.' | b'_' | b'~'))
 }
 
-/// Deletes up to `most` codes and requests that were made before `moment`; how many there were.
+/// Deletes up to `most` codes that were made before `moment`; how many there were.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let codes: Vec<CodeId> =
-        tx.all(&OLD, args![crate::ids::floor(CodeId::PREFIX, moment), most], |row| row.get(0))?;
+        tx.all(&OLD, args![crate::ids::smallest_at(CodeId::PREFIX, moment), most], |row| row.get(0))?;
     for id in &codes {
         tx.exec(&DELETE, args![id])?;
     }
-    let requests: Vec<RequestId> =
-        tx.all(&OLD_REQUESTS, args![crate::ids::floor(RequestId::PREFIX, moment), most], |row| row.get(0))?;
-    for id in &requests {
-        tx.exec(&DELETE_REQUEST, args![id])?;
-    }
-    Ok(codes.len() + requests.len())
+    Ok(codes.len())
 }
 
 #[cfg(test)]

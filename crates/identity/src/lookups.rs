@@ -3,15 +3,15 @@
 //! Entries carry the keys of the rows that they were made from and leave when a command changes one:
 //! a revocation is in force in this process before the call that made it returns.
 
-use crate::ids::{self, AuditId, ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
+use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::keys::Ring;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, SecretKey};
 use crate::tokens::{self, AccessClaims};
 use crate::users::{self, User};
-use crate::{Error, Result, Time, clients, grants, keys, organizations};
+use crate::{Error, Result, Time, clients, grants, keys, organizations, revoked_tokens};
 use std::sync::Arc;
-use store::{Cache, Filled, Key, Snapshot, Sql, Store, Tx, args, insert_if_absent, sql};
+use store::{Cache, Filled, Key, Snapshot, Store};
 
 pub use crate::entitlements::Entitlement;
 
@@ -20,11 +20,6 @@ const ENTITLEMENTS_MAX: usize = 20_000;
 const CLIENTS_MAX: usize = 5_000;
 const USERS_MAX: usize = 20_000;
 const ORGANIZATIONS_MAX: usize = 5_000;
-
-static REVOKE_TOKEN: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
-static TOKEN_REVOKED: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
-static OLD_REVOKED: Sql = sql("SELECT jti FROM revoked_tokens WHERE jti < ?1 ORDER BY jti LIMIT ?2");
-static DELETE_REVOKED: Sql = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
 
 /// What a good access token says, and stands for.
 #[derive(Clone, Debug)]
@@ -53,7 +48,7 @@ pub struct Access {
 
 /// The cached look-ups. Clones share everything.
 #[derive(Clone)]
-pub struct Directory {
+pub struct Lookups {
     store: Store,
     issuer: Arc<str>,
     secret_key: SecretKey,
@@ -65,10 +60,10 @@ pub struct Directory {
     rings: Cache<(), Ring>,
 }
 
-impl Directory {
+impl Lookups {
     /// Look-ups over `store` for tokens of `issuer`.
-    pub fn new(store: Store, issuer: &str, secret_key: SecretKey) -> Directory {
-        Directory {
+    pub fn new(store: Store, issuer: &str, secret_key: SecretKey) -> Lookups {
+        Lookups {
             clients: store.cache("clients", CLIENTS_MAX),
             tokens: store.cache("tokens", TOKENS_MAX),
             entitlements: store.cache("entitlements", ENTITLEMENTS_MAX),
@@ -172,26 +167,6 @@ impl Directory {
     }
 }
 
-/// Makes one access token of a client that acts for itself worthless.
-pub fn revoke_token(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> {
-    tx.exec(&REVOKE_TOKEN, args![jti, expires_at])?;
-    tx.changed(Key::row("revoked_tokens", "jti", jti));
-    Ok(())
-}
-
-/// Deletes up to `most` revoked tokens that ended before `moment` by themselves; how many there were.
-pub fn delete_revoked_tokens(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    // Such a `jti` is the part of an id that shows when it was made, and no token lives longer.
-    let floor = ids::floor(AuditId::PREFIX, moment - tokens::ACCESS_LIFE);
-    let floor = &floor[AuditId::PREFIX.len() + 1..];
-    let old: Vec<String> = tx.all(&OLD_REVOKED, args![floor, most], |row| row.get(0))?;
-    for jti in &old {
-        tx.exec(&DELETE_REVOKED, args![jti])?;
-        tx.changed(Key::row("revoked_tokens", "jti", jti));
-    }
-    Ok(old.len())
-}
-
 fn access_of(
     snapshot: &mut Snapshot<'_>,
     claims: AccessClaims,
@@ -201,8 +176,8 @@ fn access_of(
     let audiences = claims.aud.clone().into_list();
     let scope = Scope::parse(&claims.scope);
     let grant = claims.jti.split_once('.').and_then(|(grant, _)| GrantId::parse(grant).ok());
-    let mut keys = vec![Key::row("revoked_tokens", "jti", &claims.jti)];
-    if snapshot.one(&TOKEN_REVOKED, args![&claims.jti], |row| row.get::<Time>(0))?.is_some() {
+    let mut keys = vec![revoked_tokens::key(&claims.jti)];
+    if revoked_tokens::contains(snapshot, &claims.jti)? {
         return Ok(None);
     }
     let (access, until) = match grant {

@@ -6,10 +6,10 @@ use identity::Error;
 use identity::clients::Kind;
 use identity::devices::{self, Decision, LIFE, NewDevice};
 use identity::ids::DeviceId;
+use identity::pending_device_codes::PendingDeviceCodes;
 use identity::scopes::Scope;
 use identity::secrets::{Random, SecretKey};
 use identity::user_codes::UserCodes;
-use identity::waiting::Waiting;
 use std::sync::Arc;
 use store::testing::{Kind as Database, TestPlace};
 
@@ -25,7 +25,7 @@ async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over(
     let codes = codes(&test);
 
     for decision in [Decision::Allow, Decision::Deny] {
-        let waiting = Waiting::new(test.store.clone());
+        let waiting = PendingDeviceCodes::new(test.store.clone());
         let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
             .expect("codes");
         let (id, secret) = devices::id_of(&new.device_code).expect("a code");
@@ -57,7 +57,7 @@ async fn where_other_instances_write_the_database_is_asked() {
     let test = TestIdentity::open_in(place).await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
-    let (waiting, codes) = (Waiting::new(test.store.clone()), codes(&test));
+    let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
     let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
         .expect("codes");
     waiting.begin(&Arc::new(new.clone())).await.expect("begins");
@@ -70,7 +70,7 @@ async fn of_two_instances_that_draw_the_same_one_draws_again() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
-    let waiting = Waiting::new(test.store.clone());
+    let waiting = PendingDeviceCodes::new(test.store.clone());
     // Both begin at the same slot.
     let [one, other] = [1, 2].map(|_| UserCodes::new(&SecretKey::new(&[7; 32]), &Zeros).expect("keys"));
     let draw = |codes| {
@@ -99,7 +99,7 @@ async fn a_code_that_two_devices_show_is_nobodys() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
-    let (waiting, codes) = (Waiting::new(test.store.clone()), codes(&test));
+    let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
     let mut ids = Vec::new();
     for _ in 0..2 {
         let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());

@@ -16,7 +16,7 @@ const CODES_MAX: usize = 1024;
 
 /// The codes that wait. Clones share them.
 #[derive(Clone)]
-pub struct Waiting {
+pub struct PendingDeviceCodes {
     store: Store,
     codes: Cache<DeviceId, Code>,
 }
@@ -27,10 +27,10 @@ struct Code {
     client: ClientId,
 }
 
-impl Waiting {
+impl PendingDeviceCodes {
     /// Of this database; none is known yet.
-    pub fn new(store: Store) -> Waiting {
-        Waiting { codes: store.cache("waiting", CODES_MAX), store }
+    pub fn new(store: Store) -> PendingDeviceCodes {
+        PendingDeviceCodes { codes: store.cache("pending device codes", CODES_MAX), store }
     }
 
     /// Stores a new device authorization, and remembers it; see [`devices::begin`].

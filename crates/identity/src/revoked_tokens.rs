@@ -1,0 +1,41 @@
+//! Access tokens that were revoked by themselves, by `jti`: those of clients that act for themselves. Tokens of users
+//! end with their grant.
+
+use crate::ids::{self, AuditId};
+use crate::{Result, Time, tokens};
+use store::{Key, Snapshot, Sql, Tx, args, insert_if_absent, sql};
+
+static INSERT: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
+static GET: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
+static OLD: Sql = sql("SELECT jti FROM revoked_tokens WHERE jti < ?1 ORDER BY jti LIMIT ?2");
+static DELETE: Sql = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
+
+/// The key that changes when a token is revoked by itself.
+pub(crate) fn key(jti: &str) -> Key {
+    Key::row("revoked_tokens", "jti", jti)
+}
+
+/// Makes one access token of a client that acts for itself worthless.
+pub fn insert(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> {
+    tx.exec(&INSERT, args![jti, expires_at])?;
+    tx.changed(key(jti));
+    Ok(())
+}
+
+/// Whether this token was revoked by itself.
+pub(crate) fn contains(snapshot: &mut Snapshot<'_>, jti: &str) -> Result<bool> {
+    Ok(snapshot.one(&GET, args![jti], |row| row.get::<Time>(0))?.is_some())
+}
+
+/// Deletes up to `most` revoked tokens that ended before `moment` by themselves; how many there were.
+pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
+    // Such a `jti` is the part of an id that shows when it was made, and no token lives longer.
+    let floor = ids::smallest_at(AuditId::PREFIX, moment - tokens::ACCESS_LIFE);
+    let floor = &floor[AuditId::PREFIX.len() + 1..];
+    let old: Vec<String> = tx.all(&OLD, args![floor, most], |row| row.get(0))?;
+    for jti in &old {
+        tx.exec(&DELETE, args![jti])?;
+        tx.changed(key(jti));
+    }
+    Ok(old.len())
+}
