@@ -4,35 +4,15 @@ use store::Migration;
 
 /// Numbered, forward-only.
 pub static MIGRATIONS: &[Migration] = &[
-    Migration {
-        number: 1,
-        name: "identity",
-        sqlite: include_str!("../migrations/sqlite/0001_identity.sql"),
-        postgres: include_str!("../migrations/postgres/0001_identity.sql"),
-        mysql: include_str!("../migrations/mysql/0001_identity.sql"),
-    },
-    Migration {
-        number: 2,
-        name: "leases",
-        sqlite: include_str!("../migrations/sqlite/0002_leases.sql"),
-        postgres: include_str!("../migrations/postgres/0002_leases.sql"),
-        mysql: include_str!("../migrations/mysql/0002_leases.sql"),
-    },
-    Migration {
-        number: 3,
-        name: "user codes without an index",
-        sqlite: include_str!("../migrations/sqlite/0003_user_codes.sql"),
-        postgres: include_str!("../migrations/postgres/0003_user_codes.sql"),
-        mysql: include_str!("../migrations/mysql/0003_user_codes.sql"),
-    },
-    Migration {
-        number: 4,
-        name: "device flow by organization",
-        sqlite: include_str!("../migrations/sqlite/0004_device_flow.sql"),
-        postgres: include_str!("../migrations/postgres/0004_device_flow.sql"),
-        mysql: include_str!("../migrations/mysql/0004_device_flow.sql"),
-    },
+    migration(1, "identity", include_str!("../migrations/0001_identity.sql")),
+    migration(2, "leases", include_str!("../migrations/0002_leases.sql")),
+    migration(3, "user codes without an index", include_str!("../migrations/0003_user_codes.sql")),
+    migration(4, "device flow by organization", include_str!("../migrations/0004_device_flow.sql")),
 ];
+
+const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
+    Migration { number, name, text }
+}
 
 /// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh; of device codes
 /// `waiting` remembers what no command but `devices::decide` ends, which declares it.

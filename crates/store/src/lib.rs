@@ -17,7 +17,7 @@
 //! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
 //! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
 //! - `floor.rs`: the state that a caller has seen, and must not be answered from before.
-//! - `migrate.rs`: numbered, forward-only schema files.
+//! - `migrate.rs`, `migration_text.rs`: numbered, forward-only migrations, one text for all databases.
 //! - [`transfer`]: whole tables from one database to another. [`disturb`]: what a load test does to a server.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends; `remote/`: what the last two have in common. Nothing of them
 //!   shows in this crate's public face.
@@ -37,6 +37,7 @@ mod error;
 mod floor;
 mod job;
 mod migrate;
+mod migration_text;
 mod mysql;
 mod options;
 mod postgres;

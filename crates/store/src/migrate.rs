@@ -1,21 +1,19 @@
-//! The schema: numbered, forward-only steps, one text a database with the same numbers.
+//! The schema: numbered, forward-only migrations, each one text for all databases (`migration_text.rs`).
 
+use crate::migration_text::statements;
 use crate::tx::Connection;
 use crate::{Dialect, Error, Value};
 
-/// One step of the schema.
+/// One migration.
 #[derive(Debug)]
 pub struct Migration {
     /// From 1, without gaps.
     pub number: i64,
     /// What it is about, in a few words.
     pub name: &'static str,
-    /// Statements for SQLite, separated by `;` at a line's end.
-    pub sqlite: &'static str,
-    /// Statements for PostgreSQL.
-    pub postgres: &'static str,
-    /// Statements for MySQL and MariaDB. Each commits by itself and must do no harm when it runs again.
-    pub mysql: &'static str,
+    /// Statements, separated by `;` at a line's end, with tokens where the databases differ. A text that was released
+    /// does not change.
+    pub text: &'static str,
 }
 
 const TABLE: &str =
@@ -37,18 +35,10 @@ pub(crate) fn migrate(conn: &mut dyn Connection, migrations: &[Migration]) -> Re
         )));
     }
     for migration in migrations.iter().filter(|migration| migration.number > done) {
-        let text = match conn.dialect() {
-            Dialect::Sqlite => migration.sqlite,
-            Dialect::Postgres => migration.postgres,
-            Dialect::Mysql => migration.mysql,
-        };
-        let steps = Steps::of(conn, migration.number)?;
-        for (step, statement) in (0..).zip(statements(text)).skip_while(|(step, _)| steps.are_done(*step)) {
-            conn.execute(statement, &[]).map_err(|error| {
-                Error::Open(format!("migration {} ({}): {error}", migration.number, migration.name))
-            })?;
-            steps.note(conn, step)?;
-        }
+        run(conn, migration).map_err(|error| match error {
+            Error::Open(_) => error,
+            _ => Error::Open(format!("migration {} ({}): {error}", migration.number, migration.name)),
+        })?;
         let insert = match conn.dialect() {
             Dialect::Sqlite | Dialect::Mysql => {
                 "INSERT INTO sarsen_migrations (number, name) VALUES (?1, ?2)"
@@ -60,12 +50,28 @@ pub(crate) fn migrate(conn: &mut dyn Connection, migrations: &[Migration]) -> Re
     Ok(())
 }
 
-/// How far a migration has come, where its statements commit one by one: a start that was killed in the middle
-/// goes on there.
+fn run(conn: &mut dyn Connection, migration: &Migration) -> Result<(), Error> {
+    let steps = Steps::of(conn, migration.number)?;
+    let statements = statements(migration.text, conn.dialect());
+    for (step, statement) in (0..).zip(&statements).skip(steps.done) {
+        // The first statement that is not noted may have run before the program was stopped.
+        let again = steps.of.is_some() && step == steps.done as i64;
+        if again {
+            conn.execute_again(statement)?
+        } else {
+            conn.execute(statement, &[]).map(drop)?
+        };
+        steps.note(conn, step)?;
+    }
+    Ok(())
+}
+
+/// How many statements of a migration are done, where each commits by itself (MySQL): a start that was killed in the
+/// middle continues there.
 struct Steps {
     /// `None` where a migration is done or is not.
     of: Option<i64>,
-    done: i64,
+    done: usize,
 }
 
 impl Steps {
@@ -81,14 +87,10 @@ impl Steps {
         let mut done = 0;
         let count = "SELECT COUNT(*) FROM sarsen_migration_steps WHERE number = ?1";
         conn.query(count, &[Value::Int(number)], &mut |row| {
-            done = crate::Row::new(row).get(0)?;
+            done = crate::Row::new(row).get::<i64>(0)?;
             Ok(false)
         })?;
-        Ok(Steps { of: Some(number), done })
-    }
-
-    fn are_done(&self, step: i64) -> bool {
-        step < self.done
+        Ok(Steps { of: Some(number), done: usize::try_from(done).unwrap_or_default() })
     }
 
     fn note(&self, conn: &mut dyn Connection, step: i64) -> Result<(), Error> {
@@ -96,10 +98,4 @@ impl Steps {
         let insert = "INSERT INTO sarsen_migration_steps (number, step) VALUES (?1, ?2)";
         conn.execute(insert, &[Value::Int(number), Value::Int(step)]).map(drop)
     }
-}
-
-fn statements(text: &str) -> impl Iterator<Item = &str> {
-    text.split(";\n").map(str::trim).map(|part| part.trim_end_matches(';')).filter(|part| {
-        part.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with("--"))
-    })
 }

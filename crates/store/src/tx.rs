@@ -8,6 +8,11 @@ pub(crate) trait Connection {
     fn dialect(&self) -> Dialect;
     /// Runs a statement; the count of rows that matched.
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error>;
+    /// Runs a statement of a migration that an earlier start may have run already: then it is done. Only where such
+    /// statements commit one by one.
+    fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
+        self.execute(sql, &[]).map(drop)
+    }
     /// Runs a SELECT and hands each row to `each`, which says whether to go on.
     fn query(
         &mut self,

@@ -55,3 +55,17 @@ async fn an_organization_from_before_there_were_rules_has_the_device_flow() {
     assert_eq!((&*found.slug, found.device_flow), ("acme", DeviceFlow::Allowed));
     now.close();
 }
+
+/// A database of a user may be in the middle of one of these: its steps are noted by number.
+#[test]
+fn released_migrations_do_not_change() {
+    const RELEASED: [(i64, &str); 4] =
+        [(1, "c980cc731c2adf5d"), (2, "c67b7732f89a1431"), (3, "7c7bda9d00eac12b"), (4, "b8a611278321e6a0")];
+    for (number, expected) in RELEASED {
+        let migration = schema::MIGRATIONS.iter().find(|migration| migration.number == number);
+        let text = migration.map(|migration| migration.text).unwrap_or_default();
+        let hash = identity::secrets::hash(text.as_bytes());
+        let found: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, expected, "migration {number} was released; write a new one");
+    }
+}

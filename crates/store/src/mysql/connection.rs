@@ -6,7 +6,7 @@
 //! ended it on the server, and what came next would be a transaction of its own.
 
 use super::address::Server;
-use super::errors::{is_duplicate, refused, translate};
+use super::errors::{is_done_already, is_duplicate, refused, translate};
 use super::purpose::{self, Maker};
 use super::text::{Count, Text};
 use super::values::{Read, bound};
@@ -229,6 +229,14 @@ impl tx::Connection for Connection {
             // The server has undone this statement, and nothing else of the transaction.
             (Err(error), Count::IfAbsent) if is_duplicate(&error) => Ok(0),
             (Err(error), _) => Err(self.note(&error, sql)),
+        }
+    }
+
+    fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
+        let text = self.collated(sql).into_owned();
+        match batch(&mut self.client, &text) {
+            Err(error) if is_done_already(&error) => Ok(()),
+            ran => ran.map_err(|error| self.note(&error, sql)),
         }
     }
 

@@ -16,6 +16,8 @@ const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
 /// Shutdown, a killed connection, a connection that was silent for too long, a network that failed, statements
 /// that the server (or a proxy before it) has forgotten.
 const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
+/// A table, column, key or foreign key that is there already; a table, column or key to be dropped that is not.
+const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
 /// Their messages hold a value of a row, behind a colon.
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
@@ -37,6 +39,11 @@ pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Trouble, E
 /// True when a unique constraint refused the row.
 pub(super) fn is_duplicate(error: &Told) -> bool {
     matches!(error, Told::MySqlError(told) if DUPLICATE.contains(&told.code))
+}
+
+/// True when a change of the schema fails because it was made before.
+pub(super) fn is_done_already(error: &Told) -> bool {
+    matches!(error, Told::MySqlError(told) if DONE_ALREADY.contains(&told.code))
 }
 
 fn trouble(code: u16) -> Trouble {

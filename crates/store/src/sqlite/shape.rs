@@ -1,14 +1,17 @@
 //! What the migrations make, read off an empty database in memory.
 
+use crate::migration_text::statements;
 use crate::transfer::Table;
-use crate::{Error, Migration};
+use crate::{Dialect, Error, Migration};
 
 /// The tables in the order in which they are made.
 pub(crate) fn shape(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
     let broken = |error: rusqlite::Error| Error::Open(format!("the migrations cannot be read: {error}"));
     let connection = rusqlite::Connection::open_in_memory().map_err(broken)?;
     for migration in migrations {
-        connection.execute_batch(migration.sqlite).map_err(broken)?;
+        for statement in statements(migration.text, Dialect::Sqlite) {
+            connection.execute_batch(&statement).map_err(broken)?;
+        }
     }
     let mut tables = Vec::new();
     for name in names(&connection).map_err(broken)? {

@@ -175,25 +175,22 @@ async fn keys_are_logged_with_the_change_and_old_ones_removed() {
 }
 
 #[tokio::test]
-async fn a_migration_that_was_interrupted_goes_on() {
+async fn a_migration_that_was_interrupted_continues() {
+    const FIRST: Migration = Migration { number: 1, name: "notes", text: "SELECT 1;\n" };
     static BROKEN: &[Migration] = &[
-        Migration { number: 1, name: "notes", sqlite: "", postgres: "", mysql: "SELECT 1" },
+        FIRST,
         Migration {
             number: 2,
             name: "more",
-            sqlite: "",
-            postgres: "",
-            mysql: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id NOTHING);\n",
+            text: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id NOTHING);\n",
         },
     ];
     static MENDED: &[Migration] = &[
-        Migration { number: 1, name: "notes", sqlite: "", postgres: "", mysql: "SELECT 1" },
+        FIRST,
         Migration {
             number: 2,
             name: "more",
-            sqlite: "",
-            postgres: "",
-            mysql: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id BIGINT);\n",
+            text: "CREATE TABLE more (id BIGINT);\nCREATE TABLE more_yet (id BIGINT);\n",
         },
     ];
     let Some(test) = open() else { return };
@@ -202,8 +199,40 @@ async fn a_migration_that_was_interrupted_goes_on() {
     let Err(Error::Open(text)) = broken else { panic!("opened") };
     assert!(text.contains("migration 2 (more)"), "{text}");
     // The first statement would fail if it ran again.
-    Store::open(Options { migrations: MENDED, ..test.options() }).expect("goes on").close();
+    Store::open(Options { migrations: MENDED, ..test.options() }).expect("continues").close();
     assert_eq!(test.mysql().number("SELECT COUNT(*) FROM more_yet"), 0);
+}
+
+#[tokio::test]
+async fn a_statement_that_ran_before_the_start_was_killed_is_not_an_error() {
+    static CHANGES: &str = "ALTER TABLE notes ADD COLUMN colour {key} NOT NULL DEFAULT 'red';
+ALTER TABLE notes ADD INDEX notes_colour (colour);
+ALTER TABLE samples DROP COLUMN bytes;
+CREATE TABLE more (id {key} NOT NULL PRIMARY KEY) {table};
+DROP TABLE more;
+";
+    static ALL: &[Migration] = &[
+        Migration { number: 1, name: "notes", text: "" },
+        Migration { number: 2, name: "colours", text: CHANGES },
+    ];
+    for done in 0..5 {
+        let Some(test) = open() else { return };
+        test.store.close();
+        let mysql = test.mysql();
+        let statements: Vec<String> = CHANGES
+            .split(";\n")
+            .map(|statement| statement.replace("{key}", "VARCHAR(64)").replace("{table}", ""))
+            .collect();
+        for (step, statement) in statements.iter().enumerate().take(done + 1) {
+            mysql.sql(statement);
+            // The last one ran, and the program was killed before it noted that.
+            if step < done {
+                mysql.sql(&format!("INSERT INTO sarsen_migration_steps VALUES (2, {step})"));
+            }
+        }
+        Store::open(Options { migrations: ALL, ..test.options() }).expect("continues").close();
+        assert_eq!(mysql.number("SELECT COUNT(*) FROM notes WHERE colour = 'red'"), 0, "after {done}");
+    }
 }
 
 #[test]

@@ -8,35 +8,18 @@ use store::testing::postgres::{self as cluster, PostgresDatabase as TestDatabase
 use store::testing::say_skipped;
 use store::{Error, Migration, Options, Sql, Store, args, sql};
 
-const SQLITE: &str = "
-CREATE TABLE notes (id TEXT PRIMARY KEY, owner TEXT NOT NULL, body TEXT NOT NULL, used_at BIGINT);
-CREATE UNIQUE INDEX notes_body ON notes (owner, body);
-CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT, bytes BLOB);
-";
-const POSTGRES: &str = "
+const NOTES: &str = "
 CREATE TABLE notes (
-    id TEXT COLLATE \"C\" PRIMARY KEY,
-    owner TEXT COLLATE \"C\" NOT NULL,
-    body TEXT COLLATE \"C\" NOT NULL,
-    used_at BIGINT
-);
-CREATE UNIQUE INDEX notes_body ON notes (owner, body);
-CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT COLLATE \"C\", bytes BYTEA);
-";
-const MYSQL: &str = "
-CREATE TABLE IF NOT EXISTS notes (
-    id VARCHAR(64) PRIMARY KEY,
-    owner VARCHAR(64) NOT NULL,
-    body VARCHAR(255) NOT NULL,
+    id {key} NOT NULL PRIMARY KEY,
+    owner {key} NOT NULL,
+    body {key255} NOT NULL,
     used_at BIGINT,
     UNIQUE INDEX notes_body (owner, body)
-) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-CREATE TABLE IF NOT EXISTS samples (number BIGINT, fraction DOUBLE PRECISION, text TEXT, bytes BLOB)
-    ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+) {table};
+CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text {text}, bytes {bytes}) {rowid_table};
 ";
 
-pub static MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "notes", sqlite: SQLITE, postgres: POSTGRES, mysql: MYSQL }];
+pub static MIGRATIONS: &[Migration] = &[Migration { number: 1, name: "notes", text: NOTES }];
 
 pub static INSERT: Sql = sql("INSERT INTO notes (id, owner, body) VALUES (?1, ?2, ?3)");
 pub static BODY: Sql = sql("SELECT body FROM notes WHERE id = ?1");

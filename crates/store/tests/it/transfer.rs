@@ -9,13 +9,15 @@ on_each_database!(pages_hold_every_row_once_and_in_order, deleted_rows_are_gone_
 static MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     name: "steps",
-    sqlite: "CREATE TABLE steps (area TEXT NOT NULL, number BIGINT NOT NULL, name TEXT NOT NULL, note TEXT,
-        PRIMARY KEY (area, number, name)) WITHOUT ROWID;\n",
-    postgres: "CREATE TABLE steps (area TEXT COLLATE \"C\" NOT NULL, number BIGINT NOT NULL,
-        name TEXT COLLATE \"C\" NOT NULL, note TEXT COLLATE \"C\", PRIMARY KEY (area, number, name));\n",
-    mysql: "CREATE TABLE IF NOT EXISTS steps (area VARCHAR(64) NOT NULL, number BIGINT NOT NULL,
-        name VARCHAR(64) NOT NULL, note TEXT, PRIMARY KEY (area, number, name), INDEX steps_name (name))
-        ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;\n",
+    text: "CREATE TABLE steps (
+    area {key} NOT NULL,
+    number BIGINT NOT NULL,
+    name {key} NOT NULL,
+    note {text},
+    PRIMARY KEY (area, number, name),
+    INDEX steps_name (name)
+) {table};
+",
 }];
 
 fn open(database: Database) -> (TestStore, Table) {
