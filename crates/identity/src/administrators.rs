@@ -7,7 +7,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization};
 use crate::{Error, Result, Time, names, users};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
 
 /// What an administrator may do. A later one may all that an earlier one may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,33 +65,25 @@ pub struct Administrator {
 const COLUMNS: &str = "SELECT a.user_id, u.email, u.name, a.role, a.created_at
      FROM administrators a JOIN users u ON u.id = a.user_id";
 
-static INSERT: Sql =
-    insert_if_absent("administrators", &["organization_id", "user_id", "role", "added_by", "created_at"]);
-static GET: Sql = sql("SELECT a.user_id, u.email, u.name, a.role, a.created_at
-     FROM administrators a JOIN users u ON u.id = a.user_id
-     WHERE a.organization_id = ?1 AND a.user_id = ?2");
-static ROLE: Sql = sql("SELECT role FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
-static OF_USER: Sql =
-    sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, a.role
-     FROM administrators a
-     JOIN organizations o ON o.id = a.organization_id
-     LEFT JOIN organization_reviews r ON r.organization_id = o.id
-     LEFT JOIN organization_suspensions s ON s.organization_id = o.id
-     LEFT JOIN organization_rules f ON f.organization_id = o.id
+statements! {
+    static INSERT = insert_if_absent("administrators", &["organization_id", "user_id", "role", "added_by", "created_at"]);
+    static GET = select(COLUMNS, "WHERE a.organization_id = ?1 AND a.user_id = ?2");
+    static ROLE = sql("SELECT role FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
+    static ORGANIZATIONS_OF_USER = select(
+        organizations::COLUMNS,
+        "JOIN administrators a ON a.organization_id = o.id WHERE a.user_id = ?1 ORDER BY o.slug",
+    );
+    static SLUGS_OF_USER = sql("SELECT o.slug, a.role FROM administrators a JOIN organizations o ON o.id = a.organization_id
      WHERE a.user_id = ?1 ORDER BY o.slug");
-static SLUGS_OF_USER: Sql =
-    sql("SELECT o.slug, a.role FROM administrators a JOIN organizations o ON o.id = a.organization_id
-     WHERE a.user_id = ?1 ORDER BY o.slug");
-static ANOTHER_OWNER: Sql = sql(
-    "SELECT user_id FROM administrators WHERE organization_id = ?1 AND role = 'owner' AND user_id <> ?2 LIMIT 1",
-);
-static CHANGE_ROLE: Sql =
-    sql("UPDATE administrators SET role = ?3 WHERE organization_id = ?1 AND user_id = ?2");
-static REMOVE: Sql = sql("DELETE FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
-static INSERT_PLATFORM_OWNER: Sql =
-    insert_if_absent("platform_owners", &["user_id", "added_by", "created_at"]);
-static PLATFORM_OWNER: Sql = sql("SELECT user_id FROM platform_owners WHERE user_id = ?1");
-static ANY_PLATFORM_OWNER: Sql = sql("SELECT user_id FROM platform_owners LIMIT 1");
+    static ANOTHER_OWNER = sql(
+        "SELECT user_id FROM administrators WHERE organization_id = ?1 AND role = 'owner' AND user_id <> ?2 LIMIT 1",
+    );
+    static CHANGE_ROLE = sql("UPDATE administrators SET role = ?3 WHERE organization_id = ?1 AND user_id = ?2");
+    static REMOVE = sql("DELETE FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
+    static INSERT_PLATFORM_OWNER = insert_if_absent("platform_owners", &["user_id", "added_by", "created_at"]);
+    static PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners WHERE user_id = ?1");
+    static ANY_PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners LIMIT 1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Administrator, store::Error> {
     Ok(Administrator {
@@ -215,7 +207,10 @@ pub fn get(
 /// The organizations that a user administers, by slug, with the role in each.
 /// (`organizations::list` gives them by pages.)
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organization, Role)>> {
-    Ok(snapshot.all(&OF_USER, args![user], |row| Ok((organizations::read(row)?, Role::read(row, 7)?)))?)
+    let organizations = snapshot.all(&ORGANIZATIONS_OF_USER, args![user], organizations::read)?;
+    let roles = slugs_of_user(snapshot, user)?.into_iter().map(|(_, role)| role);
+    // Both in the order of the slugs, in one snapshot.
+    Ok(organizations.into_iter().zip(roles).collect())
 }
 
 /// The slugs of the organizations that a user administers, with the role in each: what a token may be for.

@@ -5,7 +5,7 @@ use crate::secrets::Random;
 use crate::{Error, Result, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Snapshot, Sql, Tx, Where, args, sql};
+use store::{Snapshot, Tx, Where, args, insert, statements};
 
 /// Who acts, from where: made once a request and handed to every command that leaves a trace.
 #[derive(Clone, Debug)]
@@ -68,9 +68,12 @@ pub(crate) fn fields(touched: &[(&str, bool)]) -> String {
     names.join(", ")
 }
 
-static INSERT: Sql =
-    sql("INSERT INTO audit (organization_id, id, actor, action, target, address, details, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+statements! {
+    static INSERT = insert(
+        "audit",
+        &[&["organization_id", "id", "actor", "action", "target", "address", "details", "created_at"]],
+    );
+}
 
 /// Notes that `actor` did `action` (like `service.created`) to `target` (an id) in an organization.
 pub fn note(

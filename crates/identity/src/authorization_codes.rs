@@ -9,7 +9,7 @@ use crate::{Error, Result, Time, sessions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
-use store::{Snapshot, Sql, Tx, args, lock, sql};
+use store::{Snapshot, Tx, args, insert, lock, sql, statements};
 
 /// How long a code lives.
 pub const LIFE: Duration = Duration::from_secs(60);
@@ -53,22 +53,25 @@ impl NewCode {
     }
 }
 
-static INSERT: Sql = sql(
-    "INSERT INTO authorization_codes (id, hash, client_id, session_id, redirect_uri, scope, challenge, nonce, created_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-);
-static LOCK: Sql = lock("authorization_codes", "id");
-static GET: Sql = sql(
-    "SELECT hash, client_id, session_id, redirect_uri, scope, challenge, nonce, expires_at, redeemed_at, grant_id
-     FROM authorization_codes WHERE id = ?1",
-);
-static PEEK: Sql = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
+statements! {
+    static INSERT = insert(
+        "authorization_codes",
+        &[&[
+            "id", "hash", "client_id", "session_id", "redirect_uri", "scope", "challenge", "nonce",
+            "created_at", "expires_at",
+        ]],
+    );
+    static LOCK = lock("authorization_codes", "id");
+    static GET = sql("SELECT hash, client_id, session_id, redirect_uri, scope, challenge, nonce, expires_at, redeemed_at, grant_id
+     FROM authorization_codes WHERE id = ?1");
+    static PEEK = sql("SELECT c.hash, s.user_id, c.scope FROM authorization_codes c
      JOIN sessions s ON s.id = c.session_id WHERE c.id = ?1 AND c.client_id = ?2");
-static REDEEM: Sql = sql(
-    "UPDATE authorization_codes SET redeemed_at = ?2, grant_id = ?3 WHERE id = ?1 AND redeemed_at IS NULL",
-);
-static OLD: Sql = sql("SELECT id FROM authorization_codes WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM authorization_codes WHERE id = ?1");
+    static REDEEM = sql(
+        "UPDATE authorization_codes SET redeemed_at = ?2, grant_id = ?3 WHERE id = ?1 AND redeemed_at IS NULL",
+    );
+    static OLD = sql("SELECT id FROM authorization_codes WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM authorization_codes WHERE id = ?1");
+}
 /// Stores a code.
 pub fn create(tx: &mut Tx<'_>, new: &NewCode, now: Time) -> Result<()> {
     let scope = new.scope.to_string();

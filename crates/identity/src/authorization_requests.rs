@@ -4,19 +4,17 @@
 use crate::ids::{self, ClientId, RequestId};
 use crate::{Error, Result, Time};
 use std::time::Duration;
-use store::{Snapshot, Sql, Tx, args, insert_if_absent, sql};
+use store::{Snapshot, Tx, args, insert_if_absent, sql, statements};
 
 /// How long a request waits for its user to sign in.
 pub const LIFE: Duration = Duration::from_secs(30 * 60);
 
-static INSERT: Sql = insert_if_absent(
-    "authorization_requests",
-    &["id", "client_id", "parameters", "created_at", "expires_at"],
-);
-static GET: Sql =
-    sql("SELECT client_id, parameters FROM authorization_requests WHERE id = ?1 AND expires_at > ?2");
-static OLD: Sql = sql("SELECT id FROM authorization_requests WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM authorization_requests WHERE id = ?1");
+statements! {
+    static INSERT = insert_if_absent( "authorization_requests", &["id", "client_id", "parameters", "created_at", "expires_at"], );
+    static GET = sql("SELECT client_id, parameters FROM authorization_requests WHERE id = ?1 AND expires_at > ?2");
+    static OLD = sql("SELECT id FROM authorization_requests WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM authorization_requests WHERE id = ?1");
+}
 
 /// Stores the parameters of a request that waits for its user.
 pub fn create(tx: &mut Tx<'_>, id: &RequestId, client: &ClientId, parameters: &str, now: Time) -> Result<()> {

@@ -3,11 +3,12 @@
 use crate::ids::{ClientId, UserId};
 use crate::scopes::Scope;
 use crate::{Result, Time};
-use store::{Snapshot, Sql, Tx, args, sql, upsert};
+use store::{Snapshot, Tx, args, sql, statements, upsert};
 
-static PUT: Sql = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
-static GET: Sql =
-    sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
+statements! {
+    static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
+    static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
+}
 
 /// Notes that the user allowed the client this scope.
 pub fn give(tx: &mut Tx<'_>, user: &UserId, client: &ClientId, scope: &Scope, now: Time) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::{Error, Result, Time};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// Who buys.
 #[derive(Clone, Debug)]
@@ -23,15 +23,17 @@ pub struct Customer {
 
 const COLUMNS: &str = "SELECT id, organization_id, kind, name, user_id, created_at FROM customers";
 
-static INSERT: Sql = sql(
-    "INSERT INTO customers (id, organization_id, kind, name, user_id, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-);
-static OF_USER: Sql = sql("SELECT id FROM customers WHERE user_id = ?1");
-static GET: Sql = sql("SELECT id, organization_id, kind, name, user_id, created_at FROM customers
-     WHERE id = ?1 AND organization_id = ?2");
-static RENAME_PERSONAL: Sql = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
-/// Taken before it is decided what a customer may buy.
-pub(crate) static LOCK: Sql = lock("customers", "id");
+statements! {
+    static INSERT = insert(
+        "customers",
+        &[&["id", "organization_id", "kind", "name", "user_id", "created_at"]],
+    );
+    static OF_USER = sql("SELECT id FROM customers WHERE user_id = ?1");
+    static GET = select(COLUMNS, "WHERE id = ?1 AND organization_id = ?2");
+    static RENAME_PERSONAL = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
+    /// Taken before it is decided what a customer may buy.
+    pub(crate) static LOCK = lock("customers", "id");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Customer, store::Error> {
     Ok(Customer {

@@ -5,10 +5,12 @@
 use crate::{Error, Result, leases, secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use store::{Snapshot, Sql, Time, Tx, args, sql};
+use store::{Snapshot, Time, Tx, args, sql, statements};
 
-static HOLDER: Sql = sql("SELECT holder FROM leases WHERE name = ?1");
-static END: Sql = sql("DELETE FROM leases WHERE name = ?1");
+statements! {
+    static HOLDER = sql("SELECT holder FROM leases WHERE name = ?1");
+    static END = sql("DELETE FROM leases WHERE name = ?1");
+}
 
 const MARK: &str = "move";
 

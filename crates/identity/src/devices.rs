@@ -11,7 +11,7 @@ use crate::sessions::{self, NewSession, Session};
 use crate::user_codes::UserCodes;
 use crate::{Error, Result, Time, clients, users};
 use std::time::Duration;
-use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
+use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// How long a person has to decide.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
@@ -152,24 +152,22 @@ impl Device {
     }
 }
 
-static INSERT: Sql = sql(
-    "INSERT INTO device_authorizations (id, hash, client_id, scope, address, agent, created_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-);
-static GET: Sql = sql(
-    "SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
-     FROM device_authorizations WHERE id = ?1",
-);
-static FIND: Sql = sql(
-    "SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
-     FROM device_authorizations WHERE id IN (?1, ?2, ?3)",
-);
-static DECIDE: Sql = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4
+statements! {
+    static INSERT = insert(
+        "device_authorizations",
+        &[&["id", "hash", "client_id", "scope", "address", "agent", "created_at", "expires_at"]],
+    );
+    static GET = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+     FROM device_authorizations WHERE id = ?1");
+    static FIND = sql("SELECT id, client_id, scope, address, agent, created_at, expires_at, hash, decision, decided_by, redeemed_at
+     FROM device_authorizations WHERE id IN (?1, ?2, ?3)");
+    static DECIDE = sql("UPDATE device_authorizations SET decision = ?2, decided_by = ?3, decided_at = ?4
      WHERE id = ?1 AND decision IS NULL AND expires_at > ?4");
-static REDEEM: Sql = sql("UPDATE device_authorizations SET redeemed_at = ?2
+    static REDEEM = sql("UPDATE device_authorizations SET redeemed_at = ?2
      WHERE id = ?1 AND decision = 'allow' AND redeemed_at IS NULL AND expires_at > ?2");
-static OLD: Sql = sql("SELECT id FROM device_authorizations WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM device_authorizations WHERE id = ?1");
+    static OLD = sql("SELECT id FROM device_authorizations WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM device_authorizations WHERE id = ?1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Device, store::Error> {
     Ok(Device {

@@ -5,7 +5,7 @@ use crate::{Error, Result, Time, customers};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use store::{FromValue, Key, Snapshot, Sql, ValueRef, args, sql};
+use store::{FromValue, Key, Snapshot, ValueRef, args, sql, statements};
 
 /// Stored JSON, which goes out as it is: looked through once, and not for each answer.
 #[derive(Clone, Debug)]
@@ -68,8 +68,8 @@ impl Entitlement {
 
 // The personal customer's subscription, or one of a team in which the user has a seat (or which has no
 // seats to give). Of several, the dearest plan.
-static OF_USER: Sql =
-    sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id
+statements! {
+    static OF_USER = sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id
      FROM subscriptions s
      JOIN plans p ON p.id = s.plan_id
      JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
@@ -82,8 +82,9 @@ static OF_USER: Sql =
        AND s.status IN ('active', 'trialing', 'past_due')
        AND (s.current_period_end IS NULL OR s.current_period_end > ?3)
      ORDER BY p.price_cents DESC, s.id LIMIT 1");
-static CUSTOMERS: Sql = sql("SELECT id FROM customers WHERE user_id = ?1
+    static CUSTOMERS = sql("SELECT id FROM customers WHERE user_id = ?1
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
+}
 
 /// What `user` has of `service` at `now`, and the keys on which that depends.
 pub fn of_user(

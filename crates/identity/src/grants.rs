@@ -11,7 +11,7 @@ use crate::tokens::ACCESS_LIFE;
 use crate::walks::Page;
 use crate::{Error, Result, Time, sessions};
 use std::time::Duration;
-use store::{Key, Snapshot, Sql, Tx, args, lock, sql};
+use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
 
 /// A refresh token that is not used for this long ends.
 pub const REFRESH_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -63,21 +63,19 @@ impl NewRefresh {
     }
 }
 
-static INSERT: Sql =
-    sql("INSERT INTO grants (id, organization_id, user_id, client_id, session_id, scope, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-static INSERT_REFRESH: Sql = sql(
-    "INSERT INTO refresh_tokens (id, grant_id, hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-);
-static LOCK: Sql = lock("refresh_tokens", "id");
-static REFRESH: Sql =
-    sql("SELECT grant_id, hash, expires_at, used_at, successor_id FROM refresh_tokens WHERE id = ?1");
-static USE: Sql =
-    sql("UPDATE refresh_tokens SET used_at = ?2, successor_id = ?3 WHERE id = ?1 AND used_at IS NULL");
-static REVOKE: Sql =
-    sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
-static STATE: Sql =
-    sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
+statements! {
+    static INSERT = insert(
+        "grants",
+        &[&["id", "organization_id", "user_id", "client_id", "session_id", "scope", "created_at"]],
+    );
+    static INSERT_REFRESH = insert("refresh_tokens", &[&["id", "grant_id", "hash", "created_at", "expires_at"]]);
+    static LOCK = lock("refresh_tokens", "id");
+    static REFRESH = sql(
+        "SELECT grant_id, hash, expires_at, used_at, successor_id FROM refresh_tokens WHERE id = ?1",
+    );
+    static USE = sql("UPDATE refresh_tokens SET used_at = ?2, successor_id = ?3 WHERE id = ?1 AND used_at IS NULL");
+    static REVOKE = sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
+    static STATE = sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
             s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
             c.organization_id
      FROM grants g
@@ -86,16 +84,15 @@ static STATE: Sql =
      LEFT JOIN user_suspensions us ON us.user_id = g.user_id
      LEFT JOIN organization_suspensions os ON os.organization_id = c.organization_id
      WHERE g.id = ?1");
-
-static OLD_REFRESH: Sql =
-    sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE_REFRESH: Sql = sql("DELETE FROM refresh_tokens WHERE id = ?1");
-static MADE: Sql = sql("SELECT g.id, g.scope, g.revoked_at, s.kind
+    static OLD_REFRESH = sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static DELETE_REFRESH = sql("DELETE FROM refresh_tokens WHERE id = ?1");
+    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind
      FROM grants g LEFT JOIN sessions s ON s.id = g.session_id
      WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3");
-static SESSION: Sql = sql("SELECT session_id FROM grants WHERE id = ?1");
-static OF_SESSION: Sql = sql("SELECT id FROM grants WHERE session_id = ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM grants WHERE id = ?1");
+    static SESSION = sql("SELECT session_id FROM grants WHERE id = ?1");
+    static OF_SESSION = sql("SELECT id FROM grants WHERE session_id = ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM grants WHERE id = ?1");
+}
 
 /// The key that changes when a grant is revoked.
 pub fn key(id: &GrantId) -> Key {

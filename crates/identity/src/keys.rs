@@ -19,7 +19,7 @@ use jsonwebtoken::DecodingKey;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Snapshot, Sql, Tx, args, sql};
+use store::{Key, Snapshot, Tx, args, insert, sql, statements};
 
 /// How long verifiers may keep `jwks.json`.
 pub const PUBLISH_AHEAD: Duration = Duration::from_secs(3600);
@@ -99,16 +99,20 @@ fn place(id: &KeyId) -> String {
     format!("signing_keys/{id}/sealed")
 }
 
-static INSERT: Sql = sql(
-    "INSERT INTO signing_keys (id, algorithm, sealed, public, created_at, signs_from) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-);
-static NEWEST: Sql = sql(
-    "SELECT id, created_at FROM signing_keys WHERE algorithm = ?1 AND retired_at IS NULL ORDER BY id DESC LIMIT 1",
-);
-static RETIRE: Sql =
-    sql("UPDATE signing_keys SET retired_at = ?3 WHERE algorithm = ?1 AND id < ?2 AND retired_at IS NULL");
-static ALL: Sql = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
+statements! {
+    static INSERT = insert(
+        "signing_keys",
+        &[&["id", "algorithm", "sealed", "public", "created_at", "signs_from"]],
+    );
+    static NEWEST = sql(
+        "SELECT id, created_at FROM signing_keys WHERE algorithm = ?1 AND retired_at IS NULL ORDER BY id DESC LIMIT 1",
+    );
+    static RETIRE = sql(
+        "UPDATE signing_keys SET retired_at = ?3 WHERE algorithm = ?1 AND id < ?2 AND retired_at IS NULL",
+    );
+    static ALL = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
      WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
+}
 
 /// Stores a key unless somebody else has renewed its algorithm meanwhile.
 pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {

@@ -2,11 +2,13 @@
 //! holds it. When its holder dies, the next one to ask after the end has it.
 
 use crate::Result;
-use store::{Sql, Time, Tx, args, insert_if_absent, sql};
+use store::{Time, Tx, args, insert_if_absent, sql, statements};
 
-static TAKE: Sql = sql("UPDATE leases SET holder = ?2, ends_at = ?4
+statements! {
+    static TAKE = sql("UPDATE leases SET holder = ?2, ends_at = ?4
      WHERE name = ?1 AND (holder = ?2 OR ends_at <= ?3)");
-static FIRST: Sql = insert_if_absent("leases", &["name", "holder", "ends_at"]);
+    static FIRST = insert_if_absent("leases", &["name", "holder", "ends_at"]);
+}
 
 /// Takes or renews the lease `name` until `ends_at`. False when another holder has it.
 pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, now: Time, ends_at: Time) -> Result<bool> {

@@ -9,7 +9,7 @@ use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
 use crate::{Error, Result, Time, administrators, organizations};
 use std::time::Duration;
-use store::{Snapshot, Sql, Tx, args, sql};
+use store::{Snapshot, Tx, args, insert, sql, statements};
 
 /// How long a link is good.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
@@ -64,14 +64,18 @@ impl NewLink {
     }
 }
 
-static INSERT: Sql = sql("INSERT INTO links (id, purpose, user_id, hash, created_by, created_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-static UNUSED: Sql = sql(
-    "SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
-);
-static USE: Sql = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
-static OLD: Sql = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM links WHERE id = ?1");
+statements! {
+    static INSERT = insert(
+        "links",
+        &[&["id", "purpose", "user_id", "hash", "created_by", "created_at", "expires_at"]],
+    );
+    static UNUSED = sql(
+        "SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
+    );
+    static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
+    static OLD = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM links WHERE id = ?1");
+}
 
 /// Stores a link. For a sign-in link, [`create_sign_in`] checks and leaves a trace.
 pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Result<()> {

@@ -6,7 +6,9 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
 use crate::{Error, Result, Time, names};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, lock, sql, upsert};
+use store::{
+    Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
+};
 
 /// The slug of the organization of those who administer.
 pub const PLATFORM: &str = "platform";
@@ -136,33 +138,18 @@ pub(crate) const COLUMNS: &str =
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
      LEFT JOIN organization_rules f ON f.organization_id = o.id";
 
-static INSERT: Sql =
-    sql("INSERT INTO organizations (id, slug, name, created_by, created_at) VALUES (?1, ?2, ?3, ?4, ?5)");
-static REVIEW: Sql = insert_if_absent(
-    "organization_reviews",
-    &["organization_id", "decision", "reason", "decided_by", "decided_at"],
-);
-static RENAME: Sql = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
-static SUSPEND: Sql = insert_if_absent(
-    "organization_suspensions",
-    &["organization_id", "reason", "suspended_by", "suspended_at"],
-);
-static ACTIVATE: Sql = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
-static SET_DEVICE_FLOW: Sql = upsert("organization_rules", &["organization_id"], &["device_flow"]);
-/// Taken before anything is decided about an organization as a whole.
-pub(crate) static LOCK: Sql = lock("organizations", "id");
-static FIND: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
-     FROM organizations o
-     LEFT JOIN organization_reviews r ON r.organization_id = o.id
-     LEFT JOIN organization_suspensions s ON s.organization_id = o.id
-     LEFT JOIN organization_rules f ON f.organization_id = o.id
-     WHERE o.slug = ?1");
-static GET: Sql = sql("SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
-     FROM organizations o
-     LEFT JOIN organization_reviews r ON r.organization_id = o.id
-     LEFT JOIN organization_suspensions s ON s.organization_id = o.id
-     LEFT JOIN organization_rules f ON f.organization_id = o.id
-     WHERE o.id = ?1");
+statements! {
+    static INSERT = insert("organizations", &[&["id", "slug", "name", "created_by", "created_at"]]);
+    static REVIEW = insert_if_absent( "organization_reviews", &["organization_id", "decision", "reason", "decided_by", "decided_at"], );
+    static RENAME = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
+    static SUSPEND = insert_if_absent( "organization_suspensions", &["organization_id", "reason", "suspended_by", "suspended_at"], );
+    static ACTIVATE = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
+    static SET_DEVICE_FLOW = upsert("organization_rules", &["organization_id"], &["device_flow"]);
+    /// Taken before anything is decided about an organization as a whole.
+    pub(crate) static LOCK = lock("organizations", "id");
+    static FIND = select(COLUMNS, "WHERE o.slug = ?1");
+    static GET = select(COLUMNS, "WHERE o.id = ?1");
+}
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Error> {
     let decision: Option<String> = row.get(4)?;

@@ -9,7 +9,7 @@ use crate::{Error, Result, Time};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use store::{Snapshot, Sql, Tx, args, sql, upsert};
+use store::{Snapshot, Tx, args, sql, statements, upsert};
 use unicode_normalization::UnicodeNormalization as _;
 
 const MEMORY_KIB: u32 = 19 * 1024;
@@ -20,8 +20,10 @@ const LANES: u32 = 1;
 pub const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2Fyc2VuIG5vYm9keSAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-static PUT: Sql = upsert("passwords", &["user_id"], &["hash", "changed_at"]);
-static GET: Sql = sql("SELECT hash FROM passwords WHERE user_id = ?1");
+statements! {
+    static PUT = upsert("passwords", &["user_id"], &["hash", "changed_at"]);
+    static GET = sql("SELECT hash FROM passwords WHERE user_id = ?1");
+}
 
 fn argon2() -> Result<Argon2<'static>> {
     let params =

@@ -3,12 +3,14 @@
 
 use crate::ids::{self, AuditId};
 use crate::{Result, Time, tokens};
-use store::{Key, Snapshot, Sql, Tx, args, insert_if_absent, sql};
+use store::{Key, Snapshot, Tx, args, insert_if_absent, sql, statements};
 
-static INSERT: Sql = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
-static GET: Sql = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
-static OLD: Sql = sql("SELECT jti FROM revoked_tokens WHERE jti < ?1 ORDER BY jti LIMIT ?2");
-static DELETE: Sql = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
+statements! {
+    static INSERT = insert_if_absent("revoked_tokens", &["jti", "expires_at"]);
+    static GET = sql("SELECT expires_at FROM revoked_tokens WHERE jti = ?1");
+    static OLD = sql("SELECT jti FROM revoked_tokens WHERE jti < ?1 ORDER BY jti LIMIT ?2");
+    static DELETE = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
+}
 
 /// The key that changes when a token is revoked by itself.
 pub(crate) fn key(jti: &str) -> Key {

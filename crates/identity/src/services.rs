@@ -3,7 +3,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, ServiceId};
 use crate::{Error, Result, Time, clients, names, plans};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// A product of an organization.
 #[derive(Clone, Debug)]
@@ -33,15 +33,14 @@ pub struct NewService {
 
 const COLUMNS: &str = "SELECT id, organization_id, slug, name, created_at FROM services";
 
-static INSERT: Sql =
-    sql("INSERT INTO services (id, organization_id, slug, name, created_at) VALUES (?1, ?2, ?3, ?4, ?5)");
-static FIND: Sql = sql(
-    "SELECT id, organization_id, slug, name, created_at FROM services WHERE organization_id = ?1 AND slug = ?2",
-);
-static RENAME: Sql = sql("UPDATE services SET name = ?2 WHERE id = ?1");
-static SLUGS: Sql = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-static LOCK: Sql = lock("services", "id");
-static DELETE: Sql = sql("DELETE FROM services WHERE id = ?1");
+statements! {
+    static INSERT = insert("services", &[&["id", "organization_id", "slug", "name", "created_at"]]);
+    static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
+    static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
+    static SLUGS = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
+    static LOCK = lock("services", "id");
+    static DELETE = sql("DELETE FROM services WHERE id = ?1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Service, store::Error> {
     Ok(Service {

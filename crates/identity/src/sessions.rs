@@ -5,7 +5,7 @@ use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::secrets::{self, Hash};
 use crate::walks::Page;
 use crate::{Error, Result, Time, grants, users};
-use store::{Key, Row, Snapshot, Sql, Tx, args, sql};
+use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// A sign-in.
 #[derive(Clone, Debug)]
@@ -55,26 +55,26 @@ pub struct NewSession {
     pub expires_at: Time,
 }
 
-static INSERT: Sql =
-    sql("INSERT INTO sessions (id, organization_id, user_id, kind, hash, address, agent, created_at,
-                           authenticated_at, expires_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
-static LIVE: Sql =
-    sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
+statements! {
+    static INSERT = insert(
+        "sessions",
+        &[&[
+            "id", "organization_id", "user_id", "kind", "hash", "address", "agent", "created_at",
+            "authenticated_at", "expires_at",
+        ]],
+    );
+    static LIVE = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
      FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
-static OF_COOKIE: Sql = sql(
-    "SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
+    static OF_COOKIE = sql("SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
             s.expires_at, s.hash
      FROM sessions s JOIN organizations o ON o.id = s.organization_id
-     WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3",
-);
-static LIVE_OF_USER: Sql =
-    sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
+     WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3");
+    static LIVE_OF_USER = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
      FROM sessions WHERE user_id = ?1 AND ended_at IS NULL AND expires_at > ?2 ORDER BY id DESC LIMIT 200");
-static END: Sql = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
-static AUTHENTICATED: Sql =
-    sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
-static UNENDED_OF_USER: Sql = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL");
+    static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
+    static AUTHENTICATED = sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
+    static UNENDED_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
     Ok(Session {
@@ -231,11 +231,12 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
     Ok(Some(ended))
 }
 
-static MADE: Sql =
-    sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
-static DELETE: Sql = sql("DELETE FROM sessions WHERE id = ?1");
-static DELETE_OF_DEVICE: Sql = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
+statements! {
+    static MADE = sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
+    static DELETE = sql("DELETE FROM sessions WHERE id = ?1");
+    static DELETE_OF_DEVICE = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
+}
 
 /// The next up to `most` sessions after the id `after`: which of them were over at `moment`. What was made later
 /// cannot have been, and is not looked at.

@@ -2,10 +2,12 @@
 
 use crate::secrets::{Random, SecretKey};
 use crate::{Error, Result};
-use store::{Snapshot, Sql, Tx, args, insert_if_absent, sql};
+use store::{Snapshot, Tx, args, insert_if_absent, sql, statements};
 
-static PUT: Sql = insert_if_absent("settings", &["name", "value"]);
-static GET: Sql = sql("SELECT value FROM settings WHERE name = ?1");
+statements! {
+    static PUT = insert_if_absent("settings", &["name", "value"]);
+    static GET = sql("SELECT value FROM settings WHERE name = ?1");
+}
 
 const CHECK: &str = "secret_key_check";
 const CHECK_TEXT: &[u8] = b"sarsen";

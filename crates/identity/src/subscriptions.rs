@@ -4,7 +4,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, PlanId, SubscriptionId, UserId};
 use crate::plans::{self, Plan};
 use crate::{Error, Result, Time, customers, users};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, sql, statements};
 
 /// Where a subscription stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,32 +115,34 @@ const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id,
      LEFT JOIN plans p ON p.id = s.plan_id
      LEFT JOIN users u ON u.id = c.user_id";
 
-static INSERT: Sql =
-    sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
+statements! {
+    static INSERT = sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
                                 created_at, updated_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)");
-static GET: Sql =
-    sql("SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
+    static GET = sql("SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
             s.current_period_end, s.created_at, s.updated_at, c.name, u.email
      FROM subscriptions s
      JOIN customers c ON c.id = s.customer_id
      JOIN plans p ON p.id = s.plan_id
      LEFT JOIN users u ON u.id = c.user_id
      WHERE s.id = ?1 AND s.organization_id = ?2");
+}
 // What is live is what entitles: see `entitlements`.
-static ANOTHER_LIVE: Sql = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
+statements! {
+    static ANOTHER_LIVE = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
      WHERE s.customer_id = ?1 AND s.id <> ?2 AND s.status IN ('active', 'trialing', 'past_due')
        AND (s.current_period_end IS NULL OR s.current_period_end > ?4)
        AND EXISTS (SELECT 1 FROM plan_services mine JOIN plan_services other ON other.service_id = mine.service_id
                    WHERE mine.plan_id = ?3 AND other.plan_id = s.plan_id)
      LIMIT 1");
-static PATCH: Sql = sql(
-    "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, updated_at = ?5 WHERE id = ?1",
-);
-static SEATED: Sql = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
-static DELETE_SEATS: Sql = sql("DELETE FROM seats WHERE subscription_id = ?1");
-static DELETE: Sql = sql("DELETE FROM subscriptions WHERE id = ?1");
-static ANY_OF_PLAN: Sql = sql("SELECT id FROM subscriptions WHERE plan_id = ?1 LIMIT 1");
+    static PATCH = sql(
+        "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, updated_at = ?5 WHERE id = ?1",
+    );
+    static SEATED = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
+    static DELETE_SEATS = sql("DELETE FROM seats WHERE subscription_id = ?1");
+    static DELETE = sql("DELETE FROM subscriptions WHERE id = ?1");
+    static ANY_OF_PLAN = sql("SELECT id FROM subscriptions WHERE plan_id = ?1 LIMIT 1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
     let status: String = row.get(6)?;

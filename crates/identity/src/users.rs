@@ -2,8 +2,12 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
+use crate::secrets::Random;
 use crate::{Error, Result, Time, customers, names, sessions};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, insert_if_absent, lock, sql, upsert};
+use store::{
+    Key, Row, Snapshot, Tx, Value, Where, args, insert, insert_if_absent, lock, select, sql, statements,
+    update, upsert,
+};
 
 /// An account.
 #[derive(Clone, Debug)]
@@ -16,12 +20,37 @@ pub struct User {
     pub email: String,
     /// When the address was proved, if it was.
     pub email_verified_at: Option<Time>,
-    /// For people.
-    pub name: String,
+    /// What its holder may choose.
+    pub profile: Profile,
     /// When it was made.
     pub created_at: Time,
     /// When it was stopped, if it is.
     pub suspended_at: Option<Time>,
+}
+
+/// What an account says about its holder, apart from the address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// For people.
+    pub name: String,
+}
+
+/// The columns of [`Profile`], in the order of [`Profile::values`].
+const PROFILE: &[&str] = &["name"];
+
+impl Profile {
+    /// One with a name, and nothing else.
+    pub fn named(name: impl Into<String>) -> Profile {
+        Profile { name: name.into(), ..Profile::default() }
+    }
+
+    fn checked(self) -> Result<Profile> {
+        Ok(Profile { name: names::display("name", &self.name)? })
+    }
+
+    fn values(&self) -> Vec<Value<'_>> {
+        args![&self.name].to_vec()
+    }
 }
 
 /// An account to be made, with the customer that it is for itself.
@@ -33,34 +62,44 @@ pub struct NewUser {
     pub customer: CustomerId,
     /// Its address.
     pub email: String,
-    /// Its name; the address when empty.
-    pub name: String,
+    /// Without a name, the address stands for it.
+    pub profile: Profile,
     /// Whether somebody vouches for the address.
     pub email_verified: bool,
 }
 
+impl NewUser {
+    /// With new ids, a profile that is empty and an address that nobody vouches for.
+    pub fn new(email: impl Into<String>, now: Time, random: &dyn Random) -> NewUser {
+        NewUser {
+            id: UserId::new(now, random),
+            customer: CustomerId::new(now, random),
+            email: email.into(),
+            profile: Profile::default(),
+            email_verified: false,
+        }
+    }
+}
+
 pub(crate) const COLUMNS: &str =
-    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
+    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.created_at, s.suspended_at, u.name
      FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id";
 
-static INSERT: Sql =
-    sql("INSERT INTO users (id, organization_id, email, name, email_verified_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
-static GET: Sql =
-    sql("SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
-     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id WHERE u.id = ?1");
-static FIND: Sql =
-    sql("SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.name, u.created_at, s.suspended_at
-     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id
-     WHERE u.organization_id = ?1 AND u.email = ?2");
-static SEEN: Sql = upsert("user_activity", &["user_id"], &["last_seen_at"]);
-static LAST_SEEN: Sql = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
-static RENAME: Sql = sql("UPDATE users SET name = ?2 WHERE id = ?1");
-static SUSPEND: Sql =
-    insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
-/// Whoever makes a session of a user, or decides about all of them, takes this first.
-pub(crate) static LOCK: Sql = lock("users", "id");
-static ACTIVATE: Sql = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
+statements! {
+    static INSERT = insert(
+        "users",
+        &[&["id", "organization_id", "email", "email_verified_at", "created_at"], PROFILE],
+    );
+    static GET = select(COLUMNS, "WHERE u.id = ?1");
+    static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
+    static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
+    static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
+    static SET_PROFILE = update("users", "id", PROFILE);
+    static SUSPEND = insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
+    /// Whoever makes a session of a user, or decides about all of them, takes this first.
+    pub(crate) static LOCK = lock("users", "id");
+    static ACTIVATE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
+}
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
     Ok(User {
@@ -68,9 +107,9 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
         organization: row.get(1)?,
         email: row.get(2)?,
         email_verified_at: row.get(3)?,
-        name: row.get(4)?,
-        created_at: row.get(5)?,
-        suspended_at: row.get(6)?,
+        created_at: row.get(4)?,
+        suspended_at: row.get(5)?,
+        profile: Profile { name: row.get(6)? },
     })
 }
 
@@ -82,32 +121,42 @@ pub fn keys(id: &UserId) -> [Key; 2] {
 /// Makes an account and its personal customer.
 pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, actor: &Actor) -> Result<User> {
     let email = names::email(&new.email)?;
-    let name = if new.name.trim().is_empty() { email.clone() } else { names::display("name", &new.name)? };
+    let mut profile = new.profile.clone();
+    if profile.name.trim().is_empty() {
+        profile.name.clone_from(&email);
+    }
+    let profile = profile.checked()?;
     let email_verified_at = new.email_verified.then_some(actor.now);
-    tx.exec(&INSERT, args![&new.id, organization, &email, &name, email_verified_at, actor.now])
-        .map_err(Error::taken("users_email", "email", &email))?;
+    let mut values = args![&new.id, organization, &email, email_verified_at, actor.now].to_vec();
+    values.extend(profile.values());
+    tx.exec(&INSERT, &values).map_err(Error::taken("users_email", "email", &email))?;
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
-    customers::create_personal(tx, organization, &new.customer, &new.id, &name, actor.now)?;
+    customers::create_personal(tx, organization, &new.customer, &new.id, &profile.name, actor.now)?;
     audit::note(tx, organization, actor, "user.created", new.id.as_str(), "")?;
-    Ok(User {
-        id: new.id.clone(),
-        organization: organization.clone(),
-        email,
-        email_verified_at,
-        name,
-        created_at: actor.now,
-        suspended_at: None,
-    })
+    get(tx.snapshot(), &new.id)
 }
 
-/// Gives an account, and the customer that it is for itself, another name for people.
-pub fn rename(tx: &mut Tx<'_>, user: &User, name: &str, actor: &Actor) -> Result<User> {
-    let name = names::display("name", name)?;
-    tx.exec(&RENAME, args![&user.id, &name])?;
-    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
-    customers::rename_personal(tx, &user.id, &name)?;
-    audit::note(tx, &user.organization, actor, "user.renamed", user.id.as_str(), "")?;
-    Ok(User { name, ..user.clone() })
+/// Changes what an account says about its holder; the customer that it is for itself takes its name.
+pub fn change(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    id: &UserId,
+    change: impl Fn(Profile) -> Profile,
+    actor: &Actor,
+) -> Result<User> {
+    tx.lock(&LOCK, id.into())?;
+    let user = in_organization(tx.snapshot(), organization, id)?;
+    let profile = change(user.profile.clone()).checked()?;
+    if profile == user.profile {
+        return Ok(user);
+    }
+    let mut values = args![id].to_vec();
+    values.extend(profile.values());
+    tx.exec(&SET_PROFILE, &values)?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    customers::rename_personal(tx, id, &profile.name)?;
+    audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
+    Ok(User { profile, ..user })
 }
 
 /// Stops an account for now and ends its sessions; again is fine. Nobody stops his own.

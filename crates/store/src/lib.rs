@@ -60,9 +60,14 @@ pub use cache::{Cache, Filled, Moment};
 pub use changes::{Change, Key, Version};
 pub use error::Error;
 pub use floor::not_before;
+#[doc(hidden)]
+pub use linkme;
 pub use migrate::Migration;
 pub use options::{Following, Options, WriterLimits};
-pub use sql::{Dialect, Sql, Where, claim_next, insert_if_absent, lock, sql, upsert};
+pub use sql::{
+    Dialect, STATEMENTS, Sql, Statement, Where, claim_next, insert, insert_if_absent, lock, select, sql,
+    update, upsert,
+};
 pub use stats::{Stats, StatsSnapshot};
 pub use store::Store;
 pub use time::Time;

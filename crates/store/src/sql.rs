@@ -33,6 +33,9 @@ pub(crate) const IF_ABSENT: &str = "INSERT /* if absent */ INTO ";
 
 enum Shape {
     Plain(Cow<'static, str>),
+    Select { columns: &'static str, rest: &'static str },
+    Insert { table: &'static str, columns: &'static [&'static [&'static str]] },
+    Update { table: &'static str, key: &'static str, columns: &'static [&'static str] },
     Upsert { table: &'static str, keys: &'static [&'static str], values: &'static [&'static str] },
     InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
     ClaimNext(&'static str),
@@ -47,6 +50,23 @@ const fn shaped(shape: Shape) -> Sql {
 /// A statement that reads the same on every database.
 pub const fn sql(text: &'static str) -> Sql {
     shaped(Shape::Plain(Cow::Borrowed(text)))
+}
+
+/// A SELECT whose beginning, with its columns and joins, several statements of a module share: so the order in which
+/// its function for rows reads them stands once.
+pub const fn select(columns: &'static str, rest: &'static str) -> Sql {
+    shaped(Shape::Select { columns, rest })
+}
+
+/// Inserts a row. The columns come in lists, so that one which [`update`] sets too can be shared with it. Arguments: the
+/// values, in the order of the columns.
+pub const fn insert(table: &'static str, columns: &'static [&'static [&'static str]]) -> Sql {
+    shaped(Shape::Insert { table, columns })
+}
+
+/// Sets `columns` of the row whose `key` is `?1`. Arguments: the key, then the values in the order of the columns.
+pub const fn update(table: &'static str, key: &'static str, columns: &'static [&'static str]) -> Sql {
+    shaped(Shape::Update { table, key, columns })
 }
 
 /// Inserts a row, or sets `values` of the row that has these `keys`. Arguments: keys, then values. The table
@@ -98,9 +118,16 @@ impl Sql {
     fn render(&self, dialect: Dialect) -> String {
         let text = match &self.shape {
             Shape::Plain(text) => text.to_string(),
+            Shape::Select { columns, rest } => format!("{columns} {rest}"),
+            Shape::Insert { table, columns } => insert_text(table, &columns.concat()),
+            Shape::Update { table, key, columns } => {
+                let set = |(place, column): (usize, &&str)| format!("{column} = ?{}", place + 2);
+                let sets: Vec<String> = columns.iter().enumerate().map(set).collect();
+                format!("UPDATE {table} SET {} WHERE {key} = ?1", sets.join(", "))
+            }
             Shape::Upsert { table, keys, values } => {
                 let columns: Vec<&str> = keys.iter().chain(values.iter()).copied().collect();
-                let insert = insert(table, &columns);
+                let insert = insert_text(table, &columns);
                 let sets = |set: fn(&str) -> String| {
                     values.iter().map(|name| set(name)).collect::<Vec<_>>().join(", ")
                 };
@@ -113,10 +140,10 @@ impl Sql {
                 }
             }
             Shape::InsertIfAbsent { table, columns } if dialect == Dialect::Mysql => {
-                insert(table, columns).replacen("INSERT INTO ", IF_ABSENT, 1)
+                insert_text(table, columns).replacen("INSERT INTO ", IF_ABSENT, 1)
             }
             Shape::InsertIfAbsent { table, columns } => {
-                format!("{} ON CONFLICT DO NOTHING", insert(table, columns))
+                format!("{} ON CONFLICT DO NOTHING", insert_text(table, columns))
             }
             Shape::ClaimNext(select) if dialect == Dialect::Sqlite => (*select).to_owned(),
             Shape::ClaimNext(select) => format!("{select} FOR UPDATE SKIP LOCKED"),
@@ -138,7 +165,7 @@ impl Sql {
     }
 }
 
-fn insert(table: &str, columns: &[&str]) -> String {
+fn insert_text(table: &str, columns: &[&str]) -> String {
     format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places(0, columns.len()))
 }
 
@@ -168,6 +195,44 @@ fn dollar_placeholders(text: &str) -> String {
             if letter == '?' && !quoted { '$' } else { letter }
         })
         .collect()
+}
+
+/// A statement that [`statements!`](crate::statements) has made, wherever in the program that is.
+pub struct Statement {
+    /// The module that it stands in.
+    pub module: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// The statement.
+    pub sql: &'static Sql,
+}
+
+/// Every statement of the program, for tests that look at all of them: that each database takes it, and that it finds
+/// its rows by a key.
+#[linkme::distributed_slice]
+pub static STATEMENTS: [Statement];
+
+/// Makes statics of type [`Sql`] and lists them in [`STATEMENTS`].
+///
+/// ```
+/// store::statements! {
+///     /// Documentation and visibility as for any static.
+///     pub static RENAME = store::sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
+/// }
+/// assert!(store::STATEMENTS.iter().any(|statement| statement.name == "RENAME"));
+/// ```
+#[macro_export]
+macro_rules! statements {
+    ($($(#[$meta:meta])* $visible:vis static $name:ident = $sql:expr;)*) => { $(
+        $(#[$meta])*
+        $visible static $name: $crate::Sql = $sql;
+        const _: () = {
+            #[$crate::linkme::distributed_slice($crate::STATEMENTS)]
+            #[linkme(crate = $crate::linkme)]
+            static LISTED: $crate::Statement =
+                $crate::Statement { module: module_path!(), name: stringify!($name), sql: &$name };
+        };
+    )* };
 }
 
 /// Builds the WHERE of a list whose filters depend on the caller.

@@ -15,7 +15,7 @@ use crate::ids::{ClientId, OrganizationId, ServiceId};
 use crate::organizations::DeviceFlow;
 use crate::secrets::matches;
 use crate::{Error, Result, Time, names};
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, select, sql, statements};
 
 /// A client with all that a request needs to know of it.
 #[derive(Clone, Debug)]
@@ -117,38 +117,27 @@ const COLUMNS: &str =
      LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      LEFT JOIN services s ON s.id = c.service_id";
 
-static INSERT: Sql =
-    sql("INSERT INTO clients (id, organization_id, service_id, kind, name, grants, pkce_required,
+statements! {
+    static INSERT = sql("INSERT INTO clients (id, organization_id, service_id, kind, name, grants, pkce_required,
                           consent_required, id_token_alg, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, 'RS256', ?8)");
-static GET: Sql = sql(
-    "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow
-     FROM clients c
-     JOIN organizations o ON o.id = c.organization_id
-     LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
-     LEFT JOIN services s ON s.id = c.service_id
-     WHERE c.id = ?1",
-);
-static URIS: Sql = sql("SELECT uri FROM redirect_uris WHERE client_id = ?1 ORDER BY uri");
-static SECRET_HASHES: Sql = sql("SELECT hash FROM client_secrets WHERE client_id = ?1 ORDER BY id");
-// For a page of a list: what belongs to the clients from ?2 to ?3.
-static URIS_OF_PAGE: Sql =
-    sql("SELECT r.client_id, r.uri FROM clients c JOIN redirect_uris r ON r.client_id = c.id
+    static GET = select(COLUMNS, "WHERE c.id = ?1");
+    static URIS = sql("SELECT uri FROM redirect_uris WHERE client_id = ?1 ORDER BY uri");
+    static SECRET_HASHES = sql("SELECT hash FROM client_secrets WHERE client_id = ?1 ORDER BY id");
+    // For a page of a list: what belongs to the clients from ?2 to ?3.
+    static URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c JOIN redirect_uris r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
-static SECRET_HASHES_OF_PAGE: Sql =
-    sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
+    static SECRET_HASHES_OF_PAGE = sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id");
-static PATCH: Sql =
-    sql("UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4 WHERE id = ?1");
-static SET_GRANTS: Sql = sql("UPDATE clients SET grants = ?2 WHERE id = ?1");
-static DEVICE_FLOW: Sql = sql("SELECT c.grants, f.device_flow
+    static PATCH = sql("UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4 WHERE id = ?1");
+    static SET_GRANTS = sql("UPDATE clients SET grants = ?2 WHERE id = ?1");
+    static DEVICE_FLOW = sql("SELECT c.grants, f.device_flow
      FROM clients c
      LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      WHERE c.id = ?1");
-static DELETE: Sql = sql("DELETE FROM clients WHERE id = ?1");
-static ANY_OF_SERVICE: Sql =
-    sql("SELECT id FROM clients WHERE organization_id = ?1 AND service_id = ?2 LIMIT 1");
+    static DELETE = sql("DELETE FROM clients WHERE id = ?1");
+    static ANY_OF_SERVICE = sql("SELECT id FROM clients WHERE organization_id = ?1 AND service_id = ?2 LIMIT 1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     let grants: String = row.get(9)?;

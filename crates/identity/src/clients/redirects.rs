@@ -3,12 +3,14 @@
 use super::{Client, Kind};
 use crate::ids::ClientId;
 use crate::{Error, Result};
-use store::{Sql, Tx, args, sql};
+use store::{Tx, args, insert, sql, statements};
 
 const REDIRECT_URIS_MAX: usize = 50;
 
-static INSERT: Sql = sql("INSERT INTO redirect_uris (client_id, uri) VALUES (?1, ?2)");
-static DELETE_ALL: Sql = sql("DELETE FROM redirect_uris WHERE client_id = ?1");
+statements! {
+    static INSERT = insert("redirect_uris", &[&["client_id", "uri"]]);
+    static DELETE_ALL = sql("DELETE FROM redirect_uris WHERE client_id = ?1");
+}
 
 impl Client {
     /// Whether a code may be sent to `uri`: byte for byte one of its own, except that native apps choose

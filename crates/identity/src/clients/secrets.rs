@@ -6,7 +6,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{ClientId, ClientSecretId, OrganizationId};
 use crate::secrets::{self, Hash, Random};
 use crate::{Error, Result, Time};
-use store::{Row, Snapshot, Sql, Tx, args, lock, sql};
+use store::{Row, Snapshot, Tx, args, insert, lock, sql, statements};
 
 const SECRETS_MAX: usize = 10;
 const HINT_LENGTH: usize = 4;
@@ -49,15 +49,17 @@ pub struct ClientSecret {
     pub created_at: Time,
 }
 
-static INSERT: Sql = sql(
-    "INSERT INTO client_secrets (id, client_id, hash, hint, created_by, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-);
-static OF_CLIENT: Sql =
-    sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
-static DELETE: Sql = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
-static DELETE_ALL: Sql = sql("DELETE FROM client_secrets WHERE client_id = ?1");
-/// Whoever decides by what a client is takes this first.
-pub(super) static LOCK: Sql = lock("clients", "id");
+statements! {
+    static INSERT = insert(
+        "client_secrets",
+        &[&["id", "client_id", "hash", "hint", "created_by", "created_at"]],
+    );
+    static OF_CLIENT = sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
+    static DELETE = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
+    static DELETE_ALL = sql("DELETE FROM client_secrets WHERE client_id = ?1");
+    /// Taken before a decision that depends on what the client is.
+    pub(super) static LOCK = lock("clients", "id");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
     Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })

@@ -7,7 +7,7 @@ use crate::ids::{OrganizationId, PlanId, ServiceId};
 use crate::{Error, Result, Time, names, services, subscriptions};
 use serde_json::Number;
 use std::collections::BTreeMap;
-use store::{Key, Row, Snapshot, Sql, Tx, Where, args, lock, sql};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// What may be used how much, by name.
 pub type Limits = BTreeMap<String, Number>;
@@ -92,28 +92,32 @@ const COLUMNS: &str =
     "SELECT id, organization_id, slug, name, price_cents, currency, features, limits, seats,
             created_at FROM plans";
 
-static INSERT: Sql = sql(
-    "INSERT INTO plans (id, organization_id, slug, name, price_cents, currency, features, limits, seats, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-);
-static INSERT_SERVICE: Sql = sql("INSERT INTO plan_services (plan_id, service_id) VALUES (?1, ?2)");
-static FIND: Sql =
-    sql("SELECT id, organization_id, slug, name, price_cents, currency, features, limits, seats, created_at
-     FROM plans WHERE organization_id = ?1 AND slug = ?2");
-static SERVICES: Sql = sql("SELECT s.id, s.slug FROM plan_services p JOIN services s ON s.id = p.service_id
+statements! {
+    static INSERT = insert(
+        "plans",
+        &[&[
+            "id", "organization_id", "slug", "name", "price_cents", "currency", "features", "limits", "seats",
+            "created_at",
+        ]],
+    );
+    static INSERT_SERVICE = insert("plan_services", &[&["plan_id", "service_id"]]);
+    static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
+    static SERVICES = sql("SELECT s.id, s.slug FROM plan_services p JOIN services s ON s.id = p.service_id
      WHERE p.plan_id = ?1 ORDER BY s.slug");
-// For a page of a list: what belongs to the plans from ?2 to ?3.
-static SERVICES_OF_PAGE: Sql = sql("SELECT p.id, s.id, s.slug FROM plans p
+    // For a page of a list: what belongs to the plans from ?2 to ?3.
+    static SERVICES_OF_PAGE = sql("SELECT p.id, s.id, s.slug FROM plans p
      JOIN plan_services ps ON ps.plan_id = p.id
      JOIN services s ON s.id = ps.service_id
      WHERE p.organization_id = ?1 AND p.slug >= ?2 AND p.slug <= ?3 ORDER BY s.slug");
-static PATCH: Sql =
-    sql("UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1");
-static SLUGS: Sql = sql("SELECT slug FROM plans WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-static LOCK: Sql = lock("plans", "id");
-static DELETE_SERVICES: Sql = sql("DELETE FROM plan_services WHERE plan_id = ?1");
-static DELETE: Sql = sql("DELETE FROM plans WHERE id = ?1");
-static ANY_OF_SERVICE: Sql = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 LIMIT 1");
+    static PATCH = sql(
+        "UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1",
+    );
+    static SLUGS = sql("SELECT slug FROM plans WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
+    static LOCK = lock("plans", "id");
+    static DELETE_SERVICES = sql("DELETE FROM plan_services WHERE plan_id = ?1");
+    static DELETE = sql("DELETE FROM plans WHERE id = ?1");
+    static ANY_OF_SERVICE = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 LIMIT 1");
+}
 
 fn read(row: &Row<'_>) -> std::result::Result<Plan, store::Error> {
     let broken = |error: serde_json::Error| store::Error::Database(format!("plan with broken JSON: {error}"));

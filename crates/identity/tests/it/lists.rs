@@ -1,7 +1,7 @@
 //! What a page of a long list costs on MySQL and MariaDB, where other indexes than the list's may look cheaper.
 
 use crate::support::{START, TestIdentity};
-use identity::ids::{CustomerId, SubscriptionId, UserId};
+use identity::ids::{SubscriptionId, UserId};
 use identity::organizations::Organization;
 use identity::subscriptions::{Buyer, Filter, NewSubscription, Status};
 use identity::users::NewUser;
@@ -133,10 +133,8 @@ fn account(test: &TestIdentity, number: usize) -> (NewUser, NewSubscription) {
     };
     let new = NewUser {
         id,
-        customer: CustomerId::new(START, test.random()),
-        email: format!("person-{number}@acme.test"),
-        name: String::new(),
         email_verified: true,
+        ..NewUser::new(format!("person-{number}@acme.test"), START, test.random())
     };
     (new, subscription)
 }

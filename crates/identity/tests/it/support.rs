@@ -3,9 +3,7 @@
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
 use identity::clients::{self, Client, Kind, NewClient};
-use identity::ids::{
-    ClientId, CustomerId, OrganizationId, PlanId, ServiceId, SessionId, SubscriptionId, UserId,
-};
+use identity::ids::{ClientId, OrganizationId, PlanId, ServiceId, SessionId, SubscriptionId, UserId};
 use identity::organizations::{self, Organization};
 use identity::plans::{self, Limits, NewPlan, Plan};
 use identity::secrets::Random;
@@ -111,13 +109,7 @@ impl TestIdentity {
     }
 
     pub async fn user(&self, organization: &Organization, email: &str) -> User {
-        let new = NewUser {
-            id: UserId::new(START, &self.random),
-            customer: CustomerId::new(START, &self.random),
-            email: email.to_owned(),
-            name: String::new(),
-            email_verified: true,
-        };
+        let new = NewUser { email_verified: true, ..NewUser::new(email, START, &self.random) };
         let organization = organization.id.clone();
         self.write(move |tx, actor| users::create(tx, &organization, &new, actor)).await.expect("a user")
     }

@@ -1,7 +1,7 @@
 //! Accounts are found, renamed, and stopped with all that they have open.
 
 use crate::support::{START, TestIdentity, invalid, refused};
-use identity::users;
+use identity::users::{self, Profile};
 use identity::{customers, sessions};
 
 #[tokio::test]
@@ -70,10 +70,10 @@ async fn a_new_name_is_also_the_personal_customers() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
-    let renamed = ada.clone();
+    let (organization, id) = (acme.id.clone(), ada.id.clone());
     let renamed =
-        test.write(move |tx, actor| users::rename(tx, &renamed, "Ada", actor)).await.expect("renames");
-    assert_eq!(renamed.name, "Ada");
+        test.write(move |tx, actor| users::change(tx, &organization, &id, |_| Profile::named("Ada"), actor));
+    assert_eq!(renamed.await.expect("renames").profile.name, "Ada");
     let listed =
         test.read(move |snapshot| customers::list(snapshot, &acme.id, None, 50)).await.expect("a list");
     let listed: Vec<(&str, Option<_>)> =

@@ -8,7 +8,7 @@ use identity::ids::{CustomerId, OrganizationId, SessionId, SubscriptionId, UserI
 use identity::secrets::{self, Random};
 use identity::sessions::{self, NewSession};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
-use identity::users::{self, NewUser};
+use identity::users::{self, NewUser, Profile};
 use identity::{Error, Result, Time, organizations, passwords, plans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Account {
                 id,
                 customer: CustomerId::new(at, random),
                 email: email(number),
-                name: format!("{} {number}", pick(&NAMES)),
+                profile: Profile::named(format!("{} {number}", pick(&NAMES))),
                 email_verified: true,
             },
             subscription,

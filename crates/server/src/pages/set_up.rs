@@ -11,10 +11,9 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::ids::{CustomerId, UserId};
 use identity::links::{self, Purpose};
 use identity::organizations::PLATFORM;
-use identity::users::{self, NewUser};
+use identity::users::{self, NewUser, Profile};
 use identity::{Error, administrators, names, passwords};
 
 fn void() -> PageError {
@@ -68,12 +67,10 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     };
     let now = app.now();
     let new = NewUser {
-        id: UserId::new(now, app.random()),
-        customer: CustomerId::new(now, app.random()),
-        email: email.to_owned(),
-        name: name.to_owned(),
-        // Whoever can read the server's files vouches for himself.
+        profile: Profile::named(name),
+        // The link proves access to the server's own files.
         email_verified: true,
+        ..NewUser::new(email, now, app.random())
     };
     let actor = app.actor(&new.id, browser.address);
     let (platform, link) = (organization.id.clone(), token.to_owned());

@@ -10,9 +10,8 @@ use crate::web::error::retry_after_value;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
-use identity::ids::{CustomerId, UserId};
 use identity::organizations::Organization;
-use identity::users::{self, NewUser, User};
+use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, names, passwords};
 use std::time::Duration;
 
@@ -129,13 +128,7 @@ pub(crate) async fn make(
     passwords::check(password)?;
     let hash = hash(app, password, browser.asker(app, &organization.slug)).await?;
     let now = app.now();
-    let new = NewUser {
-        id: UserId::new(now, app.random()),
-        customer: CustomerId::new(now, app.random()),
-        email: email.to_owned(),
-        name: name.to_owned(),
-        email_verified: false,
-    };
+    let new = NewUser { profile: Profile::named(name), ..NewUser::new(email, now, app.random()) };
     let actor = app.actor(&new.id, browser.address);
     let organization = organization.id.clone();
     let made = app.store.write("user.sign_up", move |tx| {

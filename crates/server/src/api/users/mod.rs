@@ -9,30 +9,42 @@ use crate::web::auth::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use axum::extract::{Path, State};
-use identity::ids::{CustomerId, UserId};
-use identity::users::{self, NewUser, User};
+use identity::ids::UserId;
+use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
 
+/// What every answer about an account says, to administrators and to services.
 #[derive(Serialize)]
-pub(crate) struct UserBody {
+pub(crate) struct AccountBody {
     id: String,
     email: String,
     email_verified: bool,
     name: String,
-    suspended_at: Option<String>,
     created_at: String,
 }
 
-fn show(user: User) -> UserBody {
-    UserBody {
-        id: user.id.to_string(),
-        email: user.email,
-        email_verified: user.email_verified_at.is_some(),
-        name: user.name,
-        suspended_at: user.suspended_at.map(rfc3339),
-        created_at: rfc3339(user.created_at),
+impl From<&User> for AccountBody {
+    fn from(user: &User) -> AccountBody {
+        AccountBody {
+            id: user.id.to_string(),
+            email: user.email.clone(),
+            email_verified: user.email_verified_at.is_some(),
+            name: user.profile.name.clone(),
+            created_at: rfc3339(user.created_at),
+        }
     }
+}
+
+#[derive(Serialize)]
+pub(crate) struct UserBody {
+    #[serde(flatten)]
+    account: AccountBody,
+    suspended_at: Option<String>,
+}
+
+fn show(user: User) -> UserBody {
+    UserBody { account: AccountBody::from(&user), suspended_at: user.suspended_at.map(rfc3339) }
 }
 
 #[derive(Serialize)]
@@ -60,15 +72,21 @@ pub(crate) struct ListQuery {
 pub(crate) struct CreateBody {
     email: String,
     #[serde(default)]
-    name: String,
-    #[serde(default)]
     email_verified: bool,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
-    name: String,
+    name: Option<String>,
+}
+
+impl ChangeBody {
+    /// The profile with what the request sets.
+    fn over(&self, profile: Profile) -> Profile {
+        Profile { name: self.name.clone().unwrap_or(profile.name) }
+    }
 }
 
 pub(crate) async fn list(
@@ -92,11 +110,9 @@ pub(crate) async fn create(
     let admin = admin.may_change()?;
     let (actor, organization) = (admin.actor(&app), admin.organization.id);
     let new = NewUser {
-        id: UserId::new(actor.now, app.random()),
-        customer: CustomerId::new(actor.now, app.random()),
-        email: body.email,
-        name: body.name,
         email_verified: body.email_verified,
+        profile: ChangeBody { name: body.name }.over(Profile::default()),
+        ..NewUser::new(body.email, actor.now, app.random())
     };
     let made = app.store.write("user.create", move |tx| users::create(tx, &organization, &new, &actor));
     Ok(Created(show(made.await?)))
@@ -124,9 +140,8 @@ pub(crate) async fn change(
 ) -> Result<Json<UserBody>> {
     let admin = admin.may_change()?;
     let (actor, organization, user) = (admin.actor(&app), admin.organization.id, UserId::parse(&user)?);
-    let changed = app.store.write("user.rename", move |tx| {
-        let user = users::in_organization(tx.snapshot(), &organization, &user)?;
-        users::rename(tx, &user, &body.name, &actor)
+    let changed = app.store.write("user.change", move |tx| {
+        users::change(tx, &organization, &user, |profile| body.over(profile), &actor)
     });
     Ok(Json(show(changed.await?)))
 }

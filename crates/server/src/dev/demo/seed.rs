@@ -4,13 +4,13 @@ use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login};
 use crate::app::App;
 use identity::audit::Actor;
 use identity::clients::{self, ClientPatch, Kind, NewClient, NewSecret};
-use identity::ids::{ClientId, CustomerId, OrganizationId, PlanId, ServiceId, SubscriptionId, UserId};
+use identity::ids::{ClientId, OrganizationId, PlanId, ServiceId, SubscriptionId};
 use identity::organizations::{self, PLATFORM};
 use identity::plans::{self, NewPlan};
 use identity::secrets::letters;
 use identity::services::{self, NewService};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
-use identity::users::{self, NewUser};
+use identity::users::{self, NewUser, Profile};
 use identity::{Error, Result, administrators, passwords};
 use std::collections::BTreeMap;
 
@@ -52,11 +52,9 @@ struct Person {
 fn draw_person(app: &App, login: &Login, name: &str) -> Result<Person> {
     let now = app.now();
     let new = NewUser {
-        id: UserId::new(now, app.random()),
-        customer: CustomerId::new(now, app.random()),
-        email: login.email.clone(),
-        name: name.to_owned(),
+        profile: Profile::named(name),
         email_verified: true,
+        ..NewUser::new(&login.email, now, app.random())
     };
     Ok(Person { new, hash: passwords::hash(&login.password, app.random())? })
 }

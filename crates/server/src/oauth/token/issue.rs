@@ -236,6 +236,6 @@ pub(crate) async fn subject_claims(
         sub: user.id.to_string(),
         email: email.then(|| user.email.clone()),
         email_verified: email.then(|| user.email_verified_at.is_some()),
-        name: profile.then(|| user.name.clone()),
+        name: profile.then(|| user.profile.name.clone()),
     })
 }

@@ -45,7 +45,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let view = Account {
         org_name: &organization.name,
         user_email: &user.email,
-        name: &user.name,
+        name: &user.profile.name,
         csrf: &csrf,
         flash: flash.map(Flash::text),
         signout_action: &format!("/o/{slug}/logout"),

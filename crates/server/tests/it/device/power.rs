@@ -124,7 +124,7 @@ async fn evil_twin_of_ada(server: &TestServer) {
         id: UserId::new(now, random),
         customer: CustomerId::new(now, random),
         email: "ada@acme.test".to_owned(),
-        name: "Ada".to_owned(),
+        profile: users::Profile::named("Ada"),
         email_verified: false,
     };
     let hash = passwords::hash("a password of the twin", random).expect("hashes");

@@ -176,7 +176,7 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/subscriptions/{subscription}", "subscription.deleted"),
         ("POST", "/subscriptions", "subscription.created"),
         ("POST", "/users", "user.created"),
-        ("PATCH", "/users/{user}", "user.renamed"),
+        ("PATCH", "/users/{user}", "user.changed"),
         ("POST", "/users/{user}/sign_in_link", "user.sign_in_link_made"),
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
         ("PUT", "/users/{user}/suspension", "user.suspended"),
