@@ -5,7 +5,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
-use crate::organizations::{self, Organization};
+use crate::organizations::{self, Organization, Status};
 use crate::{Error, Result, Time, names, users};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
 
@@ -106,6 +106,32 @@ pub fn keys(organization: &OrganizationId, user: &UserId) -> [Key; 2] {
 /// The key that changes when a user becomes a platform owner.
 pub fn key_of_platform_owner(user: &UserId) -> Key {
     Key::row("platform_owners", "user_id", user.as_str())
+}
+
+/// The organization and the role of a user in it; [`Error::NotFound`] without a role, as for what does not exist.
+pub fn role_in(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+) -> Result<(Organization, Role)> {
+    let no_role = Error::NotFound { what: "organization" };
+    let role = role_of(snapshot, organization, user)?.ok_or(no_role)?;
+    Ok((organizations::get(snapshot, organization)?, role))
+}
+
+/// Fails when `role` is less than `least`. Admins and owners act in active organizations only.
+pub fn require(organization: &Organization, role: Role, least: Role) -> Result<()> {
+    match least {
+        _ if role >= least => {}
+        Role::Owner => return Err(Error::Forbidden { problem: "Only owners may do this." }),
+        _ => return Err(Error::Forbidden { problem: "Members may look; admins and owners may change." }),
+    }
+    if least > Role::Member && organization.status != Status::Active {
+        let status = organization.status.as_str();
+        let problem = format!("the organization is {status}; it can be changed only while it is active");
+        return Err(Error::refused("organization_not_active", problem));
+    }
+    Ok(())
 }
 
 /// Makes the user of `platform` with this address an administrator.

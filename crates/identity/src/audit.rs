@@ -3,12 +3,11 @@
 use crate::ids::{AuditId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Snapshot, Tx, Where, args, insert, statements};
 
 /// Who acts, from where: made once a request and handed to every command that leaves a trace.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Actor {
     /// A user's id, `system`, or `unknown`.
     pub who: String,
@@ -18,7 +17,20 @@ pub struct Actor {
     pub now: Time,
     /// The id of the first entry that this request writes; the others follow it.
     pub(crate) first_entry: AuditId,
-    pub(crate) entries: Arc<AtomicU32>,
+    entries: AtomicU32,
+}
+
+/// Counts its entries from the beginning: each run of a command writes with a clone of its own.
+impl Clone for Actor {
+    fn clone(&self) -> Actor {
+        Actor {
+            who: self.who.clone(),
+            address: self.address.clone(),
+            now: self.now,
+            first_entry: self.first_entry.clone(),
+            entries: AtomicU32::new(0),
+        }
+    }
 }
 
 impl Actor {
@@ -38,7 +50,7 @@ impl Actor {
     }
 
     fn new(who: String, address: String, now: Time, random: &dyn Random) -> Actor {
-        Actor { who, address, now, first_entry: AuditId::new(now, random), entries: Arc::default() }
+        Actor { who, address, now, first_entry: AuditId::new(now, random), entries: AtomicU32::new(0) }
     }
 
     /// The id of the next entry. Drawn from the first, because a command has no randomness.

@@ -31,6 +31,12 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// The caller is known and may not do this.
+    #[error("{problem}")]
+    Forbidden {
+        /// What the caller would need.
+        problem: &'static str,
+    },
     /// The name is in use.
     #[error("{field}: {value:?} is taken; choose another")]
     Taken {

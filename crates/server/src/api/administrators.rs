@@ -1,10 +1,9 @@
 //! `/api/organizations/{org}/administrators`: who runs an organization, in which role.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::administrators::{self, Role};
 use identity::ids::UserId;
@@ -42,59 +41,42 @@ pub(crate) struct ChangeBody {
     role: String,
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    admin: Administrator,
-    page: Page,
-) -> Result<Json<List<AdministratorBody>>> {
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found = app
-        .store
-        .list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
+pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<AdministratorBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found =
+        admin.list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |administrator| administrator.user.to_string(), show)))
 }
 
-pub(crate) async fn add(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<AddBody>,
-) -> Result<Created<AdministratorBody>> {
-    let admin = admin.owner()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization);
+pub(crate) async fn add(admin: Owner, Body(body): Body<AddBody>) -> Result<Created<AdministratorBody>> {
     let role = Role::parse(&body.role)?;
-    let added = app.store.write("administrator.add", move |tx| {
-        administrators::add(tx, &organization, &body.email, role, &actor)
+    let added = admin.write("administrator.add", move |tx, by| {
+        administrators::add(tx, by.organization, &body.email, role, by.actor)
     });
     Ok(Created(show(added.await?)))
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Owner,
     Path((_, user)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<AdministratorBody>> {
-    let admin = admin.owner()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
     let (user, role) = (UserId::parse(&user)?, Role::parse(&body.role)?);
-    let changed = app.store.write("administrator.change", move |tx| {
-        administrators::change_role(tx, &organization, &user, role, &actor)
+    let changed = admin.write("administrator.change", move |tx, by| {
+        administrators::change_role(tx, &by.organization.id, &user, role, by.actor)
     });
     Ok(Json(show(changed.await?)))
 }
 
-/// Owners take others out; everybody may leave.
+/// Owners remove others; every administrator may leave.
 pub(crate) async fn remove(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: OwnerOrSelf,
     Path((_, user)): Path<(String, String)>,
 ) -> Result<StatusCode> {
     let user = UserId::parse(&user)?;
-    let admin = if user == admin.user { admin } else { admin.owner()? };
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
-    let removed = app
-        .store
-        .write("administrator.remove", move |tx| administrators::remove(tx, &organization, &user, &actor));
+    let removed = admin.write("administrator.remove", move |tx, by| {
+        administrators::remove(tx, &by.organization.id, &user, by.actor)
+    });
     removed.await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,10 +1,8 @@
 //! `/api/organizations/{org}/audit`: who did what, newest first.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
-use axum::extract::State;
 use identity::audit::{self, Entry};
 use serde::Serialize;
 
@@ -35,13 +33,8 @@ fn show(entry: Entry) -> EntryBody {
     }
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    admin: Administrator,
-    page: Page,
-) -> Result<Json<List<EntryBody>>> {
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found =
-        app.store.list(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
+pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<EntryBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found = admin.list(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
 }

@@ -1,10 +1,8 @@
 //! `/api/organizations/{org}/customers`: who buys.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
-use axum::extract::State;
 use identity::customers::{self, Customer};
 use serde::Serialize;
 
@@ -27,13 +25,9 @@ fn show(customer: Customer) -> CustomerBody {
     }
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    admin: Administrator,
-    page: Page,
-) -> Result<Json<List<CustomerBody>>> {
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<CustomerBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =
-        app.store.list(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
+        admin.list(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |customer| customer.id.to_string(), show)))
 }

@@ -1,10 +1,8 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
-use crate::app::App;
-use crate::web::auth::{Administrator, PlatformUser};
+use crate::web::administration::{Administrator, Owner, PlatformUser};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
-use axum::extract::State;
 use identity::ids::OrganizationId;
 use identity::organizations::{self, DeviceFlow, Organization};
 use identity::{Error, administrators};
@@ -45,28 +43,24 @@ pub(crate) struct ChangeBody {
     device_flow: Option<String>,
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: PlatformUser,
-    page: Page,
-) -> Result<Json<List<OrganizationBody>>> {
-    let (user, cursor, fetch) = (caller.user, page.cursor.clone(), page.fetch());
+pub(crate) async fn list(caller: PlatformUser, page: Page) -> Result<Json<List<OrganizationBody>>> {
+    let (user, cursor, fetch) = (caller.user.clone(), page.cursor.clone(), page.fetch());
     let found =
-        app.store.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
+        caller.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
 }
 
-/// A platform owner's is active at once; anybody else's waits for its review. Its maker owns it.
+/// An organization that a platform owner makes is active at once; any other waits for its review. Its maker owns it.
 pub(crate) async fn create(
-    State(app): State<App>,
     caller: PlatformUser,
     Body(body): Body<CreateBody>,
 ) -> Result<Created<OrganizationBody>> {
-    let actor = caller.actor(&app);
-    let id = OrganizationId::new(actor.now, app.random());
-    let made = app.store.write("organization.create", move |tx| {
-        let organization = organizations::create(tx, &id, &body.slug, &body.name, caller.is_owner, &actor)?;
-        administrators::add_creator(tx, &organization, &caller.user, &actor)?;
+    let id = OrganizationId::new(caller.now(), caller.random());
+    let user = caller.user.clone();
+    let made = caller.write("organization.create", move |tx, actor| {
+        let approved = administrators::is_platform_owner(tx.snapshot(), &user)?;
+        let organization = organizations::create(tx, &id, &body.slug, &body.name, approved, actor)?;
+        administrators::add_creator(tx, &organization, &user, actor)?;
         Ok::<_, Error>(organization)
     });
     Ok(Created(show(made.await?)))
@@ -76,21 +70,15 @@ pub(crate) async fn get(admin: Administrator) -> Json<OrganizationBody> {
     Json(show(admin.organization))
 }
 
-pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<ChangeBody>,
-) -> Result<Json<OrganizationBody>> {
-    let admin = admin.owner()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result<Json<OrganizationBody>> {
     let device_flow = body.device_flow.as_deref().map(DeviceFlow::parse).transpose()?;
-    let changed = app.store.write("organization.change", move |tx| {
-        let mut organization = organizations::get(tx.snapshot(), &organization)?;
+    let changed = admin.write("organization.change", move |tx, by| {
+        let mut organization = by.organization.clone();
         if let Some(device_flow) = device_flow {
-            organization = organizations::set_device_flow(tx, &organization, device_flow, &actor)?;
+            organization = organizations::set_device_flow(tx, &organization, device_flow, by.actor)?;
         }
         if let Some(name) = &body.name {
-            organization = organizations::rename(tx, &organization, name, &actor)?;
+            organization = organizations::rename(tx, &organization, name, by.actor)?;
         }
         Ok::<_, Error>(organization)
     });

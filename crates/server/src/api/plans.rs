@@ -1,10 +1,9 @@
 //! `/api/organizations/{org}/plans`: what an organization sells.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, nullable, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::ids::PlanId;
 use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch};
@@ -65,26 +64,16 @@ pub(crate) struct ChangeBody {
     seats: Option<Option<i64>>,
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    admin: Administrator,
-    page: Page,
-) -> Result<Json<List<PlanBody>>> {
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found =
-        app.store.list(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
+pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<PlanBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found = admin.list(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))
 }
 
-pub(crate) async fn create(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<CreateBody>,
-) -> Result<Created<PlanBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<PlanBody>> {
+    let now = admin.now();
     let new = NewPlan {
-        id: PlanId::new(actor.now, app.random()),
+        id: PlanId::new(now, admin.random()),
         slug: body.slug,
         name: body.name,
         services: body.services,
@@ -94,28 +83,25 @@ pub(crate) async fn create(
         limits: body.limits,
         seats: body.seats,
     };
-    let made = app.store.write("plan.create", move |tx| plans::create(tx, &organization, &new, &actor));
+    let made =
+        admin.write("plan.create", move |tx, by| plans::create(tx, &by.organization.id, &new, by.actor));
     Ok(Created(show(made.await?)))
 }
 
 pub(crate) async fn get(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, plan)): Path<(String, String)>,
 ) -> Result<Json<PlanBody>> {
-    let organization = admin.organization.id;
-    let found = app.store.read(move |snapshot| plans::find(snapshot, &organization, &plan));
+    let organization = admin.organization.id.clone();
+    let found = admin.read(move |snapshot| plans::find(snapshot, &organization, &plan));
     Ok(Json(show(found.await?)))
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, plan)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<PlanBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
     let patch = PlanPatch {
         name: body.name,
         price_cents: body.price_cents,
@@ -123,23 +109,17 @@ pub(crate) async fn change(
         limits: body.limits,
         seats: body.seats,
     };
-    let changed = app.store.write("plan.change", move |tx| {
-        let plan = plans::find(tx.snapshot(), &organization, &plan)?;
-        plans::patch(tx, &plan, &patch, &actor)
+    let changed = admin.write("plan.change", move |tx, by| {
+        let plan = plans::find(tx.snapshot(), &by.organization.id, &plan)?;
+        plans::patch(tx, &plan, &patch, by.actor)
     });
     Ok(Json(show(changed.await?)))
 }
 
-pub(crate) async fn delete(
-    State(app): State<App>,
-    admin: Administrator,
-    Path((_, plan)): Path<(String, String)>,
-) -> Result<StatusCode> {
-    let admin = admin.may_change()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
-    let deleted = app.store.write("plan.delete", move |tx| {
-        let plan = plans::find(tx.snapshot(), &organization, &plan)?;
-        plans::delete(tx, &plan, &actor)
+pub(crate) async fn delete(admin: Admin, Path((_, plan)): Path<(String, String)>) -> Result<StatusCode> {
+    let deleted = admin.write("plan.delete", move |tx, by| {
+        let plan = plans::find(tx.snapshot(), &by.organization.id, &plan)?;
+        plans::delete(tx, &plan, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,11 +1,9 @@
 //! `GET /api/subscription`: what the token's user has of the token's service. The hottest route: it
 //! normally touches no SQL.
 
-use crate::app::App;
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::{Written, rfc3339};
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use identity::{Entitlement, Error};
 use serde::Serialize;
@@ -23,10 +21,10 @@ struct SubscriptionBody<'a> {
     customer: &'a str,
 }
 
-pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
+pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     // Before the data: it may be newer than it says, never older.
-    let version = app.store.version().to_string();
-    let entitlement = app.lookups.entitlement(&caller.user, &caller.service, caller.now).await?;
+    let version = caller.version().to_string();
+    let entitlement = caller.lookups().entitlement(&caller.user, &caller.service, caller.now).await?;
     // A service's slug never changes.
     let service = caller.access.claims.service.as_deref().unwrap_or_default();
     let start = entitlement.said(|entitlement| start(service, entitlement))?;

@@ -1,10 +1,9 @@
 //! `/api/organizations/{org}/subscriptions`: which customer has which plan.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::Error;
 use identity::ids::{CustomerId, SubscriptionId, UserId};
@@ -83,58 +82,49 @@ impl CreateBody {
 const PERIOD_END: &str = "current_period_end";
 
 pub(crate) async fn list(
-    State(app): State<App>,
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<SubscriptionBody>>> {
     let page = Page::new(query.limit, query.cursor)?;
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let filter = Filter { user: query.user.as_deref().map(UserId::parse).transpose()?, plan: query.plan };
-    let found = app.store.list(move |snapshot| {
+    let found = admin.list(move |snapshot| {
         subscriptions::list(snapshot, &organization, &filter, cursor.as_deref(), fetch)
     });
     Ok(Json(List::new(found.await?, &page, |subscription| subscription.id.to_string(), show)))
 }
 
-pub(crate) async fn create(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<CreateBody>,
-) -> Result<Created<SubscriptionBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<SubscriptionBody>> {
+    let now = admin.now();
     let end = body.current_period_end.as_deref();
     let new = NewSubscription {
-        id: SubscriptionId::new(actor.now, app.random()),
+        id: SubscriptionId::new(now, admin.random()),
         buyer: body.buyer()?,
         status: body.status.as_deref().map_or(Ok(Status::Active), Status::parse)?,
         current_period_end: end.map(|end| parse_time(PERIOD_END, end)).transpose()?,
         plan: body.plan,
     };
-    let made = app
-        .store
-        .write("subscription.create", move |tx| subscriptions::create(tx, &organization, &new, &actor));
+    let made = admin.write("subscription.create", move |tx, by| {
+        subscriptions::create(tx, &by.organization.id, &new, by.actor)
+    });
     Ok(Created(show(made.await?)))
 }
 
 pub(crate) async fn get(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<SubscriptionBody>> {
-    let (organization, id) = (admin.organization.id, SubscriptionId::parse(&id)?);
-    let found = app.store.point(move |snapshot| subscriptions::get(snapshot, &organization, &id));
+    let (organization, id) = (admin.organization.id.clone(), SubscriptionId::parse(&id)?);
+    let found = admin.point(move |snapshot| subscriptions::get(snapshot, &organization, &id));
     Ok(Json(show(found.await?)))
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, id)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<SubscriptionBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization, id) = (admin.actor(&app), admin.organization.id, SubscriptionId::parse(&id)?);
+    let id = SubscriptionId::parse(&id)?;
     let current_period_end = match body.current_period_end {
         Some(Some(end)) => Some(Some(parse_time(PERIOD_END, &end)?)),
         Some(None) => Some(None),
@@ -142,23 +132,18 @@ pub(crate) async fn change(
     };
     let status = body.status.as_deref().map(Status::parse).transpose()?;
     let patch = SubscriptionPatch { plan: body.plan, status, current_period_end };
-    let changed = app.store.write("subscription.change", move |tx| {
-        let subscription = subscriptions::get(tx.snapshot(), &organization, &id)?;
-        subscriptions::patch(tx, &subscription, &patch, &actor)
+    let changed = admin.write("subscription.change", move |tx, by| {
+        let subscription = subscriptions::get(tx.snapshot(), &by.organization.id, &id)?;
+        subscriptions::patch(tx, &subscription, &patch, by.actor)
     });
     Ok(Json(show(changed.await?)))
 }
 
-pub(crate) async fn delete(
-    State(app): State<App>,
-    admin: Administrator,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<StatusCode> {
-    let admin = admin.may_change()?;
-    let (actor, organization, id) = (admin.actor(&app), admin.organization.id, SubscriptionId::parse(&id)?);
-    let deleted = app.store.write("subscription.delete", move |tx| {
-        let subscription = subscriptions::get(tx.snapshot(), &organization, &id)?;
-        subscriptions::delete(tx, &subscription, &actor)
+pub(crate) async fn delete(admin: Admin, Path((_, id)): Path<(String, String)>) -> Result<StatusCode> {
+    let id = SubscriptionId::parse(&id)?;
+    let deleted = admin.write("subscription.delete", move |tx, by| {
+        let subscription = subscriptions::get(tx.snapshot(), &by.organization.id, &id)?;
+        subscriptions::delete(tx, &subscription, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

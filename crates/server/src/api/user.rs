@@ -1,11 +1,9 @@
 //! `GET /api/user`: the token's user, as the token's service may see him.
 
 use super::users::AccountBody;
-use crate::app::App;
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,9 +19,9 @@ struct UserBody<'a> {
     features: &'a RawValue,
 }
 
-pub(crate) async fn get(State(app): State<App>, caller: ServiceUser) -> Result<Response> {
-    let user = app.lookups.user(&caller.user, caller.now).await?;
-    let entitlement = app.lookups.entitlement(&caller.user, &caller.service, caller.now).await?;
+pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
+    let user = caller.lookups().user(&caller.user, caller.now).await?;
+    let entitlement = caller.lookups().entitlement(&caller.user, &caller.service, caller.now).await?;
     let body = UserBody {
         account: AccountBody::from(&*user),
         org: caller.access.claims.org.as_deref().unwrap_or_default(),

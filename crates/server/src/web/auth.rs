@@ -1,23 +1,20 @@
-//! Who asks: the address that a request comes from and what its access token stands for.
+//! Extractors: the address that a request comes from, its access token, and the user of a service's token.
 //!
-//! A token is good only where its audience says (audience discipline): for a service's reads, for an
-//! organization, for the platform. Which one a handler wants is the type of its argument.
+//! A token is good only where its audience says: for a service's reads, for an organization, for the platform. A handler
+//! says which one it wants by the type of its argument; those for administration are in `administration.rs`.
 
 use crate::app::App;
 use crate::web::error::Problem;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use identity::administrators::{self, Role};
-use identity::audit::Actor;
 use identity::ids::{ServiceId, UserId};
-use identity::organizations::{self, Organization};
-use identity::{Access, Error, Time, scopes};
-use std::collections::HashMap;
+use identity::{Access, Lookups, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
+use store::Version;
 
 /// The connection that a request came over; put into each request by the listener.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +103,21 @@ pub struct ServiceUser {
     pub user: UserId,
     /// The service.
     pub service: ServiceId,
-    /// When he asked: looking at the clock is no small part of such a request.
+    /// When the request came: reading the clock is no small part of what it costs.
     pub now: Time,
+    app: App,
+}
+
+impl ServiceUser {
+    /// The version of the state that answers show.
+    pub fn version(&self) -> Version {
+        self.app.store.version()
+    }
+
+    /// The cached look-ups: all that a service may read.
+    pub fn lookups(&self) -> &Lookups {
+        &self.app.lookups
+    }
 }
 
 impl FromRequestParts<App> for ServiceUser {
@@ -120,7 +130,13 @@ impl FromRequestParts<App> for ServiceUser {
         match (&access.user, &access.service) {
             (Some(user), Some(service)) if good => {
                 app.last_seen.note(app, user, now);
-                Ok(ServiceUser { user: user.clone(), service: service.clone(), access, now })
+                Ok(ServiceUser {
+                    user: user.clone(),
+                    service: service.clone(),
+                    access,
+                    now,
+                    app: app.clone(),
+                })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),
         }
@@ -130,110 +146,6 @@ impl FromRequestParts<App> for ServiceUser {
 /// The slugs in `service:<org>/<service>`.
 fn named_service(audience: &str) -> Option<(&str, &str)> {
     audience.strip_prefix("service:")?.split_once('/')
-}
-
-/// A user with a token for the platform.
-pub struct PlatformUser {
-    /// The user.
-    pub user: UserId,
-    /// Whether he owns the platform.
-    pub is_owner: bool,
-    /// Where he is.
-    pub address: IpAddr,
-}
-
-impl FromRequestParts<App> for PlatformUser {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<PlatformUser, Problem> {
-        let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
-        let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
-        let good = access.audiences.iter().any(|audience| audience == "platform");
-        let (true, Some(user)) = (good, access.user.clone()) else {
-            return Err(Problem::insufficient_scope("This needs a token for the platform (scope platform)."));
-        };
-        let wanted = user.clone();
-        let is_owner =
-            app.store.point(move |snapshot| administrators::is_platform_owner(snapshot, &wanted)).await?;
-        Ok(PlatformUser { user, is_owner, address })
-    }
-}
-
-impl PlatformUser {
-    /// Goes on only for an owner.
-    pub fn owner(self) -> Result<PlatformUser, Problem> {
-        if self.is_owner { Ok(self) } else { Err(Problem::forbidden("Only platform owners may do this.")) }
-    }
-
-    /// Him, for the audit trail.
-    pub fn actor(&self, app: &App) -> Actor {
-        app.actor(&self.user, self.address)
-    }
-}
-
-/// An administrator of the organization in the path (`{org}`), with his role.
-pub struct Administrator {
-    /// The user.
-    pub user: UserId,
-    /// His role there.
-    pub role: Role,
-    /// The organization.
-    pub organization: Organization,
-    /// Where he is.
-    pub address: IpAddr,
-}
-
-impl FromRequestParts<App> for Administrator {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Administrator, Problem> {
-        let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
-        let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
-        let path: Path<HashMap<String, String>> = Path::from_request_parts(parts, app)
-            .await
-            .map_err(|error| Problem::bad_request("invalid_path", error.to_string()))?;
-        let slug = path.0.get("org").cloned().unwrap_or_default();
-        let audience = format!("org:{slug}");
-        // A token for all organizations is as good as his role in this one, which is looked up below.
-        let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
-        let (true, Some(user)) = (access.audiences.iter().any(good), access.user.clone()) else {
-            let detail = format!("This needs a token for the organization {slug} (scope org:{slug}).");
-            return Err(Problem::insufficient_scope(detail));
-        };
-        let wanted = user.clone();
-        let found = app.store.point(move |snapshot| {
-            let organization = organizations::find(snapshot, &slug)?;
-            let role = administrators::role_of(snapshot, &organization.id, &wanted)?;
-            Ok::<_, Error>(role.map(|role| (organization, role)))
-        });
-        let (organization, role) = found.await?.ok_or_else(|| Problem::not_found("organization"))?;
-        Ok(Administrator { user, role, organization, address })
-    }
-}
-
-impl Administrator {
-    /// Goes on only for one who may change things: an admin or an owner, of an active organization.
-    pub fn may_change(self) -> Result<Administrator, Problem> {
-        if self.role < Role::Admin {
-            return Err(Problem::forbidden("Members may look; admins and owners may change."));
-        }
-        if self.organization.status != organizations::Status::Active {
-            let detail = format!(
-                "The organization is {}; nothing can be changed in it.",
-                self.organization.status.as_str()
-            );
-            return Err(Problem::new(http::StatusCode::CONFLICT, "organization_not_active", detail));
-        }
-        Ok(self)
-    }
-
-    /// Goes on only for an owner.
-    pub fn owner(self) -> Result<Administrator, Problem> {
-        if self.role == Role::Owner { Ok(self) } else { Err(Problem::forbidden("Only owners may do this.")) }
-    }
-
-    /// Him, for the audit trail.
-    pub fn actor(&self, app: &App) -> Actor {
-        app.actor(&self.user, self.address)
-    }
 }
 
 #[cfg(test)]

@@ -136,6 +136,7 @@ impl From<identity::Error> for Problem {
             Error::Invalid { .. } => {
                 Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", sentence(&error.to_string()))
             }
+            Error::Forbidden { problem } => Problem::forbidden(problem),
             Error::Taken { .. } => Problem::new(StatusCode::CONFLICT, "taken", sentence(&error.to_string())),
             Error::Refused { code, problem } => Problem::new(StatusCode::CONFLICT, code, sentence(&problem)),
             Error::InvalidGrant => Problem::invalid_token("The grant is not valid (any more)."),

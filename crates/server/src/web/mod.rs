@@ -3,9 +3,11 @@
 //!
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `idle.rs`: the timer of a connection.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
-//! - `auth.rs`: extractors for the client's address and for access tokens.
+//! - `auth.rs`: extractors for the client's address and for access tokens; `administration.rs`: for administrators,
+//!   whose types say what a handler may change.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
+pub(crate) mod administration;
 pub(crate) mod auth;
 pub(crate) mod error;
 pub(crate) mod idle;

@@ -2,11 +2,10 @@
 
 pub(crate) mod secrets;
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::clients::{self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret};
 use identity::ids::ClientId;
@@ -79,13 +78,12 @@ pub(crate) struct ChangeBody {
 }
 
 pub(crate) async fn list(
-    State(app): State<App>,
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<ClientBody>>> {
     let page = Page::new(query.limit, query.cursor)?;
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found = app.store.list(move |snapshot| {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found = admin.list(move |snapshot| {
         let service = match &query.service {
             Some(slug) => Some(services::named(snapshot, &organization, slug)?.id),
             None => None,
@@ -95,30 +93,32 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |client| client.id.to_string(), show)))
 }
 
-pub(crate) async fn create(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<CreateBody>,
-) -> Result<Created<ClientBody>> {
-    let admin = admin.may_change()?;
-    let actor = admin.actor(&app);
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ClientBody>> {
+    let now = admin.now();
     let kind = Kind::parse(&body.kind)?;
     let new = NewClient {
-        id: ClientId::new(actor.now, app.random()),
+        id: ClientId::new(now, admin.random()),
         kind,
         name: body.name,
         redirect_uris: body.redirect_uris,
         // Any program on a machine can pretend to be its native app (RFC 8252 section 8.6): ask.
         consent_required: body.consent_required.unwrap_or(kind == Kind::Native),
     };
-    let secret = kind.is_confidential().then(|| NewSecret::draw(actor.now, app.random()));
+    let secret = kind.is_confidential().then(|| NewSecret::draw(now, admin.random()));
     let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
-    let organization = admin.organization.id;
-    let made = app.store.write("client.create", move |tx| {
-        let service = services::named(tx.snapshot(), &organization, &body.service)?;
-        clients::create(tx, &organization, Some(&service.id), &new, &actor)?;
+    let made = admin.write("client.create", move |tx, by| {
+        let service = services::named(tx.snapshot(), &by.organization.id, &body.service)?;
+        clients::create(tx, &by.organization.id, Some(&service.id), &new, by.actor)?;
         if let Some(secret) = &secret {
-            clients::add_secret(tx, &organization, &new.id, &secret.id, &secret.hash, &secret.hint, &actor)?;
+            clients::add_secret(
+                tx,
+                &by.organization.id,
+                &new.id,
+                &secret.id,
+                &secret.hash,
+                &secret.hint,
+                by.actor,
+            )?;
         }
         clients::get(tx.snapshot(), &new.id)
     });
@@ -126,23 +126,20 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn get(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, client)): Path<(String, String)>,
 ) -> Result<Json<ClientBody>> {
-    let (organization, client) = (admin.organization.id, ClientId::parse(&client)?);
-    let found = app.store.read(move |snapshot| clients::in_organization(snapshot, &organization, &client));
+    let (organization, client) = (admin.organization.id.clone(), ClientId::parse(&client)?);
+    let found = admin.read(move |snapshot| clients::in_organization(snapshot, &organization, &client));
     Ok(Json(show(found.await?)))
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, client)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<ClientBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let client = ClientId::parse(&client)?;
     let patch = ClientPatch {
         name: body.name,
         redirect_uris: body.redirect_uris,
@@ -150,23 +147,18 @@ pub(crate) async fn change(
         pkce_required: body.pkce_required,
         device_flow: body.device_flow,
     };
-    let changed = app.store.write("client.change", move |tx| {
-        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
-        clients::patch(tx, &client, &patch, &actor)
+    let changed = admin.write("client.change", move |tx, by| {
+        let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
+        clients::patch(tx, &client, &patch, by.actor)
     });
     Ok(Json(show(changed.await?)))
 }
 
-pub(crate) async fn delete(
-    State(app): State<App>,
-    admin: Administrator,
-    Path((_, client)): Path<(String, String)>,
-) -> Result<StatusCode> {
-    let admin = admin.may_change()?;
-    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
-    let deleted = app.store.write("client.delete", move |tx| {
-        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
-        clients::delete(tx, &client, &actor)
+pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Result<StatusCode> {
+    let client = ClientId::parse(&client)?;
+    let deleted = admin.write("client.delete", move |tx, by| {
+        let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
+        clients::delete(tx, &client, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

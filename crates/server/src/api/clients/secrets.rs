@@ -1,10 +1,9 @@
 //! `/api/organizations/{org}/clients/{client}/secrets`: the secrets of a confidential client.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Created, Json, List, Page, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::clients::{self, ClientSecret, NewSecret};
 use identity::ids::{ClientId, ClientSecretId};
@@ -31,12 +30,11 @@ fn show(secret: ClientSecret) -> SecretBody {
 }
 
 pub(crate) async fn list(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, client)): Path<(String, String)>,
 ) -> Result<Json<List<SecretBody>>> {
-    let (organization, client) = (admin.organization.id, ClientId::parse(&client)?);
-    let found = app.store.list(move |snapshot| {
+    let (organization, client) = (admin.organization.id.clone(), ClientId::parse(&client)?);
+    let found = admin.list(move |snapshot| {
         let client = clients::in_organization(snapshot, &organization, &client)?;
         clients::list_secrets(snapshot, &client)
     });
@@ -44,37 +42,34 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn create(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, client)): Path<(String, String)>,
 ) -> Result<Created<SecretBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
-    let new = NewSecret::draw(actor.now, app.random());
+    let now = admin.now();
+    let client = ClientId::parse(&client)?;
+    let new = NewSecret::draw(now, admin.random());
     let made = SecretBody {
         id: new.id.to_string(),
         client_secret: Some(new.secret.clone()),
         hint: new.hint.clone(),
-        created_at: rfc3339(actor.now),
+        created_at: rfc3339(now),
     };
-    let added = app.store.write("client.add_secret", move |tx| {
-        clients::add_secret(tx, &organization, &client, &new.id, &new.hash, &new.hint, &actor)
+    let added = admin.write("client.add_secret", move |tx, by| {
+        clients::add_secret(tx, &by.organization.id, &client, &new.id, &new.hash, &new.hint, by.actor)
     });
     added.await?;
     Ok(Created(made))
 }
 
 pub(crate) async fn delete(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, client, secret)): Path<(String, String, String)>,
 ) -> Result<StatusCode> {
-    let admin = admin.may_change()?;
-    let (actor, organization, client) = (admin.actor(&app), admin.organization.id, ClientId::parse(&client)?);
+    let client = ClientId::parse(&client)?;
     let secret = ClientSecretId::parse(&secret)?;
-    let deleted = app.store.write("client.delete_secret", move |tx| {
-        let client = clients::in_organization(tx.snapshot(), &organization, &client)?;
-        clients::delete_secret(tx, &client, &secret, &actor)
+    let deleted = admin.write("client.delete_secret", move |tx, by| {
+        let client = clients::in_organization(tx.snapshot(), &by.organization.id, &client)?;
+        clients::delete_secret(tx, &client, &secret, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

@@ -4,11 +4,10 @@ pub(crate) mod sessions;
 pub(crate) mod sign_in_link;
 pub(crate) mod suspension;
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use identity::ids::UserId;
 use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};
@@ -90,41 +89,35 @@ impl ChangeBody {
 }
 
 pub(crate) async fn list(
-    State(app): State<App>,
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<UserBody>>> {
     let page = Page::new(query.limit, query.cursor)?;
-    let (organization, cursor, fetch) = (admin.organization.id, page.cursor.clone(), page.fetch());
-    let found = app.store.list(move |snapshot| {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found = admin.list(move |snapshot| {
         users::list(snapshot, &organization, query.email.as_deref(), cursor.as_deref(), fetch)
     });
     Ok(Json(List::new(found.await?, &page, |user| user.id.to_string(), show)))
 }
 
-pub(crate) async fn create(
-    State(app): State<App>,
-    admin: Administrator,
-    Body(body): Body<CreateBody>,
-) -> Result<Created<UserBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization) = (admin.actor(&app), admin.organization.id);
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<UserBody>> {
+    let now = admin.now();
     let new = NewUser {
         email_verified: body.email_verified,
         profile: ChangeBody { name: body.name }.over(Profile::default()),
-        ..NewUser::new(body.email, actor.now, app.random())
+        ..NewUser::new(body.email, now, admin.random())
     };
-    let made = app.store.write("user.create", move |tx| users::create(tx, &organization, &new, &actor));
+    let made =
+        admin.write("user.create", move |tx, by| users::create(tx, &by.organization.id, &new, by.actor));
     Ok(Created(show(made.await?)))
 }
 
 pub(crate) async fn get(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, user)): Path<(String, String)>,
 ) -> Result<Json<SeenBody>> {
-    let (organization, user) = (admin.organization.id, UserId::parse(&user)?);
-    let found = app.store.point(move |snapshot| {
+    let (organization, user) = (admin.organization.id.clone(), UserId::parse(&user)?);
+    let found = admin.point(move |snapshot| {
         let user = users::in_organization(snapshot, &organization, &user)?;
         let last_seen = users::last_seen(snapshot, &user.id)?;
         Ok::<_, Error>((user, last_seen))
@@ -133,15 +126,13 @@ pub(crate) async fn get(
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    admin: Administrator,
+    admin: Admin,
     Path((_, user)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<UserBody>> {
-    let admin = admin.may_change()?;
-    let (actor, organization, user) = (admin.actor(&app), admin.organization.id, UserId::parse(&user)?);
-    let changed = app.store.write("user.change", move |tx| {
-        users::change(tx, &organization, &user, |profile| body.over(profile), &actor)
+    let user = UserId::parse(&user)?;
+    let changed = admin.write("user.change", move |tx, by| {
+        users::change(tx, &by.organization.id, &user, |profile| body.over(profile), by.actor)
     });
     Ok(Json(show(changed.await?)))
 }

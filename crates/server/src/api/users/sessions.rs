@@ -1,10 +1,9 @@
 //! `/api/organizations/{org}/users/{user}/sessions`: where a user is signed in.
 
-use crate::app::App;
-use crate::web::auth::Administrator;
+use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use http::StatusCode;
 use identity::ids::UserId;
 use identity::sessions::{self, Session};
@@ -35,28 +34,22 @@ fn show(session: Session) -> SessionBody {
 }
 
 pub(crate) async fn list(
-    State(app): State<App>,
     admin: Administrator,
     Path((_, user)): Path<(String, String)>,
 ) -> Result<Json<List<SessionBody>>> {
-    let (organization, user, now) = (admin.organization.id, UserId::parse(&user)?, app.now());
-    let found = app.store.list(move |snapshot| {
+    let (organization, user, now) = (admin.organization.id.clone(), UserId::parse(&user)?, admin.now());
+    let found = admin.list(move |snapshot| {
         let user = users::in_organization(snapshot, &organization, &user)?;
         sessions::of_user(snapshot, &user.id, now)
     });
     Ok(Json(List::new(found.await?, &Page::whole(), |session| session.id.to_string(), show)))
 }
 
-pub(crate) async fn end_all(
-    State(app): State<App>,
-    admin: Administrator,
-    Path((_, user)): Path<(String, String)>,
-) -> Result<StatusCode> {
-    let admin = admin.may_change()?;
-    let (actor, organization, user) = (admin.actor(&app), admin.organization.id, UserId::parse(&user)?);
-    let ended = app.store.write("user.end_sessions", move |tx| {
-        let user = users::in_organization(tx.snapshot(), &organization, &user)?;
-        users::end_sessions(tx, &user, &actor)
+pub(crate) async fn end_all(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {
+    let user = UserId::parse(&user)?;
+    let ended = admin.write("user.end_sessions", move |tx, by| {
+        let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
+        users::end_sessions(tx, &user, by.actor)
     });
     ended.await?;
     Ok(StatusCode::NO_CONTENT)
