@@ -246,3 +246,64 @@ async fn each_change_is_in_the_audit_trail() {
     }
     server.stop().await;
 }
+
+/// Returns when so many commands wait for the writer.
+async fn commands_wait(server: &TestServer, count: u64) {
+    let waiting = async {
+        while server.app.store.stats().queue_depth < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("they come");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
+    if store::testing::kind() != store::testing::Kind::Sqlite {
+        // Only SQLite has a single writer, so that the order of commands can be arranged.
+        return;
+    }
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let things = Things::of_acme(&owner).await;
+    hire(&server, "second@acme.test").await;
+    owner.make(ADMINISTRATORS, json!({ "email": "second@acme.test", "role": "admin" })).await;
+    let admin = hired(&server, "second@acme.test", "org:acme").await;
+    const USERS: &str = "/api/organizations/acme/users";
+    let before = owner.read(USERS).await;
+
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (started, has_started) = tokio::sync::oneshot::channel::<()>();
+    let blocked = std::sync::Mutex::new((released, Some(started)));
+    let store = server.app.store.clone();
+    let blocker = tokio::spawn(async move {
+        let block = store.write("test", move |_| {
+            let mut blocked = blocked.lock().expect("not poisoned");
+            blocked.1.take().map(|started| started.send(()));
+            // It ends when the test lets go of the other end.
+            drop(blocked.0.recv());
+            Ok::<_, store::Error>(())
+        });
+        block.await
+    });
+    has_started.await.expect("the writer is busy");
+    let removal = format!("{ADMINISTRATORS}/{}", text(&claims(&admin.token), "sub"));
+    let user = things.path("acme", "/api/organizations/{org}/users/{user}");
+    let renamed = json!({ "name": "Changed" });
+    let (removed, answer, ()) = tokio::join!(
+        owner.call("DELETE", &removal, &Value::Null),
+        async {
+            commands_wait(&server, 1).await;
+            admin.call("PATCH", &user, &renamed).await
+        },
+        async {
+            commands_wait(&server, 2).await;
+            drop(release);
+        },
+    );
+    blocker.await.expect("ends").expect("commits");
+    assert_eq!(removed.status, 204, "{removed:?}");
+    assert_eq!(problem(&answer), is(404, "not_found"), "{answer:?}");
+    assert_eq!(owner.read(USERS).await, before);
+    server.stop().await;
+}
