@@ -1,37 +1,17 @@
 //! Every route, in one table: the map of the product.
 
-use crate::app::App;
 use crate::dev::demo;
-use crate::oauth::error::OAuthError;
 use crate::operation::{health, metrics};
+use crate::web::dispatch::{Routes, delete, get, patch, post, put};
 use crate::web::error::Problem;
 use crate::{api, oauth, pages};
-use axum::Router;
-use axum::extract::Request;
-use axum::handler::Handler as _;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post, put};
 use http::{Method, StatusCode, Uri};
-use std::pin::Pin;
-
-/// An answer that is being made.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-/// What products ask all day, straight to its handler. It is in the table below too. A router for everything finds a
-/// route in a tree, copies it and puts all that it does into boxes, which is about a fifth of what such a read costs.
-pub(crate) fn hot(method: &Method, path: &str) -> Option<fn(Request, App) -> Answer> {
-    Some(match (method, path) {
-        (&Method::GET, "/api/subscription") => |request, app| api::subscription::get.call(request, app),
-        (&Method::GET, "/api/user") => |request, app| api::user::get.call(request, app),
-        (&Method::POST, "/auth/device/code") => |request, app| oauth::device_code::post.call(request, app),
-        (&Method::POST, "/auth/token") => |request, app| oauth::token::post.call(request, app),
-        _ => return None,
-    })
-}
+use oauth::error::OAuthError;
 
 /// The routes of a server.
-pub fn router(app: App) -> Router {
-    Router::new()
+pub fn router() -> Routes {
+    Routes::new(unknown, wrong_method)
         // OAuth 2.0 and OpenID Connect
         .route("/.well-known/openid-configuration", get(oauth::discovery::configuration))
         .route("/.well-known/oauth-authorization-server", get(oauth::discovery::configuration))
@@ -134,9 +114,6 @@ pub fn router(app: App) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::get))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
 }
 
 async fn unknown(uri: Uri) -> Response {
@@ -159,42 +136,4 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
         return OAuthError { status, ..OAuthError::invalid_request(detail) }.into_response();
     }
     Problem::new(status, "method_not_allowed", detail).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::TestServer;
-    use http_body_util::BodyExt as _;
-    use tower::Service as _;
-
-    async fn shown(response: Response) -> (StatusCode, String) {
-        let (status, body) =
-            (response.status(), response.into_body().collect().await.expect("a body").to_bytes());
-        (status, String::from_utf8_lossy(&body).into_owned())
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_hot_is_answered_as_by_the_router() {
-        let server = TestServer::start().await;
-        let mut router = router(server.app.clone());
-        for (method, path) in [
-            (Method::GET, "/api/subscription"),
-            (Method::GET, "/api/user"),
-            (Method::POST, "/auth/device/code"),
-            (Method::POST, "/auth/token"),
-        ] {
-            let request = || {
-                let request = http::Request::builder().method(method.clone()).uri(path);
-                request.body(axum::body::Body::empty()).expect("a request")
-            };
-            let handler = hot(&method, path).expect("hot");
-            let hot = shown(handler(request(), server.app.clone()).await).await;
-            let routed = shown(router.call(request()).await.expect("never fails")).await;
-            assert_eq!(hot, routed, "{path}");
-            assert!(routed.0.is_client_error(), "{path}: it has a handler, which wants more: {routed:?}");
-            assert!(![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&routed.0), "{path}");
-        }
-        server.stop().await;
-    }
 }

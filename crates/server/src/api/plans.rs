@@ -3,7 +3,7 @@
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, nullable, rfc3339};
-use axum::extract::Path;
+use crate::web::path::Path;
 use http::StatusCode;
 use identity::ids::PlanId;
 use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch};

@@ -5,7 +5,7 @@ use super::organizations::{OrganizationBody, show};
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::json::{Body, Json, List, Page};
-use axum::extract::Path;
+use crate::web::path::Path;
 use http::StatusCode;
 use identity::organizations::{self, Decision};
 use serde::Deserialize;

@@ -7,7 +7,8 @@ use crate::pages::browser::{Asked, Browser, Form, encoded};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in;
-use axum::extract::{Path, State};
+use crate::web::path::Path;
+use axum::extract::State;
 use identity::tokens;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {

@@ -16,7 +16,8 @@
 use super::auth::{Address, Bearer};
 use super::error::Problem;
 use crate::app::App;
-use axum::extract::{FromRequestParts, Path};
+use crate::web::path::parameter;
+use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
@@ -24,7 +25,6 @@ use identity::ids::UserId;
 use identity::organizations::{self, Organization};
 use identity::secrets::Random;
 use identity::{Error, Result, Time, scopes};
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use store::{Snapshot, Tx};
@@ -112,7 +112,7 @@ impl FromRequestParts<App> for Administrator {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Administrator, Problem> {
         let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
         let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
-        let slug = path_parameter(parts, app, "org").await?;
+        let slug = parameter(parts, "org").to_owned();
         let audience = format!("org:{slug}");
         // A token for all organizations is as good as the user's role in this one, which is looked up below.
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
@@ -218,7 +218,7 @@ impl FromRequestParts<App> for OwnerOrSelf {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<OwnerOrSelf, Problem> {
         let administrator = Administrator::from_request_parts(parts, app).await?;
-        let is_self = path_parameter(parts, app, "user").await? == administrator.user.as_str();
+        let is_self = parameter(parts, "user") == administrator.user.as_str();
         let least = if is_self { Role::Member } else { Role::Owner };
         administrators::require(&administrator.organization, administrator.role, least)?;
         Ok(OwnerOrSelf { administrator, least })
@@ -309,12 +309,4 @@ impl PlatformOwner {
         });
         write.await
     }
-}
-
-/// A parameter of the route, such as `{org}`; empty when the route has none of this name.
-async fn path_parameter(parts: &mut Parts, app: &App, name: &str) -> std::result::Result<String, Problem> {
-    let path: Path<HashMap<String, String>> = Path::from_request_parts(parts, app)
-        .await
-        .map_err(|error| Problem::bad_request("invalid_path", error.to_string()))?;
-    Ok(path.0.get(name).cloned().unwrap_or_default())
 }

@@ -70,6 +70,12 @@ impl Problem {
         Problem { challenge, ..Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", detail) }
     }
 
+    /// 500: a defect, which was logged.
+    pub fn internal() -> Problem {
+        let detail = "Internal server error. It has been logged.";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
     fn unavailable(detail: &str, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }
@@ -114,11 +120,7 @@ impl From<store::Error> for Problem {
             ),
             _ => {
                 tracing::error!(%error, "a database operation failed");
-                Problem::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "internal",
-                    "Something went wrong here. It was noted.",
-                )
+                Problem::internal()
             }
         }
     }
@@ -143,11 +145,7 @@ impl From<identity::Error> for Problem {
             Error::Store(error) => error.into(),
             Error::Broken(what) => {
                 tracing::error!(%what, "something is broken");
-                Problem::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "internal",
-                    "Something went wrong here. It was noted.",
-                )
+                Problem::internal()
             }
         }
     }

@@ -136,7 +136,7 @@ struct Ends {
 }
 
 async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Semaphore>, mut ends: Ends) {
-    let router = router(app.clone());
+    let routes = Arc::new(router());
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(limits.header_time)
@@ -169,9 +169,9 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
             tracing::debug!(%error, "TCP_NODELAY");
         }
         let peer = Peer { address: peer.ip(), body_time: limits.body_time };
-        let (served, router) = (app.clone(), router.clone());
+        let (served, routes) = (app.clone(), routes.clone());
         let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            middleware::serve(&served, &router, peer, request)
+            middleware::serve(&served, &routes, peer, request)
         });
         let connection =
             builder.clone().timer(IdleTimer::new()).serve_connection(TokioIo::new(stream), service);

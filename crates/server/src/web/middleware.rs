@@ -1,9 +1,9 @@
 //! What concerns every answer: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and counting.
 
+use super::dispatch::{Answer, Routes};
 use crate::app::App;
 use crate::pages::respond::PageError;
-use crate::router;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
 use crate::web::json;
@@ -16,7 +16,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use std::convert::Infallible;
 use std::pin::Pin;
 use store::Version;
-use tower::Service as _;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
 
@@ -36,7 +35,7 @@ fn is_shared(path: &str) -> bool {
 
 /// How a request is being answered.
 enum Answering {
-    Plainly(router::Answer),
+    Plainly(Answer),
     /// With the version to carry on by a caller who has carried one.
     NotBefore(Pin<Box<dyn Future<Output = (Response, Version)> + Send>>),
 }
@@ -51,7 +50,7 @@ impl Answering {
 /// time.
 pub(crate) fn serve<B>(
     app: &App,
-    router: &axum::Router,
+    routes: &Routes,
     peer: Peer,
     request: Request<B>,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
@@ -74,9 +73,9 @@ where
     };
     let answering = match carried {
         _ if asks_first => Answering::at_once(preflight()),
-        Ok(None) => Answering::Plainly(answer(app, router, peer, request)),
+        Ok(None) => Answering::Plainly(answer(app, routes, peer, request)),
         Ok(Some(version)) => {
-            let (answer, app) = (answer(app, router, peer, request), app.clone());
+            let (answer, app) = (answer(app, routes, peer, request), app.clone());
             let answer = async move { (answer.await, app.store.carried_on()) };
             Answering::NotBefore(Box::pin(store::not_before(version, answer)))
         }
@@ -111,26 +110,14 @@ where
     }
 }
 
-fn answer<B>(app: &App, router: &axum::Router, peer: Peer, request: Request<B>) -> router::Answer
+fn answer<B>(app: &App, routes: &Routes, peer: Peer, request: Request<B>) -> Answer
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
     let mut request = request.map(axum::body::Body::new);
     request.extensions_mut().insert(peer);
-    match router::hot(request.method(), request.uri().path()) {
-        Some(handler) => handler(request, app.clone()),
-        None => {
-            // A router is always ready.
-            let answer = router.clone().call(request);
-            Box::pin(async move {
-                match answer.await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                }
-            })
-        }
-    }
+    routes.answer(app.clone(), request)
 }
 
 /// The version that the caller has from an earlier answer, of this instance or another one.

@@ -3,14 +3,17 @@
 //!
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `idle.rs`: the timer of a connection.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
+//! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `auth.rs`: extractors for the client's address and for access tokens; `administration.rs`: for administrators,
 //!   whose types say what a handler may change.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
 pub(crate) mod administration;
 pub(crate) mod auth;
+pub(crate) mod dispatch;
 pub(crate) mod error;
 pub(crate) mod idle;
 pub(crate) mod json;
 pub(crate) mod listener;
 pub(crate) mod middleware;
+pub(crate) mod path;

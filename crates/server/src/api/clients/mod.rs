@@ -5,7 +5,7 @@ pub(crate) mod secrets;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
-use axum::extract::Path;
+use crate::web::path::Path;
 use http::StatusCode;
 use identity::clients::{self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret};
 use identity::ids::ClientId;

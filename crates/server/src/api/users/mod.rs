@@ -7,7 +7,7 @@ pub(crate) mod suspension;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
-use axum::extract::Path;
+use crate::web::path::Path;
 use identity::ids::UserId;
 use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};

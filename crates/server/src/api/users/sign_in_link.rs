@@ -4,7 +4,7 @@
 use crate::web::administration::Admin;
 use crate::web::error::Result;
 use crate::web::json::{Created, rfc3339};
-use axum::extract::Path;
+use crate::web::path::Path;
 use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::users;

@@ -4,7 +4,7 @@ use super::{UserBody, show};
 use crate::web::administration::Admin;
 use crate::web::error::Result;
 use crate::web::json::{Body, Json};
-use axum::extract::Path;
+use crate::web::path::Path;
 use http::StatusCode;
 use identity::ids::UserId;
 use identity::users;

@@ -7,9 +7,9 @@ use crate::app::App;
 use crate::pages::browser::{Asked, encoded};
 use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::views::{Accent, Product, ProductUser};
+use crate::web::path::Path;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::response::IntoResponse as _;
+use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
@@ -18,7 +18,6 @@ use http_body_util::BodyExt as _;
 use identity::secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tower::ServiceExt as _;
 
 /// What the product keeps about its visitor, sealed, in a cookie.
 #[derive(Serialize, Deserialize, Default)]
@@ -176,7 +175,7 @@ async fn call(app: &App, method: Method, path: &str, authorization: &str, body: 
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(Body::from(body))
         .ok()?;
-    let response = crate::router::router(app.clone()).oneshot(request).await.into_response();
+    let response = crate::router::router().answer(app.clone(), request).await;
     if response.status() != StatusCode::OK {
         return None;
     }

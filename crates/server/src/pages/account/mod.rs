@@ -10,7 +10,8 @@ use super::respond::{PageResult, see_other};
 use super::sign_in::{self, Prompt, home};
 use super::views::{Account, SessionLine, SignOut};
 use crate::app::App;
-use axum::extract::{Path, State};
+use crate::web::path::Path;
+use axum::extract::State;
 use identity::organizations;
 use identity::sessions::{Session, of_user};
 

@@ -7,7 +7,8 @@ use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in;
-use axum::extract::{Path, State};
+use crate::web::path::Path;
+use axum::extract::State;
 use identity::ids::SessionId;
 use identity::sessions::{self, Own};
 

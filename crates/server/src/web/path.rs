@@ -1,0 +1,55 @@
+//! Extracts the parameters of a route, in their order: `Path((org, user)): Path<(String, String)>`.
+
+use super::dispatch::PathParameters;
+use super::error::Problem;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+/// The parameters of the route.
+pub struct Path<T>(pub T);
+
+/// What the values of a route's parameters can be taken as.
+pub trait FromParameters: Sized {
+    /// None when the route has another number of parameters.
+    fn from_parameters(parameters: &[(String, String)]) -> Option<Self>;
+}
+
+impl FromParameters for String {
+    fn from_parameters(parameters: &[(String, String)]) -> Option<String> {
+        let [(_, only)] = parameters else { return None };
+        Some(only.clone())
+    }
+}
+
+impl FromParameters for (String, String) {
+    fn from_parameters(parameters: &[(String, String)]) -> Option<(String, String)> {
+        let [(_, first), (_, second)] = parameters else { return None };
+        Some((first.clone(), second.clone()))
+    }
+}
+
+impl FromParameters for (String, String, String) {
+    fn from_parameters(parameters: &[(String, String)]) -> Option<(String, String, String)> {
+        let [(_, first), (_, second), (_, third)] = parameters else { return None };
+        Some((first.clone(), second.clone(), third.clone()))
+    }
+}
+
+impl<T: FromParameters, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Path<T>, Problem> {
+        let found = parts.extensions.get::<PathParameters>();
+        let taken = found.and_then(|parameters| T::from_parameters(&parameters.0));
+        taken.map(Path).ok_or_else(|| {
+            tracing::error!(path = parts.uri.path(), "a handler expects other parameters than its route has");
+            Problem::internal()
+        })
+    }
+}
+
+/// The parameter of this name, such as `org` of `/api/organizations/{org}`; empty when the route has none.
+pub(super) fn parameter<'a>(parts: &'a Parts, name: &str) -> &'a str {
+    let found = parts.extensions.get::<PathParameters>();
+    let named = found.and_then(|parameters| parameters.0.iter().find(|(known, _)| known == name));
+    named.map_or("", |(_, value)| value)
+}
