@@ -261,21 +261,6 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
     Ok(get(snapshot, &grant)?.map(|grant| (grant, used_at.is_none().then_some(expires_at))))
 }
 
-/// Deletes up to `most` refresh tokens that were made before `moment`, which must be longer ago than
-/// [`REFRESH_LIFE`]; how many there were. With one that was never used its grant goes: it was the last of the family.
-pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    let floor = crate::ids::smallest_at(RefreshTokenId::PREFIX, moment);
-    let old: Vec<(RefreshTokenId, GrantId, Option<Time>)> =
-        tx.all(&OLD_REFRESH, args![&floor, most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (id, grant, used_at) in &old {
-        tx.exec(&DELETE_REFRESH, args![id])?;
-        if used_at.is_none() {
-            delete(tx, grant)?;
-        }
-    }
-    Ok(old.len())
-}
-
 /// The next up to `most` grants after the id `after`: which of them were over at `moment`, by themselves. Those that end
 /// with their session or with their last refresh token are found by these, and what was made later is not looked at.
 pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
@@ -298,11 +283,6 @@ fn has_refresh(kind_of_session: &str, scope: &Scope) -> bool {
     kind_of_session != "browser" || scope.contains("offline_access")
 }
 
-/// Deletes these grants, which are over.
-pub fn delete_all(tx: &mut Tx<'_>, ids: &[GrantId]) -> Result<()> {
-    ids.iter().try_for_each(|id| delete(tx, id))
-}
-
 /// Deletes up to `most` grants of a session that is over; how many there were.
 pub(crate) fn delete_of_session(tx: &mut Tx<'_>, session: &SessionId, most: i64) -> Result<i64> {
     let ids: Vec<GrantId> = tx.all(&OF_SESSION, args![session, most], |row| row.get(0))?;
@@ -315,10 +295,28 @@ pub(crate) fn delete_of_session(tx: &mut Tx<'_>, session: &SessionId, most: i64)
     Ok(deleted)
 }
 
-/// Deletes a grant, and with it the session of the device that it was for.
-fn delete(tx: &mut Tx<'_>, id: &GrantId) -> Result<()> {
-    let session: Option<SessionId> = tx.one(&SESSION, args![id], |row| row.get(0))?;
+/// Deletes a grant; the session that it belonged to.
+pub(crate) fn remove(tx: &mut Tx<'_>, id: &GrantId) -> Result<Option<SessionId>> {
+    let session = tx.one(&SESSION, args![id], |row| row.get(0))?;
     tx.exec(&DELETE, args![id])?;
     tx.changed(key(id));
-    session.map_or(Ok(()), |session| sessions::delete_of_device(tx, &session))
+    Ok(session)
+}
+
+/// Deletes up to `most` refresh tokens that were made before `moment`: the grants of those that were never used, and how
+/// many tokens there were.
+pub(crate) fn remove_refresh_tokens(
+    tx: &mut Tx<'_>,
+    moment: Time,
+    most: i64,
+) -> Result<(Vec<GrantId>, usize)> {
+    let before = crate::ids::smallest_at(RefreshTokenId::PREFIX, moment);
+    let old: Vec<(RefreshTokenId, GrantId, Option<Time>)> =
+        tx.all(&OLD_REFRESH, args![&before, most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (id, ..) in &old {
+        tx.exec(&DELETE_REFRESH, args![id])?;
+    }
+    let count = old.len();
+    let unused = old.into_iter().filter(|(_, _, used_at)| used_at.is_none()).map(|(_, grant, _)| grant);
+    Ok((unused.collect(), count))
 }

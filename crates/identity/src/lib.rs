@@ -20,6 +20,8 @@ pub mod administrators;
 pub mod audit;
 pub mod authorization_codes;
 pub mod authorization_requests;
+pub mod catalog;
+pub mod cleanup;
 pub mod clients;
 pub mod consents;
 pub mod customers;
@@ -49,6 +51,7 @@ pub mod settings;
 pub mod subscriptions;
 pub mod tokens;
 pub mod user_codes;
+pub mod user_suspensions;
 pub mod users;
 pub mod walks;
 

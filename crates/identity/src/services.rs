@@ -2,7 +2,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, ServiceId};
-use crate::{Error, Result, Time, clients, names, plans};
+use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// A product of an organization.
@@ -38,7 +38,8 @@ statements! {
     static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
     static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
     static SLUGS = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-    static LOCK = lock("services", "id");
+    /// Taken before a decision that depends on what belongs to the service.
+    pub(crate) static LOCK = lock("services", "id");
     static DELETE = sql("DELETE FROM services WHERE id = ?1");
 }
 
@@ -85,15 +86,8 @@ pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> 
     Ok(Service { name, ..service.clone() })
 }
 
-/// Deletes a service that nothing belongs to any more.
-pub fn delete(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
-    tx.lock(&LOCK, (&service.id).into())?;
-    let in_use = clients::any_of_service(tx.snapshot(), &service.organization, &service.id)?
-        || plans::any_of_service(tx.snapshot(), &service.id)?;
-    if in_use {
-        let problem = "this service still has clients or plans; delete those first";
-        return Err(Error::refused("service_in_use", problem));
-    }
+/// Deletes a service, which is locked and which nothing belongs to any more ([`crate::catalog`]).
+pub(crate) fn remove(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
     tx.exec(&DELETE, args![&service.id])?;
     tx.changed(key(&service.id));
     audit::note(tx, &service.organization, actor, "service.deleted", service.id.as_str(), &service.slug)

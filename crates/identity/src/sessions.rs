@@ -3,8 +3,9 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::secrets::{self, Hash};
+use crate::users::{self, User};
 use crate::walks::Page;
-use crate::{Error, Result, Time, grants, users};
+use crate::{Error, Result, Time};
 use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// A sign-in.
@@ -176,6 +177,13 @@ pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result
     Ok(ended)
 }
 
+/// Ends all sessions of a user for an administrator, in browsers and on devices; how many there were.
+pub fn end_all_for(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> {
+    let ended = end_all_of_user(tx, &user.id, "administrator", actor.now)?;
+    audit::note(tx, &user.organization, actor, "user.sessions_ended", user.id.as_str(), &ended.to_string())?;
+    Ok(ended)
+}
+
 /// Ends every session of a user; how many there were.
 pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
     end_all_but(tx, user, None, ended_by, now)
@@ -249,19 +257,11 @@ pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -
     Ok(Page::of(rows, most))
 }
 
-/// Deletes these sessions, which are over, each after the grants that ended with it. False when there are more than
-/// `most` rows: then some are left for another command.
-pub fn delete(tx: &mut Tx<'_>, ids: &[SessionId], most: i64) -> Result<bool> {
-    let mut left = most;
-    for id in ids {
-        left -= grants::delete_of_session(tx, id, left)?;
-        if left <= 0 {
-            return Ok(false);
-        }
-        left -= tx.exec(&DELETE, args![id])? as i64;
-        tx.changed(key(id));
-    }
-    Ok(true)
+/// Deletes a session whose grants are gone ([`crate::cleanup`]); how many there were.
+pub(crate) fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<u64> {
+    let deleted = tx.exec(&DELETE, args![id])?;
+    tx.changed(key(id));
+    Ok(deleted)
 }
 
 /// Deletes the session of a device whose grant is gone: it has no cookie, so nothing can use it any more.

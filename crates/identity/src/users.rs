@@ -3,10 +3,9 @@
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
-use crate::{Error, Result, Time, customers, names, sessions};
+use crate::{Error, Result, Time, customers, names};
 use store::{
-    Key, Row, Snapshot, Tx, Value, Where, args, insert, insert_if_absent, lock, select, sql, statements,
-    update, upsert,
+    Key, Row, Snapshot, Tx, Value, Where, args, insert, lock, select, sql, statements, update, upsert,
 };
 
 /// An account.
@@ -95,10 +94,8 @@ statements! {
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
     static SET_PROFILE = update("users", "id", PROFILE);
-    static SUSPEND = insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
     /// Whoever makes a session of a user, or decides about all of them, takes this first.
     pub(crate) static LOCK = lock("users", "id");
-    static ACTIVATE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
 }
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
@@ -157,41 +154,6 @@ pub fn change(
     customers::rename_personal(tx, id, &profile.name)?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
     Ok(User { profile, ..user })
-}
-
-/// Stops an account for now and ends its sessions; again is fine. Nobody stops his own.
-pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor) -> Result<User> {
-    let reason = audit::reason(reason)?;
-    if actor.who == user.id.as_str() {
-        let problem = "you cannot suspend your own account; ask another administrator";
-        return Err(Error::refused("own_account", problem));
-    }
-    tx.lock(&LOCK, (&user.id).into())?;
-    let is_new = tx.exec(&SUSPEND, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
-    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
-    if is_new {
-        sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
-        let details = reason.as_deref().unwrap_or_default();
-        audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
-    }
-    get(tx.snapshot(), &user.id)
-}
-
-/// Ends all sessions of an account, in browsers and on devices; how many there were.
-pub fn end_sessions(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> {
-    let ended = sessions::end_all_of_user(tx, &user.id, "administrator", actor.now)?;
-    audit::note(tx, &user.organization, actor, "user.sessions_ended", user.id.as_str(), &ended.to_string())?;
-    Ok(ended)
-}
-
-/// Lets a suspended account go on; one that is not suspended stays as it is.
-pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
-    let was_suspended = tx.exec(&ACTIVATE, args![&user.id])? == 1;
-    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
-    if was_suspended {
-        audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
-    }
-    get(tx.snapshot(), &user.id)
 }
 
 /// The account with this id, if it is one of this organization.

@@ -4,7 +4,7 @@ mod terms;
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, PlanId, ServiceId};
-use crate::{Error, Result, Time, names, services, subscriptions};
+use crate::{Error, Result, Time, names, services};
 use serde_json::Number;
 use std::collections::BTreeMap;
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
@@ -113,7 +113,8 @@ statements! {
         "UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1",
     );
     static SLUGS = sql("SELECT slug FROM plans WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-    static LOCK = lock("plans", "id");
+    /// Taken before a decision that depends on who subscribes.
+    pub(crate) static LOCK = lock("plans", "id");
     static DELETE_SERVICES = sql("DELETE FROM plan_services WHERE plan_id = ?1");
     static DELETE = sql("DELETE FROM plans WHERE id = ?1");
     static ANY_OF_SERVICE = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 LIMIT 1");
@@ -230,13 +231,8 @@ impl PlanPatch {
     }
 }
 
-/// Deletes a plan to which nobody subscribes.
-pub fn delete(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
-    tx.lock(&LOCK, (&plan.id).into())?;
-    if subscriptions::any_of_plan(tx.snapshot(), &plan.id)? {
-        let problem = "this plan still has subscriptions; move or delete those first";
-        return Err(Error::refused("plan_in_use", problem));
-    }
+/// Deletes a plan, which is locked and has no subscriptions any more ([`crate::catalog`]).
+pub(crate) fn remove(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
     tx.exec(&DELETE_SERVICES, args![&plan.id])?;
     tx.exec(&DELETE, args![&plan.id])?;
     keys(plan).into_iter().for_each(|key| tx.changed(key));

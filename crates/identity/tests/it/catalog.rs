@@ -1,6 +1,7 @@
 //! Services, clients and plans: made, changed, and deleted only when nothing hangs on them.
 
 use crate::support::{TestIdentity, invalid, not_found, refused};
+use identity::catalog;
 use identity::clients::{self, Client, ClientPatch, Kind, NewSecret};
 use identity::ids::ClientSecretId;
 use identity::plans::{self, PlanPatch};
@@ -18,13 +19,14 @@ async fn a_service_in_use_stays() {
     let app = test.service(&acme, "app").await;
     let client = test.client(&app, Kind::Device).await;
     let plan = test.plan(&acme, "pro", &["app"]).await;
-    let delete =
-        |service: services::Service| test.write(move |tx, actor| services::delete(tx, &service, actor));
+    let delete = |service: services::Service| {
+        test.write(move |tx, actor| catalog::delete_service(tx, &service, actor))
+    };
 
     assert_eq!(refused(delete(app.clone()).await), "service_in_use");
     test.write(move |tx, actor| clients::delete(tx, &client, actor)).await.expect("the client goes");
     assert_eq!(refused(delete(app.clone()).await), "service_in_use");
-    test.write(move |tx, actor| plans::delete(tx, &plan, actor)).await.expect("the plan goes");
+    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("the plan goes");
     delete(app.clone()).await.expect("nothing hangs on it");
     let gone = test.read(move |snapshot| services::find(snapshot, &acme.id, "app")).await;
     assert_eq!(not_found(gone), "service");
@@ -178,8 +180,8 @@ async fn a_plan_that_somebody_has_stays() {
     let subscription =
         test.write(move |tx, actor| subscriptions::create(tx, &id, &new, actor)).await.expect("subscribes");
     let kept = plan.clone();
-    let deleted = test.write(move |tx, actor| plans::delete(tx, &kept, actor)).await;
+    let deleted = test.write(move |tx, actor| catalog::delete_plan(tx, &kept, actor)).await;
     assert_eq!(refused(deleted), "plan_in_use");
     test.write(move |tx, actor| subscriptions::delete(tx, &subscription, actor)).await.expect("ends");
-    test.write(move |tx, actor| plans::delete(tx, &plan, actor)).await.expect("nobody has it");
+    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("nobody has it");
 }

@@ -3,7 +3,8 @@
 use crate::support::{START, TestIdentity, not_found, refused};
 use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};
-use identity::users::{self, User};
+use identity::user_suspensions;
+use identity::users::User;
 use identity::{Result, Time, administrators};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +88,10 @@ async fn a_suspended_user_gets_in_by_no_link() {
     let ada = test.user(&acme, "ada@acme.test").await;
     let link = sign_in_link(&test, &ada).await;
     let stopped = ada.clone();
-    let stopped =
-        test.write(move |tx, actor| users::suspend(tx, &stopped, None, actor)).await.expect("stops");
+    let stopped = test
+        .write(move |tx, actor| user_suspensions::suspend(tx, &stopped, None, actor))
+        .await
+        .expect("stops");
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
     assert_eq!(not_found(use_at(&test, Purpose::SignIn, &link.token, START).await), "link");
     let new = draw(&test, Purpose::SignIn, Some(&stopped));

@@ -1,6 +1,7 @@
 //! Accounts are found, renamed, and stopped with all that they have open.
 
 use crate::support::{START, TestIdentity, invalid, refused};
+use identity::user_suspensions;
 use identity::users::{self, Profile};
 use identity::{customers, sessions};
 
@@ -19,14 +20,15 @@ async fn suspending_a_user_ends_the_sessions() {
     assert_eq!(open(&ada).await.expect("reads"), 2);
     for _ in 0..2 {
         let stopped = ada.clone();
-        let stopped = test.write(move |tx, actor| users::suspend(tx, &stopped, Some("spam"), actor)).await;
+        let stopped =
+            test.write(move |tx, actor| user_suspensions::suspend(tx, &stopped, Some("spam"), actor)).await;
         assert_eq!(stopped.expect("again is fine").suspended_at, Some(START));
     }
     assert_eq!(open(&ada).await.expect("reads"), 0);
     assert_eq!(open(&bob).await.expect("reads"), 1, "nobody else's");
     for _ in 0..2 {
         let started = ada.clone();
-        let started = test.write(move |tx, actor| users::activate(tx, &started, actor)).await;
+        let started = test.write(move |tx, actor| user_suspensions::activate(tx, &started, actor)).await;
         assert_eq!(started.expect("again is fine").suspended_at, None);
     }
     assert_eq!(open(&ada).await.expect("reads"), 0, "what ended stays ended");
@@ -37,7 +39,7 @@ async fn nobody_suspends_his_own_account() {
     let test = TestIdentity::open().await;
     let ada = test.user(&test.platform, "ada@sarsen.test").await;
     let actor = test.actor(&ada);
-    let stopped = test.store.write("test", move |tx| users::suspend(tx, &ada, None, &actor)).await;
+    let stopped = test.store.write("test", move |tx| user_suspensions::suspend(tx, &ada, None, &actor)).await;
     assert_eq!(refused(stopped), "own_account");
 }
 

@@ -5,6 +5,7 @@ use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, nullable, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
+use identity::catalog;
 use identity::ids::PlanId;
 use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch};
 use serde::{Deserialize, Serialize};
@@ -119,7 +120,7 @@ pub(crate) async fn change(
 pub(crate) async fn delete(admin: Admin, Path((_, plan)): Path<(String, String)>) -> Result<StatusCode> {
     let deleted = admin.write("plan.delete", move |tx, by| {
         let plan = plans::find(tx.snapshot(), &by.organization.id, &plan)?;
-        plans::delete(tx, &plan, by.actor)
+        catalog::delete_plan(tx, &plan, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

@@ -5,6 +5,7 @@ use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
+use identity::catalog;
 use identity::ids::ServiceId;
 use identity::services::{self, NewService, Service};
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ pub(crate) async fn change(
 pub(crate) async fn delete(admin: Admin, Path((_, slug)): Path<(String, String)>) -> Result<StatusCode> {
     let deleted = admin.write("service.delete", move |tx, by| {
         let service = services::find(tx.snapshot(), &by.organization.id, &slug)?;
-        services::delete(tx, &service, by.actor)
+        catalog::delete_service(tx, &service, by.actor)
     });
     deleted.await?;
     Ok(StatusCode::NO_CONTENT)

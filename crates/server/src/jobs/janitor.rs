@@ -7,6 +7,7 @@
 //! count until he says something else.
 
 use crate::app::App;
+use identity::cleanup;
 use identity::keys::{self, Algorithm};
 use identity::walks::Page;
 use identity::{
@@ -81,10 +82,10 @@ pub(crate) async fn tidy(app: &App) -> identity::Result<bool> {
     sweep(app, "authorization_requests.tidy", before, authorization_requests::delete_older).await?;
     sweep(app, "tokens.tidy", before, revoked_tokens::delete_older).await?;
     let before = app.now() - ENDED_KEPT - grants::REFRESH_LIFE;
-    sweep(app, "grants.tidy", before, grants::delete_older).await?;
-    let delete = |tx: &mut Tx<'_>, ids: &[_], _| grants::delete_all(tx, ids).map(|()| true);
+    sweep(app, "grants.tidy", before, cleanup::delete_refresh_tokens).await?;
+    let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
     walk(app, &app.walks.grants, "grants.delete", grants::over, delete).await?;
-    walk(app, &app.walks.sessions, "sessions.delete", sessions::over, sessions::delete).await?;
+    walk(app, &app.walks.sessions, "sessions.delete", sessions::over, cleanup::delete_sessions).await?;
     Ok(true)
 }
 

@@ -6,7 +6,7 @@ use crate::support::{Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::clients::DEVICE_GRANT;
-use identity::{keys, organizations, users};
+use identity::{keys, organizations, sessions};
 use server::testing::{Answer, Kind, TestServer, at_once, kind};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ async fn a_device_that_is_just_redeeming_gets_no_session_past_the_end_of_all() {
         let end = app.store.write("test.end_sessions", move |tx| {
             let acme = organizations::find(tx.snapshot(), "acme")?;
             let user = ada(tx, &acme)?;
-            let count = users::end_sessions(tx, &user, &actor)?;
+            let count = sessions::end_all_for(tx, &user, &actor)?;
             // The test may have failed meanwhile; then nobody listens or holds it back.
             let _ = (ended.send(()), released.recv());
             Ok::<_, identity::Error>(count)

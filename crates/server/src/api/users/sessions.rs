@@ -49,7 +49,7 @@ pub(crate) async fn end_all(admin: Admin, Path((_, user)): Path<(String, String)
     let user = UserId::parse(&user)?;
     let ended = admin.write("user.end_sessions", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        users::end_sessions(tx, &user, by.actor)
+        sessions::end_all_for(tx, &user, by.actor)
     });
     ended.await?;
     Ok(StatusCode::NO_CONTENT)

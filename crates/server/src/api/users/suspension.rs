@@ -7,6 +7,7 @@ use crate::web::json::{Body, Json};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::ids::UserId;
+use identity::user_suspensions;
 use identity::users;
 use serde::Deserialize;
 
@@ -24,7 +25,7 @@ pub(crate) async fn put(
     let user = UserId::parse(&user)?;
     let suspended = admin.write("user.suspend", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        users::suspend(tx, &user, body.reason.as_deref(), by.actor)
+        user_suspensions::suspend(tx, &user, body.reason.as_deref(), by.actor)
     });
     Ok(Json(show(suspended.await?)))
 }
@@ -33,7 +34,7 @@ pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>
     let user = UserId::parse(&user)?;
     let activated = admin.write("user.activate", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        users::activate(tx, &user, by.actor)
+        user_suspensions::activate(tx, &user, by.actor)
     });
     activated.await?;
     Ok(StatusCode::NO_CONTENT)

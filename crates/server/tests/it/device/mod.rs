@@ -9,6 +9,8 @@ mod power;
 use identity::audit::Actor;
 use identity::clients::DEVICE_GRANT;
 use identity::organizations::{self, Organization};
+use identity::sessions;
+use identity::user_suspensions;
 use identity::users::{self, User};
 use server::testing::{Answer, Request, TestBrowser, TestServer};
 use std::collections::BTreeSet;
@@ -93,7 +95,7 @@ pub(crate) fn ada(tx: &mut Tx<'_>, acme: &Organization) -> identity::Result<User
 pub(crate) async fn suspend_ada(server: &TestServer) {
     in_acme(server, |tx, acme, actor| {
         let user = ada(tx, acme)?;
-        users::suspend(tx, &user, None, actor).map(|_| ())
+        user_suspensions::suspend(tx, &user, None, actor).map(|_| ())
     })
     .await;
 }
@@ -101,7 +103,7 @@ pub(crate) async fn suspend_ada(server: &TestServer) {
 pub(crate) async fn end_sessions_of_ada(server: &TestServer) {
     in_acme(server, |tx, acme, actor| {
         let user = ada(tx, acme)?;
-        users::end_sessions(tx, &user, actor).map(|_| ())
+        sessions::end_all_for(tx, &user, actor).map(|_| ())
     })
     .await;
 }

@@ -214,7 +214,7 @@ async fn a_suspended_user_and_one_who_was_signed_out_lose_everything_at_once() {
     let actor = server.app.system();
     let suspended = store.write("test.suspend", move |tx| {
         let user = identity::users::get(tx.snapshot(), &sub)?;
-        identity::users::suspend(tx, &user, None, &actor)
+        identity::user_suspensions::suspend(tx, &user, None, &actor)
     });
     suspended.await.expect("suspends");
     assert_eq!(admin.call("GET", "/api/organizations/acme", &Value::Null).await.status, 401);

@@ -1,0 +1,39 @@
+//! Suspending an account: nobody signs in with it, and its sessions end.
+
+use crate::audit::{self, Actor};
+use crate::users::{self, User};
+use crate::{Error, Result, sessions};
+use store::{Tx, args, insert_if_absent, sql, statements};
+
+statements! {
+    static INSERT = insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
+    static DELETE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
+}
+
+/// Suspends an account and ends its sessions; again is fine. Users cannot suspend themselves.
+pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor) -> Result<User> {
+    let reason = audit::reason(reason)?;
+    if actor.who == user.id.as_str() {
+        let problem = "you cannot suspend your own account; ask another administrator";
+        return Err(Error::refused("own_account", problem));
+    }
+    tx.lock(&users::LOCK, (&user.id).into())?;
+    let is_new = tx.exec(&INSERT, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
+    users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    if is_new {
+        sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
+        let details = reason.as_deref().unwrap_or_default();
+        audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
+    }
+    users::get(tx.snapshot(), &user.id)
+}
+
+/// Ends the suspension of an account; one that is not suspended stays as it is.
+pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
+    let was_suspended = tx.exec(&DELETE, args![&user.id])? == 1;
+    users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
+    if was_suspended {
+        audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
+    }
+    users::get(tx.snapshot(), &user.id)
+}
