@@ -1,7 +1,8 @@
 //! What a handler may touch: one cheap-clone handle.
 
 use crate::clock::Clock;
-use crate::jobs::janitor::Walks;
+use crate::jobs::janitor::Janitor;
+use crate::jobs::key_maker::KeyMaker;
 use crate::lanes::HashLane;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
@@ -94,8 +95,6 @@ pub struct Parts {
     pub(crate) posted_requests: Quota,
     /// Attempts at user codes.
     pub(crate) user_code_attempts: UserCodeAttempts,
-    /// How far the janitor has come.
-    pub(crate) walks: Walks,
     /// Counters.
     pub(crate) metrics: Metrics,
     /// The demo's sample products, when this is a demo.
@@ -139,7 +138,6 @@ impl App {
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
             user_code_attempts: UserCodeAttempts::default(),
-            walks: Walks::default(),
             metrics: Metrics::default(),
             demo,
             instance: identity::secrets::secret(&*random),
@@ -174,6 +172,17 @@ impl App {
     /// The program itself, for the audit trail.
     pub fn system(&self) -> Actor {
         Actor::system(self.now(), self.random())
+    }
+
+    /// Makes signing keys.
+    pub(crate) fn key_maker(&self) -> KeyMaker {
+        let (secret_key, clock) = (self.secret_key.clone(), self.clock.clone());
+        KeyMaker::new(self.store.clone(), secret_key, clock, self.random.clone())
+    }
+
+    /// Deletes what has expired; one for each instance.
+    pub(crate) fn janitor(&self) -> Janitor {
+        Janitor::new(self.store.clone(), self.key_maker(), self.instance.clone(), self.clock.clone())
     }
 
     /// An address of this server.

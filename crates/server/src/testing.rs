@@ -5,6 +5,7 @@ pub mod full_lane;
 pub mod parsers;
 
 use crate::dev::demo::{Credentials, Demo, seed};
+use crate::jobs::janitor::Janitor;
 use crate::{
     App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, first_start, serve,
 };
@@ -67,6 +68,7 @@ pub struct TestServer {
     pub demo: Credentials,
     /// Where it listens.
     pub address: SocketAddr,
+    janitor: Janitor,
     running: Running,
     place: Arc<TestPlace>,
     limits: Limits,
@@ -118,7 +120,8 @@ impl TestServer {
         first_start::prepare(&app).await.expect("prepares");
         let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
         let (running, address) = listen(&app, &limits).await;
-        TestServer { app, clock, demo, address, running, place, limits }
+        let janitor = app.janitor();
+        TestServer { app, clock, demo, address, janitor, running, place, limits }
     }
 
     /// Another instance on the same database, with the same clock; none where one process owns the database.
@@ -135,6 +138,7 @@ impl TestServer {
         let (running, address) = listen(&app, &self.limits).await;
         let (clock, demo) = (self.clock.clone(), self.demo.clone());
         Some(TestServer {
+            janitor: app.janitor(),
             app,
             clock,
             demo,
@@ -147,7 +151,7 @@ impl TestServer {
 
     /// One turn of what is done by the clock; whether it was this instance's turn.
     pub async fn tidy(&self) -> identity::Result<bool> {
-        crate::jobs::janitor::tidy(&self.app).await
+        self.janitor.tidy().await
     }
 
     /// Stops it; its database goes with the last instance.

@@ -2,7 +2,6 @@
 //! clients, a key that signs, and a way in for the first owner.
 
 use crate::app::App;
-use crate::jobs::janitor;
 use identity::clients::{self, Kind, NewClient};
 use identity::ids::{ClientId, LinkId, OrganizationId};
 use identity::keys::Algorithm;
@@ -19,7 +18,7 @@ pub async fn prepare(app: &App) -> Result<()> {
     let key = app.secret_key.clone();
     app.store.point(move |snapshot| settings::check(snapshot, &key)).await?;
     make_platform(app).await?;
-    janitor::renew(app, Algorithm::Es256).await
+    app.key_maker().renew(Algorithm::Es256).await
 }
 
 async fn make_platform(app: &App) -> Result<()> {

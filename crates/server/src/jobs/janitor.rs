@@ -6,17 +6,19 @@
 //! pages a turn, for an index would be written by every sign-in. Consents are kept: they are what a user has said, and
 //! count until he says something else.
 
-use crate::app::App;
+use super::key_maker::KeyMaker;
+use crate::clock::Clock;
 use identity::cleanup;
-use identity::keys::{self, Algorithm};
+use identity::keys::Algorithm;
 use identity::walks::Page;
 use identity::{
     authorization_codes, authorization_requests, devices, grants, leases, links, revoked_tokens, sessions,
 };
 use parking_lot::Mutex;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
-use store::{Snapshot, Time, Tx};
+use store::{Snapshot, Store, Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(30);
@@ -37,9 +39,14 @@ const PAGES: usize = 50;
 /// A walk that has come to the end begins again after this long.
 const REST: Duration = Duration::from_secs(3600);
 
-/// How far the walks have come. Who takes the work over begins anew.
-#[derive(Default)]
-pub(crate) struct Walks {
+/// Does the work of one instance.
+pub(crate) struct Janitor {
+    store: Store,
+    key_maker: KeyMaker,
+    /// Tells this instance from others on the same database.
+    instance: String,
+    clock: Arc<dyn Clock>,
+    /// How far the walks have come. An instance that takes the work over begins anew.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
 }
@@ -51,99 +58,92 @@ struct Walk {
     rests_until: Time,
 }
 
-/// Works until the server stops.
-pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
-    loop {
-        if let Err(error) = tidy(&app).await {
-            tracing::warn!(%error, "tidying up failed; it is tried again");
+impl Janitor {
+    pub(crate) fn new(store: Store, key_maker: KeyMaker, instance: String, clock: Arc<dyn Clock>) -> Janitor {
+        Janitor { store, key_maker, instance, clock, grants: Mutex::default(), sessions: Mutex::default() }
+    }
+
+    /// Works until the server stops.
+    pub(crate) async fn run(self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            if let Err(error) = self.tidy().await {
+                tracing::warn!(%error, "cleaning up failed; it is tried again");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            }
         }
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            _ = stopped.wait_for(|stopped| *stopped) => return,
+    }
+
+    /// One turn; false when another instance has the lease.
+    pub(crate) async fn tidy(&self) -> identity::Result<bool> {
+        let (holder, now) = (self.instance.clone(), self.clock.now());
+        let lease = self
+            .store
+            .write("janitor.lease", move |tx| leases::take(tx, "janitor", &holder, now, now + LEASE));
+        if !lease.await? {
+            return Ok(false);
         }
+        for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
+            self.key_maker.renew(algorithm).await?;
+        }
+        self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await?;
+        let before = now - KEPT;
+        self.sweep("codes.tidy", before, authorization_codes::delete_older).await?;
+        self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older).await?;
+        self.sweep("links.tidy", before, links::delete_older).await?;
+        self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
+        let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
+        self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;
+        let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
+        self.walk(&self.grants, "grants.delete", grants::over, delete).await?;
+        self.walk(&self.sessions, "sessions.delete", sessions::over, cleanup::delete_sessions).await?;
+        Ok(true)
     }
-}
 
-/// One turn; false when it is another instance's.
-pub(crate) async fn tidy(app: &App) -> identity::Result<bool> {
-    let (holder, now) = (app.instance.clone(), app.now());
-    let is_ours =
-        app.store.write("janitor.lease", move |tx| leases::take(tx, "janitor", &holder, now, now + LEASE));
-    if !is_ours.await? {
-        return Ok(false);
-    }
-    for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
-        renew(app, algorithm).await?;
-    }
-    sweep(app, "devices.tidy", app.now() - DEVICES_KEPT, devices::delete_older).await?;
-    let before = app.now() - KEPT;
-    sweep(app, "codes.tidy", before, authorization_codes::delete_older).await?;
-    sweep(app, "links.tidy", before, links::delete_older).await?;
-    sweep(app, "authorization_requests.tidy", before, authorization_requests::delete_older).await?;
-    sweep(app, "tokens.tidy", before, revoked_tokens::delete_older).await?;
-    let before = app.now() - ENDED_KEPT - grants::REFRESH_LIFE;
-    sweep(app, "grants.tidy", before, cleanup::delete_refresh_tokens).await?;
-    let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
-    walk(app, &app.walks.grants, "grants.delete", grants::over, delete).await?;
-    walk(app, &app.walks.sessions, "sessions.delete", sessions::over, cleanup::delete_sessions).await?;
-    Ok(true)
-}
-
-/// Deletes slice by slice until little is left; others go first.
-async fn sweep(
-    app: &App,
-    name: &'static str,
-    before: Time,
-    delete: fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>,
-) -> identity::Result<()> {
-    while app.store.write(name, move |tx| delete(tx, before, SLICE)).await? as i64 >= SLICE {
-        tokio::time::sleep(BETWEEN_SLICES).await;
-    }
-    Ok(())
-}
-
-/// Goes on with a walk and deletes what has been over for [`ENDED_KEPT`]. `delete` says whether all of it is gone.
-async fn walk<I: Display + Clone + Send + Sync + 'static>(
-    app: &App,
-    walk: &Mutex<Walk>,
-    name: &'static str,
-    look: fn(&mut Snapshot<'_>, &str, Time, i64) -> identity::Result<Page<I>>,
-    delete: fn(&mut Tx<'_>, &[I], i64) -> identity::Result<bool>,
-) -> identity::Result<()> {
-    let Walk { mut after, rests_until } = walk.lock().clone();
-    let now = app.now();
-    if now < rests_until {
-        return Ok(());
-    }
-    let before = now - ENDED_KEPT;
-    for _ in 0..PAGES {
-        let page = app.store.read(move |snapshot| look(snapshot, &after, before, SLICE)).await?;
-        let mut is_done = page.over.is_empty();
-        while !is_done {
-            let over = page.over.clone();
-            is_done = app.store.write(name, move |tx| delete(tx, &over, SLICE)).await?;
+    /// Deletes slice by slice until little is left. Other commands run between the slices.
+    async fn sweep(
+        &self,
+        name: &'static str,
+        before: Time,
+        delete: fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>,
+    ) -> identity::Result<()> {
+        while self.store.write(name, move |tx| delete(tx, before, SLICE)).await? as i64 >= SLICE {
             tokio::time::sleep(BETWEEN_SLICES).await;
         }
-        let Some(last) = page.last else {
-            *walk.lock() = Walk { after: String::new(), rests_until: now + REST };
-            return Ok(());
-        };
-        after = last.to_string();
-        walk.lock().after.clone_from(&after);
+        Ok(())
     }
-    Ok(())
-}
 
-/// Makes a key when one is due. Slow: on a thread of its own.
-pub(crate) async fn renew(app: &App, algorithm: Algorithm) -> identity::Result<()> {
-    let now = app.now();
-    if !app.store.point(move |snapshot| keys::is_due(snapshot, algorithm, now)).await? {
-        return Ok(());
+    /// Continues a walk and deletes what has been over for [`ENDED_KEPT`]. `delete` says whether all of it is gone.
+    async fn walk<I: Display + Clone + Send + Sync + 'static>(
+        &self,
+        walk: &Mutex<Walk>,
+        name: &'static str,
+        look: fn(&mut Snapshot<'_>, &str, Time, i64) -> identity::Result<Page<I>>,
+        delete: fn(&mut Tx<'_>, &[I], i64) -> identity::Result<bool>,
+    ) -> identity::Result<()> {
+        let Walk { mut after, rests_until } = walk.lock().clone();
+        let now = self.clock.now();
+        if now < rests_until {
+            return Ok(());
+        }
+        let before = now - ENDED_KEPT;
+        for _ in 0..PAGES {
+            let page = self.store.read(move |snapshot| look(snapshot, &after, before, SLICE)).await?;
+            let mut is_done = page.over.is_empty();
+            while !is_done {
+                let over = page.over.clone();
+                is_done = self.store.write(name, move |tx| delete(tx, &over, SLICE)).await?;
+                tokio::time::sleep(BETWEEN_SLICES).await;
+            }
+            let Some(last) = page.last else {
+                *walk.lock() = Walk { after: String::new(), rests_until: now + REST };
+                return Ok(());
+            };
+            after = last.to_string();
+            walk.lock().after.clone_from(&after);
+        }
+        Ok(())
     }
-    let maker = app.clone();
-    let made = tokio::task::spawn_blocking(move || {
-        keys::generate(algorithm, now, maker.random(), &maker.secret_key)
-    });
-    let new = made.await.map_err(|error| identity::Error::Broken(format!("making a key: {error}")))??;
-    app.store.write("key.add", move |tx| keys::add_if_due(tx, &new, now)).await
 }

@@ -3,4 +3,5 @@
 pub mod database_move;
 pub mod first_start;
 pub(crate) mod janitor;
+pub(crate) mod key_maker;
 pub(crate) mod retry;

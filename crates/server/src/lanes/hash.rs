@@ -3,7 +3,7 @@
 //! kept for those who run the server and for browsers in which somebody has signed in before: a storm of strangers
 //! does not lock them out.
 
-use crate::web::auth::network;
+use crate::limits::network::network;
 use identity::organizations::PLATFORM;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};

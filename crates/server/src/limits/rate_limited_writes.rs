@@ -2,15 +2,14 @@
 //! failed. When it was noted last is kept in memory. Nobody waits for the writing; what the writer refuses is noted the
 //! next time.
 
-use crate::app::App;
 use identity::Time;
-use identity::audit;
+use identity::audit::{self, Actor};
 use identity::ids::UserId;
 use identity::users::{self, User};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Duration;
+use store::Store;
 
 /// Beyond this many users the oldest memories go; they are noted once more at worst.
 const REMEMBERED: usize = 50_000;
@@ -26,10 +25,10 @@ impl Default for LastSeen {
 
 impl LastSeen {
     /// Notes that a user was here.
-    pub(crate) fn note(&self, app: &App, user: &UserId, now: Time) {
+    pub(crate) fn note(&self, store: &Store, user: &UserId, now: Time) {
         self.0.note(user, now, |_| {
             let user = user.clone();
-            app.store.write_later("user.seen", move |tx| users::seen(tx, &user, now))
+            store.write_later("user.seen", move |tx| users::seen(tx, &user, now))
         });
     }
 }
@@ -45,16 +44,15 @@ impl Default for FailedSignIns {
 
 impl FailedSignIns {
     /// Notes that somebody at `address` gave a wrong password for a user, or tried to sign in as one who is suspended.
-    pub(crate) fn note(&self, app: &App, user: &User, address: IpAddr) {
-        self.0.note(&user.id, app.now(), |unwritten| {
+    pub(crate) fn note(&self, store: &Store, user: &User, actor: Actor) {
+        self.0.note(&user.id, actor.now, |unwritten| {
             let details = match unwritten {
                 0 => String::new(),
                 1 => "once more before".to_owned(),
                 times => format!("{times} times more before"),
             };
-            let (organization, user, actor) =
-                (user.organization.clone(), user.id.clone(), app.unknown(address));
-            app.store.write_later("user.sign_in_failed", move |tx| {
+            let (organization, user) = (user.organization.clone(), user.id.clone());
+            store.write_later("user.sign_in_failed", move |tx| {
                 audit::note(tx, &organization, &actor, "user.sign_in_failed", user.as_str(), &details)
             })
         });

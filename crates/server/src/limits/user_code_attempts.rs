@@ -1,6 +1,6 @@
 //! Attempts at user codes: limited per browser session, per address and in all (RFC 8628 section 5.1).
 
-use crate::web::auth::network;
+use crate::limits::network::network;
 use identity::Time;
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! Poll times live in memory, in two generations that replace each other, so that a flood of codes costs
 //! a bounded amount; a poll whose predecessor was forgotten counts as a first one.
 
-use crate::web::auth::network;
+use crate::limits::network::network;
 use identity::Time;
 use identity::devices;
 use identity::ids::DeviceId;

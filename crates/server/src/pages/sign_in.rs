@@ -228,7 +228,7 @@ pub(crate) async fn check_password(
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
         user => {
             if let Some(user) = user {
-                app.failed_sign_ins.note(app, &user, browser.address);
+                app.failed_sign_ins.note(&app.store, &user, app.unknown(browser.address));
             }
             return Ok(Checked::Wrong);
         }

@@ -4,7 +4,6 @@
 //! the writer and leaves no log behind.
 
 use crate::app::App;
-use crate::jobs::janitor;
 use crate::router::router;
 use crate::web::auth::Peer;
 use crate::web::idle::IdleTimer;
@@ -90,7 +89,7 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
     let listeners = addresses.iter().map(|address| listen(*address)).collect::<std::io::Result<Vec<_>>>()?;
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()?;
     let (stop, stopped) = watch::channel(false);
-    let janitor = tokio::spawn(janitor::run(app.clone(), stopped.clone()));
+    let janitor = tokio::spawn(app.janitor().run(stopped.clone()));
     let ended = tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(limits.connections));
         let (cut, uncut) = watch::channel(false);

@@ -2,7 +2,6 @@
 //! spent by then would be lost if that were refused.
 
 use crate::app::App;
-use crate::jobs::janitor;
 use crate::oauth::error::Result;
 use crate::web::json::Json;
 use axum::response::{IntoResponse, Response};
@@ -186,7 +185,7 @@ async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
     if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
         return Ok(ring);
     }
-    janitor::renew(app, Algorithm::Rs256).await?;
+    app.key_maker().renew(Algorithm::Rs256).await?;
     Ok(app.lookups.ring(now).await?)
 }
 
