@@ -3,8 +3,6 @@
 use crate::ids::{CustomerId, ServiceId, UserId};
 use crate::{Error, Result, Time, customers};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::sync::OnceLock;
 use store::{FromValue, Key, Snapshot, ValueRef, args, sql, statements};
 
 /// Stored JSON, which goes out as it is: looked through once, and not for each answer.
@@ -30,9 +28,6 @@ impl FromValue for Json {
     }
 }
 
-/// A longer text about an entitlement, of a plan with very many features, is not worth the room of a second copy.
-const SAID_MAX: usize = 1024;
-
 /// What a user has of a service.
 #[derive(Clone, Debug)]
 pub struct Entitlement {
@@ -48,22 +43,6 @@ pub struct Entitlement {
     pub current_period_end: Option<Time>,
     /// The customer that the user acts for.
     pub customer: CustomerId,
-    said: OnceLock<Box<str>>,
-}
-
-impl Entitlement {
-    /// What `say` makes of it. A text of usual length is kept for as long as this is, because it is asked for again and
-    /// again; so there is one thing only that can be said.
-    pub fn said(&self, say: impl FnOnce(&Entitlement) -> Result<String>) -> Result<Cow<'_, str>> {
-        if let Some(text) = self.said.get() {
-            return Ok(Cow::Borrowed(text));
-        }
-        let text = say(self)?;
-        if text.len() > SAID_MAX {
-            return Ok(Cow::Owned(text));
-        }
-        Ok(Cow::Borrowed(self.said.get_or_init(|| text.into())))
-    }
 }
 
 // The personal customer's subscription, or one of a team in which the user has a seat (or which has no
@@ -109,7 +88,6 @@ pub fn of_user(
             status: row.get(3)?,
             current_period_end: row.get(4)?,
             customer: row.get(5)?,
-            said: OnceLock::new(),
         };
         Ok((entitlement, row.get::<String>(6)?))
     })?;
@@ -124,39 +102,7 @@ pub fn of_user(
             status: "active".to_owned(),
             current_period_end: None,
             customer: customers::of_user(snapshot, user)?,
-            said: OnceLock::new(),
         },
     };
     Ok((entitlement, keys))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::secrets::testing::Seeded;
-    use std::cell::Cell;
-
-    #[test]
-    fn what_is_said_is_written_once_unless_it_is_long() {
-        for (length, times) in [(SAID_MAX, 1), (SAID_MAX + 1, 2)] {
-            let entitlement = Entitlement {
-                plan: "free".to_owned(),
-                features: Json::parse("[]").expect("JSON"),
-                limits: Json::parse("{}").expect("JSON"),
-                status: "active".to_owned(),
-                current_period_end: None,
-                customer: CustomerId::new(Time::from_millis(0), &Seeded::new(1)),
-                said: OnceLock::new(),
-            };
-            let asked = Cell::new(0);
-            for _ in 0..2 {
-                let text = entitlement.said(|_| {
-                    asked.set(asked.get() + 1);
-                    Ok("x".repeat(length))
-                });
-                assert_eq!(text.expect("a text").len(), length);
-            }
-            assert_eq!(asked.get(), times, "{length}");
-        }
-    }
 }

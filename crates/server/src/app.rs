@@ -1,5 +1,6 @@
 //! What a handler may touch: one cheap-clone handle.
 
+use crate::api::subscription::SubscriptionAnswers;
 use crate::clock::Clock;
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
@@ -71,6 +72,8 @@ pub struct Parts {
     pub store: Store,
     /// The cached look-ups.
     pub lookups: Lookups,
+    /// What `GET /api/subscription` answers.
+    pub(crate) subscription_answers: SubscriptionAnswers,
     /// Tells this instance from others on the same database.
     pub(crate) instance: String,
     /// How to behave.
@@ -129,6 +132,7 @@ impl App {
         });
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
+            subscription_answers: SubscriptionAnswers::new(store.clone()),
             hash_lane: HashLane::start(settings.hash_threads),
             long_polls,
             pending_device_codes: PendingDeviceCodes::new(store.clone()),

@@ -1,13 +1,16 @@
 //! `GET /api/subscription`: what the token's user has of the token's service. The hottest route: it
-//! normally touches no SQL.
+//! normally touches no SQL, and its answer is written once for as long as the entitlement is cached.
 
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::{Written, rfc3339};
 use axum::response::{IntoResponse as _, Response};
-use identity::{Entitlement, Error};
+use identity::ids::{ServiceId, UserId};
+use identity::{Entitlement, Error, entitlements};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::sync::Arc;
+use store::{Cache, Filled, Store, Time};
 
 /// All but `version`.
 #[derive(Serialize)]
@@ -22,16 +25,47 @@ struct SubscriptionBody<'a> {
 }
 
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
-    // Before the data: it may be newer than it says, never older.
+    // Read before the data: these may be newer than the version says, never older.
     let version = caller.version().to_string();
-    let entitlement = caller.lookups().entitlement(&caller.user, &caller.service, caller.now).await?;
-    // A service's slug never changes.
-    let service = caller.access.claims.service.as_deref().unwrap_or_default();
-    let start = entitlement.said(|entitlement| start(service, entitlement))?;
+    let start = caller.subscription().await?;
     Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
 }
 
-/// The answer but for its end, which is another one after each change anywhere.
+const ANSWERS_MAX: usize = 20_000;
+
+/// Answers without their end, the version: that is another one after each change anywhere. Clones share them.
+pub(crate) struct SubscriptionAnswers {
+    store: Store,
+    written: Cache<(UserId, ServiceId), Arc<str>>,
+}
+
+impl SubscriptionAnswers {
+    pub(crate) fn new(store: Store) -> SubscriptionAnswers {
+        SubscriptionAnswers { written: store.cache("subscription answers", ANSWERS_MAX), store }
+    }
+
+    /// The answer for this user of the service, whose slug never changes.
+    pub(crate) async fn get(
+        &self,
+        user: &UserId,
+        service: &ServiceId,
+        slug: &str,
+        now: Time,
+    ) -> identity::Result<Arc<str>> {
+        let key = (user.clone(), service.clone());
+        if let Some(start) = self.written.get(&key, now) {
+            return Ok(start);
+        }
+        let (slug, (user, service)) = (slug.to_owned(), key.clone());
+        let found = self.store.fill(&self.written, key, now, move |snapshot| {
+            let (entitlement, keys) = entitlements::of_user(snapshot, &user, &service, now)?;
+            let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
+            Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), keys, until }))
+        });
+        found.await?.ok_or(Error::NotFound { what: "subscription" })
+    }
+}
+
 fn start(service: &str, entitlement: &Entitlement) -> identity::Result<String> {
     let body = SubscriptionBody {
         service,

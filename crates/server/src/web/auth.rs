@@ -103,6 +103,12 @@ impl ServiceUser {
         self.app.store.version()
     }
 
+    /// The answer about the user's subscription, without its end.
+    pub async fn subscription(&self) -> identity::Result<Arc<str>> {
+        let slug = self.access.claims.service.as_deref().unwrap_or_default();
+        self.app.subscription_answers.get(&self.user, &self.service, slug, self.now).await
+    }
+
     /// The cached look-ups: all that a service may read.
     pub fn lookups(&self) -> &Lookups {
         &self.app.lookups
