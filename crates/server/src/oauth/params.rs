@@ -5,6 +5,8 @@ use super::error::{OAuthError, Result};
 use crate::web::json;
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
+use percent_encoding::percent_decode;
+use std::borrow::Cow;
 
 /// Parameters by name, in the order in which they came.
 #[derive(Debug, Default, Clone)]
@@ -93,31 +95,14 @@ impl Params {
     }
 }
 
-/// A name or value of a form as it was meant. Stricter than [`form_urlencoded::parse`], which takes anything, and of
-/// a tenth of its cost.
+/// A name or value of a form. Stricter than [`form_urlencoded::parse`], which takes anything.
 fn decoded(written: &[u8]) -> Result<String> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let mut bytes = Vec::with_capacity(written.len());
-    let mut rest = written;
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'+' | b'%')) {
-        bytes.extend_from_slice(&rest[..at]);
-        rest = match (rest[at], &rest[at + 1..]) {
-            (b'%', [high, low, after @ ..]) if let (Some(high), Some(low)) = (digit(*high), digit(*low)) => {
-                bytes.push(high << 4 | low);
-                after
-            }
-            (b'%', _) => {
-                let text = "A % is not followed by two hexadecimal digits.";
-                return Err(OAuthError::invalid_request(text));
-            }
-            (_, after) => {
-                bytes.push(b' ');
-                after
-            }
-        };
+    if !json::has_good_percents(written) {
+        return Err(OAuthError::invalid_request("A % is not followed by two hexadecimal digits."));
     }
-    bytes.extend_from_slice(rest);
-    String::from_utf8(bytes).map_err(|_| OAuthError::invalid_request("A parameter is not UTF-8."))
+    let spaced: Vec<u8> = written.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let text = percent_decode(&spaced).decode_utf8();
+    text.map(Cow::into_owned).map_err(|_| OAuthError::invalid_request("A parameter is not UTF-8."))
 }
 
 /// What came from outside, short and plain enough for an error.

@@ -6,10 +6,9 @@
 use crate::app::App;
 use crate::router::router;
 use crate::web::auth::Peer;
-use crate::web::idle::IdleTimer;
 use crate::web::middleware;
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,6 +137,7 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
     let routes = Arc::new(router());
     let mut builder = http1::Builder::new();
     builder
+        .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.head_bytes.max(8192))
         // Answers are small: one copy is cheaper than a list of buffers. (`pipeline_flush` would do the same,
@@ -172,8 +172,7 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
         let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
             middleware::serve(&served, &routes, peer, request)
         });
-        let connection =
-            builder.clone().timer(IdleTimer::new()).serve_connection(TokioIo::new(stream), service);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let Ends { mut stopped, mut cut } = ends.clone();
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
         let app = app.clone();

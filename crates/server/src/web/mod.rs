@@ -1,7 +1,7 @@
 //! Everything between the socket and a handler: accepting connections, what every answer gets, who is asking,
 //! bodies in and out, errors.
 //!
-//! - `listener.rs`: the accept loop, its limits and the graceful stop. `idle.rs`: the timer of a connection.
+//! - `listener.rs`: the accept loop, its limits and the graceful stop.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `auth.rs`: extractors for the client's address and for access tokens; `administration.rs`: for administrators,
@@ -12,7 +12,6 @@ pub(crate) mod administration;
 pub(crate) mod auth;
 pub(crate) mod dispatch;
 pub(crate) mod error;
-pub(crate) mod idle;
 pub(crate) mod json;
 pub(crate) mod listener;
 pub(crate) mod middleware;
