@@ -9,6 +9,8 @@ pub const STANDARD: &[&str] = &["openid", "profile", "email", "offline_access"];
 pub const PLATFORM: &str = "platform";
 /// Power over each organization that the user administers, for clients of `platform`.
 pub const ANY_ORGANIZATION: &str = "org:*";
+/// The most words of a requested scope: each is compared with those before it.
+const WORDS_MAX: usize = 64;
 /// What a client that names no scope gets.
 const DEFAULT: &str = "profile email";
 
@@ -28,10 +30,19 @@ impl Scope {
         Scope(scopes)
     }
 
+    /// Reads what a request asks for, which may not have more words than [`WORDS_MAX`].
+    pub fn requested(text: &str) -> Result<Scope> {
+        if text.split(' ').nth(WORDS_MAX).is_some() {
+            return Err(Error::invalid("scope", format!("more than {WORDS_MAX} words; ask for fewer")));
+        }
+        Ok(Scope::parse(text))
+    }
+
     /// Narrows what was asked for to what the client may have. Unknown scopes are ignored; an error
     /// when nothing is left of a request that named some. `first_party`: a client of `platform`.
     pub fn grant(requested: Option<&str>, first_party: bool) -> Result<Scope> {
-        let requested = Scope::parse(requested.filter(|text| !text.trim().is_empty()).unwrap_or(DEFAULT));
+        let requested = requested.filter(|text| !text.trim().is_empty()).unwrap_or(DEFAULT);
+        let requested = Scope::requested(requested)?;
         let allowed = |scope: &String| {
             STANDARD.contains(&scope.as_str())
                 || (first_party && (scope == PLATFORM || organization_of(scope).is_some()))
@@ -103,6 +114,9 @@ mod tests {
         let granted = Scope::grant(Some("openid  fly openid email"), false).expect("two are known");
         assert_eq!(granted.to_string(), "openid email");
         assert!(Scope::grant(Some("fly platform org:acme"), false).is_err());
+        let many = |count: usize| format!("openid{}", " x".repeat(count));
+        assert!(Scope::grant(Some(&many(WORDS_MAX - 1)), false).is_ok());
+        assert!(Scope::grant(Some(&many(WORDS_MAX)), false).is_err());
         assert_eq!(Scope::grant(None, false).expect("default").to_string(), DEFAULT);
         assert_eq!(
             Scope::grant(Some("platform org:acme"), true).expect("ours").to_string(),

@@ -12,14 +12,18 @@ use std::borrow::Cow;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Params(Vec<(String, String)>);
 
-/// Longer values are not what any of our parameters holds.
+/// The most characters that a value of a parameter may have.
 const VALUE_MAX: usize = 8192;
+/// The most parameters of a request, empty ones included: each is compared with those before it.
+const PARAMETERS_MAX: usize = 64;
 
 impl Params {
     /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
         let mut params = Params::default();
-        for pair in bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+        for (count, pair) in pairs.enumerate() {
+            allow_another(count)?;
             let equals = pair.iter().position(|byte| *byte == b'=');
             let (name, value) = equals.map_or((pair, &[][..]), |at| (&pair[..at], &pair[at + 1..]));
             params.add(decoded(name)?, decoded(value)?)?;
@@ -44,10 +48,12 @@ impl Params {
                         mut map: A,
                     ) -> std::result::Result<Pairs, A::Error> {
                         let mut params = Params::default();
+                        let custom = |error: OAuthError| serde::de::Error::custom(error.description);
+                        let mut count = 0;
                         while let Some((name, value)) = map.next_entry::<String, String>()? {
-                            params
-                                .add(name, value)
-                                .map_err(|error| serde::de::Error::custom(error.description))?;
+                            allow_another(count).map_err(custom)?;
+                            params.add(name, value).map_err(custom)?;
+                            count += 1;
                         }
                         Ok(Pairs(params))
                     }
@@ -93,6 +99,15 @@ impl Params {
     pub(crate) fn to_form(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
     }
+}
+
+/// Fails when a request that has `count` parameters may not have another one.
+fn allow_another(count: usize) -> Result<()> {
+    if count < PARAMETERS_MAX {
+        return Ok(());
+    }
+    let text = format!("The request has more than {PARAMETERS_MAX} parameters.");
+    Err(OAuthError::invalid_request(text))
 }
 
 /// A name or value of a form. Stricter than [`form_urlencoded::parse`], which takes anything.
@@ -163,6 +178,24 @@ mod tests {
         let params = Params::from_form(form).expect("a form");
         let elsewhere = form_urlencoded::parse(form).into_owned().filter(|(_, value)| !value.is_empty());
         assert_eq!(params.0, elsewhere.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_number_of_parameters_is_limited_empty_ones_included() {
+        let form = |count: usize, value: &str| {
+            (0..count).map(|number| format!("p{number}={value}")).collect::<Vec<_>>().join("&")
+        };
+        let json = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|number| format!("\"p{number}\":\"\"")).collect();
+            format!("{{{}}}", fields.join(","))
+        };
+        for value in ["x", ""] {
+            assert!(Params::from_form(form(PARAMETERS_MAX, value).as_bytes()).is_ok());
+            let refused = Params::from_form(form(PARAMETERS_MAX + 1, value).as_bytes());
+            assert!(refused.is_err_and(|error| error.description.contains("64 parameters")));
+        }
+        assert!(Params::from_json(json(PARAMETERS_MAX).as_bytes()).is_ok());
+        assert!(Params::from_json(json(PARAMETERS_MAX + 1).as_bytes()).is_err());
     }
 
     #[test]

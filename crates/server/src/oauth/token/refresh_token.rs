@@ -16,7 +16,8 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
     let (id, secret) =
         secrets::split_token(posted.params.need("refresh_token")?).ok_or_else(OAuthError::invalid_grant)?;
     let id = RefreshTokenId::parse(id).map_err(|_| OAuthError::invalid_grant())?;
-    let narrowed = posted.params.get("scope").map(Scope::parse).filter(|scope| scope.iter().next().is_some());
+    let narrowed = posted.params.get("scope").map(Scope::requested).transpose()?;
+    let narrowed = narrowed.filter(|scope| scope.iter().next().is_some());
     let successor = NewRefresh::successor(RefreshTokenId::new(now, app.random()), &id, &app.secret_key);
 
     let (used, owner, secret) = (id.clone(), client.id.clone(), secret.to_owned());
