@@ -112,12 +112,15 @@ fn allow_another(count: usize) -> Result<()> {
 
 /// A name or value of a form. Stricter than [`form_urlencoded::parse`], which takes anything.
 fn decoded(written: &[u8]) -> Result<String> {
+    let not_utf8 = || OAuthError::invalid_request("A parameter is not UTF-8.");
+    if !written.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return std::str::from_utf8(written).map(str::to_owned).map_err(|_| not_utf8());
+    }
     if !json::has_good_percents(written) {
         return Err(OAuthError::invalid_request("A % is not followed by two hexadecimal digits."));
     }
     let spaced: Vec<u8> = written.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    let text = percent_decode(&spaced).decode_utf8();
-    text.map(Cow::into_owned).map_err(|_| OAuthError::invalid_request("A parameter is not UTF-8."))
+    percent_decode(&spaced).decode_utf8().map(Cow::into_owned).map_err(|_| not_utf8())
 }
 
 /// What came from outside, short and plain enough for an error.
