@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::values::{
+use crate::argument_parsers::{
     parse_count, parse_duration, parse_instances, parse_load, parse_probers, parse_rate, parse_share,
 };
 

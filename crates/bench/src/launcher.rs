@@ -112,7 +112,7 @@ impl ServerProcess {
     }
 
     /// The string at `pointer` (RFC 6901) of the line that it printed.
-    pub fn said(&self, pointer: &str) -> Result<&str, Error> {
+    pub fn ready_text(&self, pointer: &str) -> Result<&str, Error> {
         self.ready.pointer(pointer).and_then(Value::as_str).ok_or_else(|| Error::Start {
             server: self.name.clone(),
             detail: format!("the line that it printed has no {pointer}"),

@@ -10,29 +10,29 @@
 //!
 //! Everything runs on one thread: the generator has one core, the server has the others.
 
+mod argument_parsers;
 mod cli;
 mod error;
 pub mod http;
+mod json_scan;
 mod launcher;
 pub mod load;
 mod machine;
 pub mod measure;
 pub mod report;
-mod scan;
 pub mod setup;
-mod task;
-mod values;
+mod subprocess;
 pub mod workloads;
 
+pub use argument_parsers::parse_duration;
 pub use cli::{
     Command, CommonArgs, CostArgs, FloorArgs, MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs,
     TimeArgs,
 };
 pub use error::Error;
+pub use json_scan::string_field;
 pub use launcher::{Launcher, ServerProcess};
-pub use scan::string_field;
-pub use task::{Ended, Outcome};
-pub use values::parse_duration;
+pub use subprocess::{Finished, Outcome};
 
 /// Runs `command` to its end: progress on stderr, the result on stdout. Blocks; may be called from anywhere, because
 /// it works on a thread (and with a runtime) of its own. Servers that it starts are gone when it returns.
@@ -66,7 +66,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
-        Command::Move(args) => workloads::moving(args, launcher).await,
+        Command::Move(args) => workloads::move_database(args, launcher).await,
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// The command has said on stdout already what is wrong.
     #[error("something failed")]
-    Said,
+    AlreadyReported,
     /// The load generator's own.
     #[error(transparent)]
     Bench(#[from] bench::Error),
@@ -69,8 +69,8 @@ impl Error {
     }
 
     /// Says it on stderr.
-    pub fn tell(&self) {
-        if !matches!(self, Error::Said) {
+    pub fn print(&self) {
+        if !matches!(self, Error::AlreadyReported) {
             eprintln!("sarsen: {self}");
         }
     }

@@ -2,29 +2,29 @@
 //!
 //! Layout:
 //! - `commands/`: one file a command. `config/`: every setting, from file, environment and flags;
-//! - `serving.rs`: what `serve` and `demo` have in common. `remote/`: how a terminal speaks to a server;
+//! - `server_process.rs`: what `serve` and `demo` have in common. `api_client/`: how a terminal speaks to a server;
 //! - `output.rs`, `progress.rs`, `terminal.rs`: what people see. `files.rs`: files that only their owner may read.
 //!
 //! It is the only place that reads arguments, the environment and files. It knows no rule of the domain:
 //! what it asks for, the server decides.
 
+mod allocator;
+mod api_client;
 mod commands;
 mod config;
 mod environment;
 mod error;
 mod files;
 mod logs;
-mod memory;
 mod output;
 mod progress;
-mod remote;
-mod serving;
+mod server_process;
 mod terminal;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    audit, bench, client, demo, disturb, doctor, fill, floor, init, instance, login, logout, member,
-    move_database, org, plan, serve, service, subscription, user, whoami,
+    audit, bare_server, bench, client, demo, doctor, fixtures, init, inject_fault, instance, login, logout,
+    member, move_database, org, plan, serve, service, subscription, user, whoami,
 };
 use environment::Environment;
 use error::Error;
@@ -86,25 +86,25 @@ enum Command {
     Bench(bench::Args),
     /// The bare server that the bench compares with
     #[command(hide = true)]
-    BenchFloorServer(floor::Args),
+    BenchFloorServer(bare_server::Args),
     /// One more instance of a demo
     #[command(hide = true)]
     BenchInstance(instance::Args),
     /// What makes a database server slow to forget
     #[command(hide = true)]
-    BenchDisturb(disturb::Args),
+    BenchDisturb(inject_fault::Args),
     /// Very many accounts
     #[command(hide = true)]
-    BenchFill(fill::Args),
+    BenchFill(fixtures::Args),
 }
 
 fn main() -> ExitCode {
-    memory::give_back();
+    allocator::return_freed_memory();
     let cli = Cli::parse();
     match Environment::of_this_process().and_then(|environment| run(cli.command, &environment)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error.tell();
+            error.print();
             error.exit_code()
         }
     }
@@ -129,9 +129,9 @@ fn run(command: Command, environment: &Environment) -> Result<(), Error> {
         Command::User(args) => user::run(&args, environment),
         Command::Audit(args) => audit::run(&args, environment),
         Command::Bench(args) => bench::run(args),
-        Command::BenchFloorServer(args) => floor::run(&args),
+        Command::BenchFloorServer(args) => bare_server::run(&args),
         Command::BenchInstance(args) => instance::run(&args, environment),
-        Command::BenchDisturb(args) => disturb::run(&args),
-        Command::BenchFill(args) => fill::run(&args),
+        Command::BenchDisturb(args) => inject_fault::run(&args),
+        Command::BenchFill(args) => fixtures::run(&args),
     }
 }

@@ -86,19 +86,19 @@ fn text(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number.to_string(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => plain(text),
+        Value::String(text) => sanitize(text),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
         Value::Object(fields) if fields.is_empty() => "-".to_owned(),
         Value::Object(fields) => {
-            let pairs = fields.iter().map(|(name, value)| format!("{}={}", plain(name), text(value)));
+            let pairs = fields.iter().map(|(name, value)| format!("{}={}", sanitize(name), text(value)));
             pairs.collect::<Vec<_>>().join(", ")
         }
     }
 }
 
 /// Without what a terminal would obey.
-pub fn plain(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{FFFD}' } else { letter }).collect()
 }
 

@@ -5,14 +5,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
 /// Of something that takes minutes, in one step or several.
-pub struct Bar {
+pub struct ProgressBar {
     on_terminal: bool,
     shown: Option<(&'static str, u64)>,
     began: Instant,
 }
 
 /// How much of a step is done.
-pub struct Count {
+pub struct StepProgress {
     pub done: u64,
     /// Of what is done, what was there already when the step began.
     pub found: u64,
@@ -21,15 +21,15 @@ pub struct Count {
     pub unit: &'static str,
 }
 
-impl Bar {
+impl ProgressBar {
     /// Shows nothing yet.
-    pub fn new() -> Bar {
-        Bar { on_terminal: std::io::stderr().is_terminal(), shown: None, began: Instant::now() }
+    pub fn new() -> ProgressBar {
+        ProgressBar { on_terminal: std::io::stderr().is_terminal(), shown: None, began: Instant::now() }
     }
 
     /// So much of this step is done; `detail`: with what it is busy.
-    pub fn show(&mut self, step: &'static str, count: Count, detail: &str) {
-        let Count { done, found, total, unit } = count;
+    pub fn show(&mut self, step: &'static str, count: StepProgress, detail: &str) {
+        let StepProgress { done, found, total, unit } = count;
         let percent = done.saturating_mul(100) / total.max(1);
         let mark = (step, if self.on_terminal { done } else { percent / 10 });
         if self.shown == Some(mark) {

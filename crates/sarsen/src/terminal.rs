@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 /// Whether somebody is there to answer.
-pub fn is_present() -> bool {
+pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
@@ -39,6 +39,6 @@ pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result
 
 /// Lets time pass, because a server asked for it.
 #[expect(clippy::disallowed_methods, reason = "a server's Retry-After or interval is time and nothing else")]
-pub fn pause(time: Duration) {
+pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -13,7 +13,7 @@ mod user;
 pub use observe::SecondRow;
 pub use random::Random;
 pub(crate) use run::Outcome;
-pub use run::{Plan, Run, Schedule, Watched, measure};
+pub use run::{Monitored, Plan, Run, Schedule, measure};
 pub use user::VirtualUser;
 
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub trait Workload: 'static {
     fn operation(&self, user: &mut VirtualUser, intended: Instant) -> impl Future<Output = Verdict>;
 
     /// What has to go on beside the load (keeping tokens fresh); dropped when the run ends.
-    fn upkeep(self: Rc<Self>, _run: Rc<Run>) -> impl Future<Output = ()> + 'static {
+    fn background(self: Rc<Self>, _run: Rc<Run>) -> impl Future<Output = ()> + 'static {
         async {}
     }
 }

@@ -33,7 +33,7 @@ pub struct Plan {
 
 /// What is looked at beside the answers.
 #[derive(Debug, Clone, Default)]
-pub struct Watched {
+pub struct Monitored {
     /// Name of the server in the report.
     pub name: String,
     /// The servers' processes, when they run on this machine and we started them.
@@ -98,12 +98,12 @@ impl Run {
 
 /// Everything that a run left behind; the report is made of it.
 pub(crate) struct Outcome<'a> {
-    pub watched: &'a Watched,
+    pub monitored: &'a Monitored,
     pub plan: &'a Plan,
     pub recorder: &'a Recorder,
     pub operations: u64,
-    pub opened: Mark,
-    pub closed: Mark,
+    pub opened: UsageSample,
+    pub closed: UsageSample,
     pub lag_p99_us: f64,
     pub metrics_before: BTreeMap<String, f64>,
     pub metrics_after: BTreeMap<String, f64>,
@@ -111,18 +111,18 @@ pub(crate) struct Outcome<'a> {
 }
 
 /// The accounts at one edge of the measured window.
-pub(crate) struct Mark {
+pub(crate) struct UsageSample {
     pub at: Instant,
     pub answered: u64,
-    /// In the order of [`Watched::pids`].
+    /// In the order of [`Monitored::pids`].
     pub servers: Vec<ProcessUse>,
     pub machine: Option<CpuTimes>,
     pub generator: Option<GeneratorUse>,
 }
 
-impl Mark {
-    fn now(run: &Run, pids: &[u32]) -> Mark {
-        Mark {
+impl UsageSample {
+    fn now(run: &Run, pids: &[u32]) -> UsageSample {
+        UsageSample {
             at: Instant::now(),
             answered: run.recorder.borrow().answered(),
             servers: pids.iter().map(|pid| ProcessUse::now(*pid)).collect(),
@@ -136,16 +136,16 @@ impl Mark {
 pub async fn measure<W: Workload>(
     title: &str,
     targets: &[Target],
-    watched: &Watched,
+    monitored: &Monitored,
     plan: &Plan,
     workload: Rc<W>,
 ) -> RunReport {
-    let metrics_before = scrape_store(watched).await;
+    let metrics_before = scrape_store(monitored).await;
     let run = Run::new(targets, plan);
     let rows = Rc::new(RefCell::new(Vec::new()));
     let mut helpers = JoinSet::new();
-    helpers.spawn_local(workload.clone().upkeep(run.clone()));
-    let (shown, kept, pids) = (run.clone(), rows.clone(), watched.pids.clone());
+    helpers.spawn_local(workload.clone().background(run.clone()));
+    let (shown, kept, pids) = (run.clone(), rows.clone(), monitored.pids.clone());
     helpers.spawn_local(async move { observe::observe(&shown, &pids, &kept).await });
     let probe = helpers.spawn_local(run.lag.clone().watch(run.schedule.from));
 
@@ -155,17 +155,17 @@ pub async fn measure<W: Workload>(
         None => load.spawn_local(closed_loop::drive(run.clone(), workload, plan.users, plan.think)),
     };
     sleep_until(run.schedule.from).await;
-    watched.pids.iter().for_each(|pid| reset_peak_memory(*pid));
-    let opened = Mark::now(&run, &watched.pids);
+    monitored.pids.iter().for_each(|pid| reset_peak_memory(*pid));
+    let opened = UsageSample::now(&run, &monitored.pids);
     sleep_until(run.schedule.to).await;
-    let closed = Mark::now(&run, &watched.pids);
+    let closed = UsageSample::now(&run, &monitored.pids);
     probe.abort();
     join(load).await;
     helpers.shutdown().await;
 
-    let metrics_after = scrape_store(watched).await;
+    let metrics_after = scrape_store(monitored).await;
     let outcome = Outcome {
-        watched,
+        monitored,
         plan,
         recorder: &run.recorder.borrow(),
         operations: run.operations.get(),
@@ -179,8 +179,8 @@ pub async fn measure<W: Workload>(
     RunReport::new(title, outcome)
 }
 
-async fn scrape_store(watched: &Watched) -> BTreeMap<String, f64> {
-    match &watched.metrics {
+async fn scrape_store(monitored: &Monitored) -> BTreeMap<String, f64> {
+    match &monitored.metrics {
         Some(target) => scrape(target).await,
         None => BTreeMap::new(),
     }

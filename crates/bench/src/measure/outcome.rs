@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::http::{Malformed, Response};
-use crate::scan::string_field;
+use crate::json_scan::string_field;
 
 /// How long to stay away when a refusal names no number of seconds.
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ mod output;
 mod run_report;
 mod table;
 
-pub use output::present;
+pub use output::print_result;
 pub(crate) use output::{live_line, progress, write_json};
 pub use run_report::{CauseRow, GeneratorReport, KindRow, MetricRow, Quantiles, RunReport, ServerRow};
 pub use table::render;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::load::SecondRow;
 
 /// A result: goes to stdout, as it stands.
-pub fn present(text: &str) {
+pub fn print_result(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

@@ -117,7 +117,7 @@ pub struct MetricRow {
 
 impl RunReport {
     pub(crate) fn new(title: &str, outcome: Outcome<'_>) -> RunReport {
-        let Outcome { watched, plan, recorder, opened, closed, .. } = &outcome;
+        let Outcome { monitored, plan, recorder, opened, closed, .. } = &outcome;
         let seconds = closed.at.saturating_duration_since(opened.at).as_secs_f64().max(f64::EPSILON);
         let duration_s = plan.duration.as_secs_f64();
         let total = KindRow::new("all".to_owned(), true, &recorder.total(), duration_s);
@@ -129,7 +129,7 @@ impl RunReport {
         let generator = generator_report(&outcome, &total, server_cores_used);
         RunReport {
             workload: title.to_owned(),
-            server: watched.name.clone(),
+            server: monitored.name.clone(),
             arrivals: if plan.rate.is_some() { "open" } else { "closed" },
             intended_per_second: plan.rate,
             users: plan.users,
@@ -147,7 +147,7 @@ impl RunReport {
             server_memory: servers.memory,
             servers: server_rows(&outcome, seconds),
             steal_percent,
-            fsync: watched.fsync.clone(),
+            fsync: monitored.fsync.clone(),
             absolute_latencies_count: generator.lag_p99_us < LAG_P99_US_MAX
                 && steal_percent.is_some_and(|percent| percent < STEAL_PERCENT_MAX),
             generator,
@@ -171,7 +171,7 @@ fn generator_report(
     let lag_p99_us = outcome.lag_p99_us;
     let saturated = shares.is_some_and(|(ran, waited)| ran + waited >= BUSY_MAX);
     let server_saturated = outcome
-        .watched
+        .monitored
         .cores
         .zip(server_cores_used)
         .is_some_and(|(cores, used)| used >= BUSY_MAX * cores as f64);
@@ -192,7 +192,7 @@ fn server_rows(outcome: &Outcome<'_>, seconds: f64) -> Vec<ServerRow> {
         cores_used: closed.cpu_since(opened).map(|cpu| cpu.as_secs_f64() / seconds),
         memory: closed.memory,
     };
-    outcome.watched.pids.iter().zip(uses).map(row).collect()
+    outcome.monitored.pids.iter().zip(uses).map(row).collect()
 }
 
 fn kind_rows(outcome: &Outcome<'_>, duration_s: f64) -> Vec<KindRow> {

@@ -23,7 +23,7 @@ pub type Accounts = Rc<Vec<Account>>;
 
 /// How a server wants the bodies of `/auth/device/code` and `/auth/token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyShape {
+pub enum BodyFormat {
     Form,
     Json,
 }
@@ -50,7 +50,7 @@ pub struct Account {
     /// The address that it seems to come from.
     address: String,
     code: CodeRequest,
-    shape: BodyShape,
+    shape: BodyFormat,
     /// What `/api/subscription` must say; `None`: any plan will do.
     pub plan: Option<String>,
     /// What `/api/user` must say; `None`: any id will do.
@@ -69,19 +69,19 @@ pub struct Requests {
 }
 
 /// What an [`Account`] is made of.
-pub struct Identity {
+pub struct AccountParts {
     pub target: Target,
     pub address: String,
     pub code: CodeRequest,
-    pub shape: BodyShape,
+    pub shape: BodyFormat,
     pub plan: Option<String>,
     pub user_id: Option<String>,
     pub cookies: Cookies,
 }
 
 impl Account {
-    pub fn new(identity: Identity, tokens: Tokens) -> Account {
-        let Identity { target, address, code, shape, plan, user_id, cookies } = identity;
+    pub fn new(identity: AccountParts, tokens: Tokens) -> Account {
+        let AccountParts { target, address, code, shape, plan, user_id, cookies } = identity;
         let requests = Requests::new(&target.host, &address, &code, shape, &tokens.access_token);
         Account {
             target,
@@ -163,7 +163,7 @@ impl Account {
 }
 
 impl Requests {
-    fn new(host: &str, address: &str, code: &CodeRequest, shape: BodyShape, access_token: &str) -> Requests {
+    fn new(host: &str, address: &str, code: &CodeRequest, shape: BodyFormat, access_token: &str) -> Requests {
         let get = |path: &str| {
             RequestDraft::get(path)
                 .header("Authorization", format!("Bearer {access_token}"))
@@ -184,10 +184,10 @@ impl Requests {
     }
 }
 
-fn post(shape: BodyShape, path: &str, fields: &[(&str, &str)], host: &str, address: &str) -> Vec<u8> {
+fn post(shape: BodyFormat, path: &str, fields: &[(&str, &str)], host: &str, address: &str) -> Vec<u8> {
     let (content_type, body) = match shape {
-        BodyShape::Form => ("application/x-www-form-urlencoded", form_body(fields)),
-        BodyShape::Json => {
+        BodyFormat::Form => ("application/x-www-form-urlencoded", form_body(fields)),
+        BodyFormat::Json => {
             let object: serde_json::Map<String, serde_json::Value> =
                 fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
             ("application/json", serde_json::Value::Object(object).to_string())
@@ -197,7 +197,7 @@ fn post(shape: BodyShape, path: &str, fields: &[(&str, &str)], host: &str, addre
 }
 
 /// Refreshes each token before it ends, for as long as it is polled. The refreshes are counted, outside the mix.
-pub async fn keep_fresh(accounts: Accounts, run: Rc<Run>) {
+pub async fn refresh_tokens(accounts: Accounts, run: Rc<Run>) {
     let mut refreshers = tokio::task::JoinSet::new();
     for number in 0..REFRESHERS {
         refreshers.spawn_local(keep_some_fresh(accounts.clone(), run.clone(), number));

@@ -12,7 +12,7 @@ use super::browser::Browser;
 use super::client::{Client, Reply};
 use super::cookies::Cookies;
 use super::device_flow::{TokenAnswer, refresh_request, sign_in};
-use super::html::Known;
+use super::html::KnownValues;
 use crate::error::Error;
 use crate::http::RequestDraft;
 
@@ -39,7 +39,7 @@ pub struct Admin {
 impl Admin {
     pub async fn sign_in(client: &mut Client, credentials: &Credentials) -> Result<Admin, Error> {
         let mut browser = Browser { client, cookies: &mut Cookies::default(), address: ADDRESS };
-        let known = Known { email: &credentials.email, password: &credentials.password, user_code: "" };
+        let known = KnownValues { email: &credentials.email, password: &credentials.password, user_code: "" };
         let received = Instant::now();
         let answer = sign_in(&mut browser, CLIENT_ID, SCOPE, known).await?;
         if let Some(scope) = &answer.scope

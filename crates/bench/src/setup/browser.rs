@@ -6,7 +6,7 @@ use crate::http::RequestDraft;
 
 use super::client::{Client, Reply};
 use super::cookies::Cookies;
-use super::html::{Form, Known, Submission, forms};
+use super::html::{Form, KnownValues, Submission, forms};
 
 const REDIRECTS_MAX: usize = 10;
 /// Pages with forms between an address and the end of its flow.
@@ -44,12 +44,12 @@ impl Browser<'_> {
     }
 
     /// From `url` on, fills in forms until `decision=allow` was sent and accepted.
-    pub async fn approve(&mut self, url: &str, known: &Known<'_>) -> Result<(), Error> {
+    pub async fn approve(&mut self, url: &str, known: &KnownValues<'_>) -> Result<(), Error> {
         let mut page = self.open(url).await?;
         let mut decided = false;
         for _ in 0..FORMS_MAX {
             let forms = forms(&page.text());
-            let next = Form::to_go_on(&forms, known).map(|form| form.fill(known));
+            let next = Form::next(&forms, known).map(|form| form.fill(known));
             match next {
                 Some(submission) if !decided || submission.decides => {
                     let answer = self.submit(&page, &submission).await?;

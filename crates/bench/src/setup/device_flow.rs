@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep};
 use super::account::Tokens;
 use super::browser::Browser;
 use super::client::Client;
-use super::html::Known;
+use super::html::KnownValues;
 use crate::error::Error;
 use crate::http::RequestDraft;
-use crate::scan::string_field;
+use crate::json_scan::string_field;
 
 pub(super) const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Polls after the approval; the first is expected to bring the tokens.
@@ -50,7 +50,7 @@ pub(super) async fn sign_in(
     browser: &mut Browser<'_>,
     client_id: &str,
     scope: &str,
-    known: Known<'_>,
+    known: KnownValues<'_>,
 ) -> Result<TokenAnswer, Error> {
     let address = browser.address;
     let draft = RequestDraft::post_form("/auth/device/code", &[("client_id", client_id), ("scope", scope)])
@@ -58,7 +58,7 @@ pub(super) async fn sign_in(
     let code: DeviceCode = browser.client.send(&draft).await?.expect(&[200])?.json()?;
     // Where codes are typed and not linked, there is no complete address.
     let url = code.verification_uri_complete.as_ref().unwrap_or(&code.verification_uri);
-    let known = Known { user_code: &code.user_code, ..known };
+    let known = KnownValues { user_code: &code.user_code, ..known };
     browser.approve(url, &known).await?;
     redeem(browser.client, client_id, &code, address).await
 }

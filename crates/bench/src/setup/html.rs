@@ -22,7 +22,7 @@ pub struct Field {
 
 /// What the person at the browser knows. Empty: nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct KnownValues<'a> {
     pub email: &'a str,
     pub password: &'a str,
     pub user_code: &'a str,
@@ -64,7 +64,7 @@ impl Form {
 
     /// Fills in what is known, leaves the rest as the page has it, and presses `decision=allow` or else the first
     /// button.
-    pub fn fill(&self, known: &Known<'_>) -> Submission {
+    pub fn fill(&self, known: &KnownValues<'_>) -> Submission {
         let decides = self.allows();
         let mut fields: Vec<(String, String)> = Vec::new();
         let mut pressed = false;
@@ -89,7 +89,7 @@ impl Form {
 
     /// The form that a person who wants to go on would use: the one that decides, else the one that asks for what
     /// is known, else the only one that posts.
-    pub fn to_go_on<'f>(forms: &'f [Form], known: &Known<'_>) -> Option<&'f Form> {
+    pub fn next<'f>(forms: &'f [Form], known: &KnownValues<'_>) -> Option<&'f Form> {
         let posts = || forms.iter().filter(|form| form.is_post);
         let asks = |name: &'static str, value: &str| {
             if value.is_empty() { None } else { posts().find(|form| form.has(name)) }

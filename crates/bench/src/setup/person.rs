@@ -11,7 +11,7 @@ use super::browser::Browser;
 use super::client::Client;
 use super::cookies::Cookies;
 use super::device_flow::sign_in;
-use super::html::{Form, Known, forms};
+use super::html::{Form, KnownValues, forms};
 use super::tenants::Tenant;
 use crate::error::Error;
 
@@ -62,7 +62,12 @@ impl Person {
     }
 
     /// Subscribes to `plan`; the subscription's id.
-    pub(super) async fn buy(&self, admin: &Admin, client: &mut Client, plan: &str) -> Result<String, Error> {
+    pub(super) async fn subscribe(
+        &self,
+        admin: &Admin,
+        client: &mut Client,
+        plan: &str,
+    ) -> Result<String, Error> {
         let path = format!("/api/organizations/{}/subscriptions", self.organization);
         let bought = json!({ "user": self.user_id, "plan": plan });
         let bought: New = admin.post(client, &path, &bought).await?.json()?;
@@ -70,7 +75,7 @@ impl Person {
     }
 
     /// Signs the browser in, by a link that is good once.
-    pub(crate) async fn enter(&mut self, admin: &Admin, client: &mut Client) -> Result<(), Error> {
+    pub(crate) async fn sign_in_by_link(&mut self, admin: &Admin, client: &mut Client) -> Result<(), Error> {
         let path = format!("/api/organizations/{}/users/{}/sign_in_link", self.organization, self.user_id);
         let link: NewLink = admin.post(client, &path, &json!({})).await?.json()?;
         self.cookies = Cookies::default();
@@ -81,7 +86,7 @@ impl Person {
     pub(crate) async fn sign_in(&mut self, client: &mut Client) -> Result<Tokens, Error> {
         let received = Instant::now();
         let client_id = self.client_id.clone();
-        let answer = sign_in(&mut self.browser(client), &client_id, SCOPE, Known::default()).await?;
+        let answer = sign_in(&mut self.browser(client), &client_id, SCOPE, KnownValues::default()).await?;
         Ok(answer.into_tokens(received))
     }
 
@@ -99,7 +104,7 @@ pub(crate) async fn sign_in_with_password(
 ) -> Result<Tokens, Error> {
     let (address, received) = (address_of(0), Instant::now());
     let mut browser = Browser { client, cookies: &mut Cookies::default(), address: &address };
-    let known = Known { email: &credentials.email, password: &credentials.password, user_code: "" };
+    let known = KnownValues { email: &credentials.email, password: &credentials.password, user_code: "" };
     Ok(sign_in(&mut browser, client_id, scope, known).await?.into_tokens(received))
 }
 
@@ -107,8 +112,8 @@ pub(crate) async fn sign_in_with_password(
 async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
     let page = browser.open(url).await?;
     let forms = forms(&page.text());
-    let known = Known::default();
-    let Some(form) = Form::to_go_on(&forms, &known) else {
+    let known = KnownValues::default();
+    let Some(form) = Form::next(&forms, &known) else {
         return Err(Error::set_up("sign-in link", format!("{}: a page without a form", page.reply.status)));
     };
     let answer = browser.submit(&page, &form.fill(&known)).await?;

@@ -35,7 +35,7 @@ impl Tenant {
         Ok(())
     }
 
-    pub async fn furnish(admin: &Admin, client: &mut Client, slug: String) -> Result<Tenant, Error> {
+    pub async fn add_catalog(admin: &Admin, client: &mut Client, slug: String) -> Result<Tenant, Error> {
         let path = |noun: &str| format!("/api/organizations/{slug}/{noun}");
         let service = json!({ "slug": SERVICE, "name": "App" });
         admin.post(client, &path("services"), &service).await?;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::floor::{FloorLoad, TIMEOUT};
+use super::servers::{ServerUnderTest, TestBed};
 use super::sso::{Mix, SsoLoad};
-use super::subject::{Stage, Subject};
 use crate::cli::CostArgs;
 use crate::error::Error;
 use crate::launcher::Launcher;
 use crate::load::{Plan, measure};
 use crate::machine::ensure_descriptors;
 use crate::measure::median;
-use crate::report::{RunReport, present, progress, thousands, write_json};
+use crate::report::{RunReport, print_result, progress, thousands, write_json};
 use crate::setup::{Accounts, Population, populate};
 
 const TENANTS_MAX: usize = 20;
@@ -57,9 +57,9 @@ struct Sample {
 /// `sarsen bench cost`.
 pub async fn cost(args: &CostArgs, launcher: &Launcher) -> Result<(), Error> {
     ensure_descriptors(args.users)?;
-    let stage = Stage::open(&args.common, launcher, true)?;
-    let floor = stage.floor().await?;
-    let (server, credentials) = stage.demo(&[]).await?;
+    let test_bed = TestBed::open(&args.common, launcher, true)?;
+    let floor = test_bed.floor().await?;
+    let (server, credentials) = test_bed.demo(&[]).await?;
     let accounts = args.accounts as usize;
     let population = Population { tenants: TENANTS_MAX.min(accounts), accounts };
     let accounts = populate(server.first(), &credentials, population).await?;
@@ -88,7 +88,7 @@ pub async fn cost(args: &CostArgs, launcher: &Launcher) -> Result<(), Error> {
         CostLine::new("POST /auth/device/code", &device_code, Some(DEVICE_CODE_RATIO_MAX)),
     ];
     let report = CostReport { users: args.users, lines, runs };
-    present(&report.render(args.rounds));
+    print_result(&report.render(args.rounds));
     if let Some(path) = &args.common.json {
         write_json(path, &report)?;
     }
@@ -98,8 +98,8 @@ pub async fn cost(args: &CostArgs, launcher: &Launcher) -> Result<(), Error> {
 
 async fn one_round(
     args: &CostArgs,
-    floor: &Subject,
-    server: &Subject,
+    floor: &ServerUnderTest,
+    server: &ServerUnderTest,
     accounts: &Accounts,
 ) -> [RunReport; 3] {
     let plan = Plan {
@@ -112,13 +112,13 @@ async fn one_round(
         seed: args.common.seed,
     };
     let load = Rc::new(FloorLoad::new(floor.first()));
-    let floor = measure("cost: floor", &floor.targets, &floor.watched, &plan, load).await;
+    let floor = measure("cost: floor", &floor.targets, &floor.monitored, &plan, load).await;
     let sso = |mix| Rc::new(SsoLoad::new(accounts.clone(), args.users, mix));
-    let (targets, watched) = (&server.targets, &server.watched);
+    let (targets, monitored) = (&server.targets, &server.monitored);
     let load = sso(Mix::SubscriptionOnly);
-    let subscription = measure("cost: subscription", targets, watched, &plan, load).await;
+    let subscription = measure("cost: subscription", targets, monitored, &plan, load).await;
     let load = sso(Mix::DeviceCodeOnly);
-    let device_code = measure("cost: device code", targets, watched, &plan, load).await;
+    let device_code = measure("cost: device code", targets, monitored, &plan, load).await;
     [floor, subscription, device_code]
 }
 

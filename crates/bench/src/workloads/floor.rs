@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::subject::Stage;
+use super::servers::TestBed;
 use crate::cli::FloorArgs;
 use crate::error::Error;
 use crate::http::{RequestDraft, Target};
@@ -13,7 +13,7 @@ use crate::launcher::Launcher;
 use crate::load::{Plan, VirtualUser, Workload, measure};
 use crate::machine::ensure_descriptors;
 use crate::measure::{Cause, RequestKind, Verdict};
-use crate::report::{present, render, write_json};
+use crate::report::{print_result, render, write_json};
 
 /// How long a client waits for an answer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,8 +44,8 @@ impl Workload for FloorLoad {
 /// `sarsen bench floor`.
 pub async fn floor(args: &FloorArgs, launcher: &Launcher) -> Result<(), Error> {
     ensure_descriptors(args.users)?;
-    let stage = Stage::open(&args.common, launcher, args.common.pin)?;
-    let subject = stage.floor().await?;
+    let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
+    let under_test = test_bed.floor().await?;
     let plan = Plan {
         users: args.users,
         think: Duration::ZERO,
@@ -55,11 +55,11 @@ pub async fn floor(args: &FloorArgs, launcher: &Launcher) -> Result<(), Error> {
         timeout: TIMEOUT,
         seed: args.common.seed,
     };
-    let load = Rc::new(FloorLoad::new(subject.first()));
-    let report = measure("floor", &subject.targets, &subject.watched, &plan, load).await;
-    present(&render(&report));
+    let load = Rc::new(FloorLoad::new(under_test.first()));
+    let report = measure("floor", &under_test.targets, &under_test.monitored, &plan, load).await;
+    print_result(&render(&report));
     if let Some(path) = &args.common.json {
         write_json(path, &report)?;
     }
-    subject.stop().await
+    under_test.stop().await
 }

@@ -1,31 +1,18 @@
-//! The workloads, one module each: what is asked of which server, and what has to be answered.
+//! The workloads, one module each: which requests they send to which server, and which responses they accept.
 
 mod cost;
-mod disturbance;
+mod fault;
 mod floor;
-mod moving;
-mod moving_check;
-mod moving_report;
-mod moving_source;
+mod move_database;
 mod overload;
 mod revocation;
-mod revocation_probe;
-mod revocation_report;
-mod revocation_tally;
+mod servers;
 mod sso;
-mod sso_approval;
-mod sso_baseline;
-mod sso_ceiling;
-mod subject;
 
 pub use cost::{CostLine, CostReport, cost};
 pub use floor::{FloorLoad, floor};
-pub use moving::{TableRow, moving};
-pub use moving_check::Served;
-pub use moving_report::{KilledRow, MoveReport};
+pub use move_database::{KilledRow, MoveReport, Served, TableRow, move_database};
 pub use overload::{MemoryOverTime, OverloadReport, overload};
-pub use revocation::revocation;
-pub use revocation_report::{BrokenRow, ProbeRow, RevocationReport};
-pub use sso::{Mix, SsoLoad, sso};
-pub use sso_ceiling::{CeilingReport, find_ceiling};
-pub use subject::{Stage, Subject};
+pub use revocation::{BrokenRow, ProbeRow, RevocationReport, revocation};
+pub use servers::{ServerUnderTest, TestBed};
+pub use sso::{CeilingReport, Mix, SsoLoad, find_ceiling, sso};

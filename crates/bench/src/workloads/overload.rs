@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::floor::TIMEOUT;
+use super::servers::TestBed;
 use super::sso::{Mix, SsoLoad};
-use super::subject::Stage;
 use crate::cli::OverloadArgs;
 use crate::error::Error;
 use crate::launcher::Launcher;
 use crate::load::{Plan, SecondRow, measure};
 use crate::machine::ensure_descriptors;
-use crate::report::{RunReport, milliseconds, present, progress, render, thousands, write_json};
+use crate::report::{RunReport, milliseconds, print_result, progress, render, thousands, write_json};
 use crate::setup::{Population, populate};
 
 const DELAY_VARIABLE: &str = "SARSEN_TEST_COMMIT_DELAY_MS";
@@ -53,13 +53,13 @@ pub struct MemoryOverTime {
 /// `sarsen bench overload`.
 pub async fn overload(args: &OverloadArgs, launcher: &Launcher) -> Result<(), Error> {
     ensure_descriptors(args.users)?;
-    let stage = Stage::open(&args.common, launcher, args.common.pin)?;
+    let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
     let delay_ms = args.inject_commit_delay.as_millis() as u64;
     let environment = [(DELAY_VARIABLE, delay_ms.to_string()), (BATCH_VARIABLE, args.batch_max.to_string())];
-    let (subject, credentials) = stage.demo(&environment).await?;
+    let (under_test, credentials) = test_bed.demo(&environment).await?;
     let accounts = args.accounts as usize;
     let population = Population { tenants: TENANTS_MAX.min(accounts), accounts };
-    let accounts = populate(subject.first(), &credentials, population).await?;
+    let accounts = populate(under_test.first(), &credentials, population).await?;
 
     let capacity_plan = Plan {
         users: args.batch_max * CAPACITY_USERS_PER_BATCH,
@@ -72,11 +72,11 @@ pub async fn overload(args: &OverloadArgs, launcher: &Launcher) -> Result<(), Er
     };
     progress("measuring the writer's capacity");
     let load = Rc::new(SsoLoad::new(accounts.clone(), capacity_plan.users, Mix::DeviceCodeOnly));
-    let (targets, watched) = (&subject.targets, &subject.watched);
-    let capacity = measure("overload: capacity", targets, watched, &capacity_plan, load).await;
+    let (targets, monitored) = (&under_test.targets, &under_test.monitored);
+    let capacity = measure("overload: capacity", targets, monitored, &capacity_plan, load).await;
     let capacity_per_second = capacity.total.accepted_per_second;
     if capacity_per_second <= 0.0 {
-        present(&render(&capacity));
+        print_result(&render(&capacity));
         return Err(Error::set_up("measuring the writer's capacity", "no device code was accepted"));
     }
 
@@ -89,13 +89,13 @@ pub async fn overload(args: &OverloadArgs, launcher: &Launcher) -> Result<(), Er
         ..capacity_plan
     };
     let load = Rc::new(SsoLoad::new(accounts, plan.users, Mix::DeviceCodeOnly));
-    let overload = measure("overload", targets, watched, &plan, load).await;
+    let overload = measure("overload", targets, monitored, &plan, load).await;
     let report = OverloadReport::new(args, delay_ms, capacity, overload);
-    present(&report.render());
+    print_result(&report.render());
     if let Some(path) = &args.common.json {
         write_json(path, &report)?;
     }
-    subject.stop().await
+    under_test.stop().await
 }
 
 impl OverloadReport {

@@ -9,8 +9,8 @@ use bench::{Command, Launcher};
 use clap::{CommandFactory as _, Parser};
 use serde_json::{Value, json};
 
-use crate::fake_sarsen::{self, PASSWORD, World};
-use crate::tiny_server::{Answer, serve};
+use crate::fake_server::{self, PASSWORD, World};
+use crate::http_server::{Answer, serve};
 
 #[derive(Parser)]
 struct Cli {
@@ -39,7 +39,7 @@ fn demo_line(address: SocketAddr) -> Value {
 
 /// Runs `line` (with `JSON` and `DIR` replaced) on `world`; hands back the JSON that it wrote.
 fn run_on(world: &Arc<Mutex<World>>, line: &str) -> Value {
-    let address = fake_sarsen::start(world);
+    let address = fake_server::start(world);
     let folder = tempfile::tempdir().unwrap();
     let (json, asked) = (folder.path().join("out.json"), folder.path().join("asked"));
     let line = line
@@ -155,7 +155,7 @@ fn tokens_are_refreshed_outside_the_mix() {
 #[test]
 fn a_plan_that_is_not_the_accounts_is_found() {
     let world = World::new();
-    let address = fake_sarsen::start(&world);
+    let address = fake_server::start(&world);
     // Between the bench and the server, somebody gives every plan away.
     let generous = serve(move |asked| {
         if asked.path == "/api/subscription" {
@@ -180,7 +180,7 @@ fn a_plan_that_is_not_the_accounts_is_found() {
     );
 }
 
-fn forward(asked: &crate::tiny_server::Asked, address: SocketAddr) -> Answer {
+fn forward(asked: &crate::http_server::Asked, address: SocketAddr) -> Answer {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!("{}\r\n\r\n{}", asked.head, asked.body);
@@ -197,7 +197,7 @@ fn servers_that_run_already_are_asked_under_their_own_name() {
     let line = "sso --users 4 --tenants 2 --accounts 4 --duration 500ms --warmup 100ms --think 20ms --url URL \
                 --url URL --admin-email owner@sarsen.test --admin-password WORD --json JSON";
     // The password holds spaces, so it does not come by way of the line.
-    let address = fake_sarsen::start(&world);
+    let address = fake_server::start(&world);
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let line = line.replace("URL", &format!("http://{address}")).replace("JSON", json.to_str().unwrap());
@@ -287,7 +287,7 @@ fn cost_is_a_ratio_to_the_floor() {
         return;
     }
     let world = World::new();
-    let mut ready = demo_line(fake_sarsen::start(&world));
+    let mut ready = demo_line(fake_server::start(&world));
     ready["listen"] = json!(format!("http://{}", serve(|_| Answer::new(200, "", "ok"))));
     // A program without CPU time would have no cost.
     let script = format!("echo '{ready}'; while :; do :; done");

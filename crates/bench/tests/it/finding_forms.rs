@@ -1,12 +1,13 @@
 //! Pages are filled in as a person would fill them in.
 
-use bench::setup::{Form, Known, forms};
+use bench::setup::{Form, KnownValues, forms};
 
-const KNOWN: Known<'_> = Known { email: "ada@acme.test", password: "s3cret & more", user_code: "ABCD-EFGH" };
+const KNOWN: KnownValues<'_> =
+    KnownValues { email: "ada@acme.test", password: "s3cret & more", user_code: "ABCD-EFGH" };
 
 fn filled(page: &str) -> (String, Vec<(String, String)>, bool) {
     let forms = forms(page);
-    let submission = Form::to_go_on(&forms, &KNOWN).expect("a form").fill(&KNOWN);
+    let submission = Form::next(&forms, &KNOWN).expect("a form").fill(&KNOWN);
     (submission.action, submission.fields, submission.decides)
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::http::{Connection, RequestDraft, Target};
-use bench::load::{Plan, Watched, measure};
+use bench::load::{Monitored, Plan, measure};
 use bench::report::{RunReport, render};
 use bench::workloads::FloorLoad;
 
-use crate::tiny_server::{Answer, Asked, serve};
+use crate::http_server::{Answer, Asked, serve};
 
 fn plan(users: usize, duration_ms: u64) -> Plan {
     Plan {
@@ -33,7 +33,7 @@ fn load_target(plan: &Plan, target: Target) -> RunReport {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let load = Rc::new(FloorLoad::new(&target));
-        measure("floor", &[target], &Watched::default(), plan, load).await
+        measure("floor", &[target], &Monitored::default(), plan, load).await
     })
 }
 

@@ -8,7 +8,7 @@ use bench::{Command, Error, Launcher};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::fake_sarsen::{self, PASSWORD, World};
+use crate::fake_server::{self, PASSWORD, World};
 
 const DATABASE: &str = "postgres://db.test/bench";
 
@@ -19,23 +19,23 @@ struct Cli {
 }
 
 /// Two instances of one world, and a shell that plays what is started.
-struct Stage {
+struct TestBed {
     folder: tempfile::TempDir,
     ready: Value,
     world: Arc<Mutex<World>>,
 }
 
-impl Stage {
-    fn new(lag: Duration) -> Stage {
+impl TestBed {
+    fn new(lag: Duration) -> TestBed {
         let world = World::new();
         world.lock().unwrap().lag = lag;
-        let (first, other) = (fake_sarsen::start(&world), fake_sarsen::start_other(&world));
+        let (first, other) = (fake_server::start(&world), fake_server::start_other(&world));
         let ready = json!({
             "issuer": format!("http://localhost:{}", first.port()),
             "owner": { "email": "owner@sarsen.test", "password": PASSWORD },
             "listen": format!("http://{other}"),
         });
-        Stage { folder: tempfile::tempdir().unwrap(), ready, world }
+        TestBed { folder: tempfile::tempdir().unwrap(), ready, world }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -80,19 +80,19 @@ fn number(value: &Value) -> u64 {
 
 #[test]
 fn users_are_spread_over_all_instances() {
-    let stage = Stage::new(Duration::ZERO);
+    let test_bed = TestBed::new(Duration::ZERO);
     let line = format!(
         "sso --instances 2 --database {DATABASE} --users 4 --tenants 1 --accounts 4 --duration 500ms --warmup 100ms"
     );
-    stage.run(&line, "").unwrap();
-    let run = &stage.json()["runs"][0];
+    test_bed.run(&line, "").unwrap();
+    let run = &test_bed.json()["runs"][0];
     assert_eq!(run["failures"], json!([]));
-    assert!(stage.world.lock().unwrap().other_asked > 20);
-    let asked = stage.asked();
+    assert!(test_bed.world.lock().unwrap().other_asked > 20);
+    let asked = test_bed.asked();
     let started: Vec<&str> = asked.lines().collect();
     assert_eq!(started.len(), 2, "{asked}");
     assert!(started[0].starts_with("demo --json ") && started[0].ends_with(DATABASE), "{asked}");
-    let issuer = stage.ready["issuer"].as_str().unwrap();
+    let issuer = test_bed.ready["issuer"].as_str().unwrap();
     assert!(started[1].starts_with(&format!("bench-instance --database {DATABASE} --key-file ")), "{asked}");
     assert!(started[1].ends_with(&format!("/demo/demo.key --issuer {issuer}")), "{asked}");
     if cfg!(target_os = "linux") {
@@ -107,13 +107,13 @@ fn users_are_spread_over_all_instances() {
 
 #[test]
 fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
-    let stage = Stage::new(Duration::from_millis(100));
+    let test_bed = TestBed::new(Duration::from_millis(100));
     let line = format!(
         "revocation --database {DATABASE} --rate 50 --users 4 --tenants 1 --accounts 4 --probers 10 --probe-rate 40 --duration 2s \
          --warmup 100ms --long-transaction"
     );
-    stage.run(&line, &stage.disturbing()).unwrap();
-    let report = stage.json();
+    test_bed.run(&line, &test_bed.disturbing()).unwrap();
+    let report = test_bed.json();
     let changes = report["changes"].as_array().unwrap();
     assert_eq!(changes.len(), 5);
     for row in changes.iter().chain([&report["total"]]) {
@@ -128,35 +128,35 @@ fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
     assert_eq!(report["load"]["failures"], json!([]));
     assert_eq!((number(&report["instances"]), number(&report["bound_p99_ms"])), (2, 250));
     assert_eq!(report["ceiling"], Value::Null);
-    let asked = stage.asked();
+    let asked = test_bed.asked();
     assert!(asked.contains(&format!("bench-disturb hold-transaction --database {DATABASE}\n")), "{asked}");
     assert!(asked.ends_with("over\n"), "{asked}");
 }
 
 #[test]
 fn a_change_that_never_takes_effect_fails_the_run() {
-    let stage = Stage::new(Duration::from_secs(3600));
+    let test_bed = TestBed::new(Duration::from_secs(3600));
     let line = format!(
         "revocation --database {DATABASE} --rate 20 --users 2 --tenants 1 --accounts 2 --probers 1 --probe-rate 5 --duration 400ms \
          --warmup 1s"
     );
-    let error = stage.run(&line, "").unwrap_err();
+    let error = test_bed.run(&line, "").unwrap_err();
     assert!(matches!(error, Error::Broken(_)), "{error}");
     assert_eq!(error.to_string(), "1 of 1 changes were not in force after 5 s");
-    let report = stage.json();
+    let report = test_bed.json();
     assert_eq!((number(&report["total"]["never"]), &report["bound_held"]), (1, &json!(false)));
     assert_eq!(number(&report["missed"]), 1, "the one that was due meanwhile");
 }
 
 #[test]
 fn the_load_is_a_share_of_what_is_measured_first() {
-    let stage = Stage::new(Duration::ZERO);
+    let test_bed = TestBed::new(Duration::ZERO);
     let line = format!(
         "revocation --database {DATABASE} --load 0.1 --users 4 --tenants 1 --accounts 4 --probers 1 --probe-rate 20 --duration 500ms \
          --warmup 100ms"
     );
-    stage.run(&line, "").unwrap();
-    let report = stage.json();
+    test_bed.run(&line, "").unwrap();
+    let report = test_bed.json();
     let reached = report["ceiling"]["operations_per_second"].as_f64().unwrap();
     let rate = report["rate_per_second"].as_f64().unwrap();
     assert!((rate - reached * 0.1).abs() < 1e-6, "{rate} of {reached}");
@@ -169,23 +169,29 @@ fn a_disturbance_that_does_not_last_is_told_and_the_others_end() {
         "revocation --database {DATABASE} --rate 20 --users 2 --tenants 1 --accounts 2 --probers 1 --probe-rate 20 --duration 300ms \
          --warmup 100ms --long-transaction"
     );
-    let stage = Stage::new(Duration::ZERO);
+    let test_bed = TestBed::new(Duration::ZERO);
     let fickle = "echo '{\"disturbs\":true}'; echo 'the server ended it' >&2; exit 1";
-    let error = stage.run(&line, fickle).unwrap_err().to_string();
+    let error = test_bed.run(&line, fickle).unwrap_err().to_string();
     assert!(error.starts_with("hold-transaction: ") && error.contains("the server ended it"), "{error}");
 
-    let stage = Stage::new(Duration::ZERO);
+    let test_bed = TestBed::new(Duration::ZERO);
     let line = format!("{line} --lagging-replica postgres://standby.test/bench");
-    let second =
-        format!("case $1 in pause-replay) echo 'is no standby' >&2; exit 1;; esac; {}", stage.disturbing());
-    let error = stage.run(&line, &second).unwrap_err().to_string();
+    let second = format!(
+        "case $1 in pause-replay) echo 'is no standby' >&2; exit 1;; esac; {}",
+        test_bed.disturbing()
+    );
+    let error = test_bed.run(&line, &second).unwrap_err().to_string();
     assert!(error.contains("is no standby"), "{error}");
-    assert!(stage.asked().ends_with("--database postgres://standby.test/bench\nover\n"), "{}", stage.asked());
+    assert!(
+        test_bed.asked().ends_with("--database postgres://standby.test/bench\nover\n"),
+        "{}",
+        test_bed.asked()
+    );
 }
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_started() {
-    let stage = Stage::new(Duration::ZERO);
+    let test_bed = TestBed::new(Duration::ZERO);
     let running = "--url http://127.0.0.1:1 --admin-email a@b.test";
     for (line, expected) in [
         ("sso --instances 2".to_owned(), "one process owns a file"),
@@ -199,11 +205,11 @@ fn what_cannot_be_measured_is_said_before_anything_is_started() {
             "a standby of PostgreSQL",
         ),
     ] {
-        let error = stage.run(&line, "").unwrap_err();
+        let error = test_bed.run(&line, "").unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{line}: {error}");
         assert!(error.to_string().contains(expected), "{line}: {error}");
     }
-    assert_eq!(stage.asked(), "");
+    assert_eq!(test_bed.asked(), "");
     for wrong in [
         format!("revocation {running} --instances 2"),
         "revocation --rate 5 --load 0.5".to_owned(),

@@ -1,6 +1,6 @@
 //! `sarsen audit`: who did what in an organization, newest first.
 
-use super::admin::{Admin, Asked, InOrg};
+use super::api::{Api, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::Column;
@@ -12,9 +12,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -38,8 +38,8 @@ const COLUMNS: [Column; 6] = [
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     let Verb::List { limit } = args.verb;
-    let found = admin.list_up_to(&admin.path(&["audit"]), &[], limit)?;
-    admin.show_list(&COLUMNS, found, "Nothing has happened.")
+    let found = api.list_up_to(&api.path(&["audit"]), &[], limit)?;
+    api.show_list(&COLUMNS, found, "Nothing has happened.")
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use bench::Launcher;
 
-/// Measure a server; the workloads are explained in the book.
+/// Measure a server; docs/benchmarks.md describes the workloads.
 #[derive(clap::Args)]
 #[command(after_help = "Example:  sarsen bench sso --duration 30s --users 200 --json result.json")]
 pub struct Args {

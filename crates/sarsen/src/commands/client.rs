@@ -1,6 +1,6 @@
 //! `sarsen client`: the programs that sign people in to a service, and their secrets.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::Column;
@@ -18,9 +18,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -138,60 +138,60 @@ const SECRET_COLUMNS: [Column; 3] = [("id", "/id"), ("ends in", "/hint"), ("crea
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::Create { service, kind, name, rules } => {
             let fields =
                 rules.fields().with("service", Some(service.clone())).with("kind", Some(kind.clone()));
-            let made = admin.post(&admin.path(&["clients"]), fields.with("name", Some(name.clone())))?;
-            show_with_secret(&admin, &FIELDS, &made)
+            let made = api.post(&api.path(&["clients"]), fields.with("name", Some(name.clone())))?;
+            show_with_secret(&api, &FIELDS, &made)
         }
         Verb::List { service } => {
             let query: Vec<(&str, &str)> = service.iter().map(|slug| ("service", slug.as_str())).collect();
-            let found = admin.list(&admin.path(&["clients"]), &query)?;
-            admin.show_list(&COLUMNS, found, "No clients yet; make one with sarsen client create.")
+            let found = api.list(&api.path(&["clients"]), &query)?;
+            api.show_list(&COLUMNS, found, "No clients yet; make one with sarsen client create.")
         }
         Verb::Show { client } => {
-            let found = admin.get(&admin.path(&["clients", client]))?;
-            admin.show(&FIELDS, &found)
+            let found = api.get(&api.path(&["clients", client]))?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { client, name, pkce_required, device_flow, rules } => {
             let fields = rules.fields().with("name", name.clone()).with("pkce_required", *pkce_required);
             let fields = fields.with("device_flow", *device_flow);
-            let changed = admin.patch(&admin.path(&["clients", client]), fields)?;
-            admin.show(&FIELDS, &changed)
+            let changed = api.patch(&api.path(&["clients", client]), fields)?;
+            api.show(&FIELDS, &changed)
         }
         Verb::Delete { client } => {
-            admin.delete(&admin.path(&["clients", client]))?;
-            admin.say(&format!("The client {client} is deleted."));
+            api.delete(&api.path(&["clients", client]))?;
+            api.message(&format!("The client {client} is deleted."));
             Ok(())
         }
-        Verb::Secret { verb } => secret(&mut admin, verb),
+        Verb::Secret { verb } => secret(&mut api, verb),
     }
 }
 
-fn secret(admin: &mut Admin, verb: &SecretVerb) -> Result<()> {
+fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
     match verb {
         SecretVerb::Add { client } => {
-            let made = admin.post_nothing(&admin.path(&["clients", client, "secrets"]))?;
-            show_with_secret(admin, &SECRET_FIELDS, &made)
+            let made = api.post_nothing(&api.path(&["clients", client, "secrets"]))?;
+            show_with_secret(api, &SECRET_FIELDS, &made)
         }
         SecretVerb::List { client } => {
-            let found = admin.list(&admin.path(&["clients", client, "secrets"]), &[])?;
-            admin.show_list(&SECRET_COLUMNS, found, "It has no secrets.")
+            let found = api.list(&api.path(&["clients", client, "secrets"]), &[])?;
+            api.show_list(&SECRET_COLUMNS, found, "It has no secrets.")
         }
         SecretVerb::Delete { client, secret } => {
-            admin.delete(&admin.path(&["clients", client, "secrets", secret]))?;
-            admin.say(&format!("The secret {secret} is deleted."));
+            api.delete(&api.path(&["clients", client, "secrets", secret]))?;
+            api.message(&format!("The secret {secret} is deleted."));
             Ok(())
         }
     }
 }
 
-fn show_with_secret(admin: &Admin, fields: &[Column], made: &Value) -> Result<()> {
-    admin.show(fields, made)?;
+fn show_with_secret(api: &Api, fields: &[Column], made: &Value) -> Result<()> {
+    api.show(fields, made)?;
     if made.get("client_secret").is_some() {
-        admin.say("Keep the secret now: it is shown only once.");
+        api.message("Keep the secret now: it is shown only once.");
     }
     Ok(())
 }

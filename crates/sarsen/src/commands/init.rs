@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
             )));
         }
     }
-    if !args.yes && !terminal::is_present() {
+    if !args.yes && !terminal::is_interactive() {
         let text =
             "init asks questions, and here is no terminal; use --yes with --listen, --issuer and --database";
         return Err(Error::usage(text));

@@ -4,7 +4,7 @@ use super::demo::parse_database;
 use crate::config::{self, LogFormat};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::serving::{self, Signals};
+use crate::server_process::{self, Signals};
 use crate::{files, logs, output};
 use server::{App, Limits, SecretKey, Settings};
 use std::net::SocketAddr;
@@ -40,9 +40,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let key = SecretKey::parse(&text).map_err(|error| wrong(&error.to_string()))?;
     let mut options = server::store_options(database.url());
     (options.writer, options.replicas) = (limits, args.replica.iter().cloned().collect());
-    let store = serving::open_store(options)?;
-    let app = serving::app(store.clone(), Settings::new(&args.issuer), key, None)?;
-    let served = serving::runtime()?.block_on(serve(app, args.listen));
+    let store = server_process::open_store(options)?;
+    let app = server_process::app(store.clone(), Settings::new(&args.issuer), key, None)?;
+    let served = server_process::runtime()?.block_on(serve(app, args.listen));
     if served.is_err() {
         store.close();
     }
@@ -53,10 +53,10 @@ async fn serve(app: App, listen: SocketAddr) -> Result<()> {
     let signals = Signals::listen()?;
     let prepared = server::first_start::prepare(&app).await;
     prepared.map_err(|error| Error::failed(format!("the database cannot be used: {error}")))?;
-    let running = serving::start(app, &serving::settle(&[listen])?, Limits::default()).await?;
+    let running = server_process::start(app, &server_process::settle(&[listen])?, Limits::default()).await?;
     for address in &running.addresses {
         output::print(&format!("{}\n", serde_json::json!({ "listen": format!("http://{address}") })))?;
     }
-    serving::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals).await;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `sarsen login`: signs this terminal in by the device flow. The code is typed, not linked.
 
+use crate::api_client::{self, CredentialsFile, HttpClient};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output;
-use crate::remote::{self, Http, Shelf};
 use serde_json::json;
 
 /// The server when none is named and none is known.
@@ -30,15 +30,15 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let (shelf, http) = (Shelf::new(environment)?, Http::new(environment)?);
-    let current = shelf.read()?.current;
+    let (credentials_file, http) = (CredentialsFile::new(environment)?, HttpClient::new(environment)?);
+    let current = credentials_file.read()?.current;
     let server = args.server.clone().or(current).unwrap_or_else(|| SERVER.to_owned());
     let server = server.trim_end_matches('/').to_owned();
-    let discovery = remote::discover(&http, &server)?;
+    let discovery = api_client::discover(&http, &server)?;
     let scope = args.org.iter().fold(SCOPE.to_owned(), |scope, slug| format!("{scope} org:{slug}"));
     let codes = discovery.begin(&http, &scope)?;
-    eprintln!("Open  {}", output::plain(&codes.verification_uri));
-    eprintln!("Type  {}", output::plain(&codes.user_code));
+    eprintln!("Open  {}", output::sanitize(&codes.verification_uri));
+    eprintln!("Type  {}", output::sanitize(&codes.user_code));
     eprintln!(
         "Waiting until you have allowed it there ({} minutes at most) …",
         codes.expires_in.div_ceil(60)
@@ -46,9 +46,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let login = discovery.wait(&http, &codes)?;
     let (email, powers) = (login.email.clone(), login.powers());
     let says = json!({ "server": server, "email": email, "organizations": login.organizations() });
-    shelf.change(|book| {
-        book.current = Some(server.clone());
-        book.servers.insert(server.clone(), login.clone());
+    credentials_file.change(|saved| {
+        saved.current = Some(server.clone());
+        saved.servers.insert(server.clone(), login.clone());
         Ok(())
     })?;
     if args.json {
@@ -56,7 +56,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     }
     output::print(&format!(
         "Signed in to {server} as {}; you {}.\n",
-        output::plain(&email),
-        output::plain(&powers)
+        output::sanitize(&email),
+        output::sanitize(&powers)
     ))
 }

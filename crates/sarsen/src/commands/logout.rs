@@ -1,8 +1,8 @@
 //! `sarsen logout`: gives the sign-in back to the server and forgets it.
 
+use crate::api_client::{self, CredentialsFile, HttpClient};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::remote::{self, Http, Shelf};
 
 /// Sign this terminal out; the server forgets it too.
 #[derive(clap::Args)]
@@ -14,18 +14,18 @@ pub struct Args {
 
 /// Runs it. What cannot be given back is forgotten all the same.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let (shelf, http) = (Shelf::new(environment)?, Http::new(environment)?);
-    let (server, login) = shelf.change(|book| {
+    let (credentials_file, http) = (CredentialsFile::new(environment)?, HttpClient::new(environment)?);
+    let (server, login) = credentials_file.change(|saved| {
         let server = args.server.as_deref().map(|server| server.trim_end_matches('/').to_owned());
-        let server = server.or(book.current.clone());
-        let found = server.and_then(|server| book.servers.remove_entry(&server));
+        let server = server.or(saved.current.clone());
+        let found = server.and_then(|server| saved.servers.remove_entry(&server));
         let (server, login) = found.ok_or_else(|| Error::failed("this terminal is not signed in there"))?;
-        if book.current.as_ref() == Some(&server) {
-            book.current = book.servers.keys().next().cloned();
+        if saved.current.as_ref() == Some(&server) {
+            saved.current = saved.servers.keys().next().cloned();
         }
         Ok((server, login))
     })?;
-    remote::revoke(&http, &login).map_err(|error| {
+    api_client::revoke(&http, &login).map_err(|error| {
         Error::failed(format!(
             "this terminal has forgotten the sign-in, but the server was not told: {error}"
         ))

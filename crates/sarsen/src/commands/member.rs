@@ -1,6 +1,6 @@
 //! `sarsen member`: those who administer an organization, in which role. The API calls them administrators.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::Column;
@@ -15,9 +15,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -51,38 +51,38 @@ const FIELDS: [Column; 4] = [("email", "/email"), ("role", "/role"), ("name", "/
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::List => {
-            let found = admin.list(&admin.path(&["administrators"]), &[])?;
-            admin.show_list(&FIELDS, found, "Nobody administers it.")
+            let found = api.list(&api.path(&["administrators"]), &[])?;
+            api.show_list(&FIELDS, found, "Nobody administers it.")
         }
         Verb::Add { email, role } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("role", Some(role.clone()));
-            let added = admin.post(&admin.path(&["administrators"]), fields)?;
-            admin.show(&FIELDS, &added)
+            let added = api.post(&api.path(&["administrators"]), fields)?;
+            api.show(&FIELDS, &added)
         }
         Verb::Change { user, role } => {
-            let id = id(&mut admin, user)?;
+            let id = id(&mut api, user)?;
             let fields = Fields::new().with("role", Some(role.clone()));
-            let changed = admin.patch(&admin.path(&["administrators", &id]), fields)?;
-            admin.show(&FIELDS, &changed)
+            let changed = api.patch(&api.path(&["administrators", &id]), fields)?;
+            api.show(&FIELDS, &changed)
         }
         Verb::Remove { user } => {
-            let id = id(&mut admin, user)?;
-            admin.delete(&admin.path(&["administrators", &id]))?;
-            admin.say(&format!("{user} administers it no more."));
+            let id = id(&mut api, user)?;
+            api.delete(&api.path(&["administrators", &id]))?;
+            api.message(&format!("{user} administers it no more."));
             Ok(())
         }
     }
 }
 
 /// Administrators are users of the platform, so they are not found among the organization's own.
-fn id(admin: &mut Admin, named: &str) -> Result<String> {
+fn id(api: &mut Api, named: &str) -> Result<String> {
     if !named.contains('@') {
         return Ok(named.to_owned());
     }
-    let all = admin.list(&admin.path(&["administrators"]), &[])?;
+    let all = api.list(&api.path(&["administrators"]), &[])?;
     let has_address = |someone: &&Value| {
         someone.get("email").and_then(Value::as_str).is_some_and(|email| email.eq_ignore_ascii_case(named))
     };

@@ -2,18 +2,18 @@
 //!
 //! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine; `floor`, `instance`, `disturb` and `fill`
 //! are what the bench starts. `login`, `logout` and `whoami` sign this terminal in. The others are the API from a
-//! terminal, thin: `admin.rs` is what they share.
+//! terminal, thin: `api.rs` is what they share.
 
-mod admin;
+mod api;
 pub mod audit;
+pub mod bare_server;
 pub mod bench;
 pub mod client;
 pub mod demo;
-pub mod disturb;
 pub mod doctor;
-pub mod fill;
-pub mod floor;
+pub mod fixtures;
 pub mod init;
+pub mod inject_fault;
 pub mod instance;
 pub mod login;
 pub mod logout;

@@ -1,8 +1,8 @@
 //! `sarsen move`: everything from one database to another, compared at the end.
 
 use crate::error::{Error, Result};
-use crate::progress::{Bar, Count};
-use crate::{output, serving};
+use crate::progress::{ProgressBar, StepProgress};
+use crate::{output, server_process};
 use serde_json::json;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use std::time::Instant;
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.from == args.to {
         return Err(Error::usage("--from and --to name the same database"));
     }
-    serving::runtime()?.block_on(move_all(args))
+    server_process::runtime()?.block_on(move_all(args))
 }
 
 async fn move_all(args: &Args) -> Result<()> {
@@ -47,7 +47,7 @@ async fn move_all(args: &Args) -> Result<()> {
     }
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;
-    let mut bar = Bar::new();
+    let mut bar = ProgressBar::new();
     let moved = Move::new(&from, &to, |progress| show(&mut bar, progress)).run(args.rehearse).await;
     bar.end();
     let closed = tokio::task::spawn_blocking(move || {
@@ -65,14 +65,14 @@ async fn open(which: &'static str, url: &str) -> Result<server::Store> {
     opened.map_err(|error| Error::usage(format!("{which}: {error}")))
 }
 
-fn show(bar: &mut Bar, progress: &Progress) {
+fn show(bar: &mut ProgressBar, progress: &Progress) {
     let step = match progress.step {
         Step::Copying => "copying",
         Step::Comparing => "comparing",
         Step::Clearing => "clearing",
     };
     let Progress { done, found, total, .. } = *progress;
-    bar.show(step, Count { done, found, total, unit: "rows" }, &progress.table);
+    bar.show(step, StepProgress { done, found, total, unit: "rows" }, &progress.table);
 }
 
 fn explain(error: MoveError) -> Error {

@@ -1,10 +1,10 @@
 //! `sarsen org`: organizations, and what platform owners decide about them.
 
-use super::admin::{Admin, Asked, Fields, org_path};
+use super::api::{Api, Fields, GlobalArgs, org_path};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::Column;
-use crate::{remote, terminal};
+use crate::{api_client, terminal};
 use serde_json::Value;
 
 /// Organizations: the tenants of a server.
@@ -17,7 +17,7 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -87,74 +87,74 @@ const ALL: &str = "/api/platform/organizations";
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open(&args.asked, environment)?;
+    let mut api = Api::open(&args.global, environment)?;
     match &args.verb {
-        Verb::Create { slug, name } => create(&mut admin, slug.as_deref(), name.as_deref()),
+        Verb::Create { slug, name } => create(&mut api, slug.as_deref(), name.as_deref()),
         Verb::List { all } => {
-            let found = admin.list(if *all { ALL } else { "/api/organizations" }, &[])?;
-            admin.show_list(&COLUMNS, found, "No organizations yet; make one with sarsen org create.")
+            let found = api.list(if *all { ALL } else { "/api/organizations" }, &[])?;
+            api.show_list(&COLUMNS, found, "No organizations yet; make one with sarsen org create.")
         }
         Verb::Show { slug } => {
-            let found = find(&mut admin, slug)?;
-            admin.show(&FIELDS, &found)
+            let found = find(&mut api, slug)?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { slug, name, device_flow } => {
             let fields = Fields::new().with("name", name.clone()).with("device_flow", device_flow.clone());
-            let changed = admin.patch(&org_path(slug, &[]), fields)?;
-            admin.show(&FIELDS, &changed)
+            let changed = api.patch(&org_path(slug, &[]), fields)?;
+            api.show(&FIELDS, &changed)
         }
-        Verb::Approve(decision) => review(&mut admin, decision, "approved"),
-        Verb::Reject(decision) => review(&mut admin, decision, "rejected"),
+        Verb::Approve(decision) => review(&mut api, decision, "approved"),
+        Verb::Reject(decision) => review(&mut api, decision, "rejected"),
         Verb::Suspend(Decision { slug, reason }) => {
-            let suspended = admin
-                .put(&platform_path(slug, "suspension"), Fields::new().with("reason", reason.clone()))?;
-            admin.show(&FIELDS, &suspended)
+            let suspended =
+                api.put(&platform_path(slug, "suspension"), Fields::new().with("reason", reason.clone()))?;
+            api.show(&FIELDS, &suspended)
         }
         Verb::Activate { slug } => {
-            admin.delete(&platform_path(slug, "suspension"))?;
-            admin.say(&format!("{slug} goes on."));
+            api.delete(&platform_path(slug, "suspension"))?;
+            api.message(&format!("{slug} goes on."));
             Ok(())
         }
     }
 }
 
-fn create(admin: &mut Admin, slug: Option<&str>, name: Option<&str>) -> Result<()> {
+fn create(api: &mut Api, slug: Option<&str>, name: Option<&str>) -> Result<()> {
     let answer = |given: Option<&str>, question: &str, what: &str| match given {
         Some(text) => Ok(text.to_owned()),
-        None if terminal::is_present() => terminal::ask(question, None, |_| Ok(())),
+        None if terminal::is_interactive() => terminal::ask(question, None, |_| Ok(())),
         None => Err(Error::usage(format!("{what} is missing: sarsen org create SLUG --name NAME"))),
     };
     let slug = answer(slug, "Short name, as in addresses (a-z, 0-9, -)", "the slug")?;
     let name = answer(name, "Name for people", "the name")?;
     let made =
-        admin.post("/api/organizations", Fields::new().with("slug", Some(slug)).with("name", Some(name)))?;
+        api.post("/api/organizations", Fields::new().with("slug", Some(slug)).with("name", Some(name)))?;
     // The next command wants to work inside of it.
-    admin.refresh()?;
-    admin.show(&FIELDS, &made)?;
+    api.refresh()?;
+    api.show(&FIELDS, &made)?;
     if made.get("status").and_then(Value::as_str) == Some("pending") {
-        admin.say("It is pending: an owner of the server has to approve it.");
+        api.message("It is pending: an owner of the server has to approve it.");
     }
     Ok(())
 }
 
 /// Its own administrators may look, and platform owners.
-fn find(admin: &mut Admin, slug: &str) -> Result<Value> {
-    let refused = match admin.get(&org_path(slug, &[])) {
+fn find(api: &mut Api, slug: &str) -> Result<Value> {
+    let refused = match api.get(&org_path(slug, &[])) {
         Err(error @ Error::Refused { status: 403 | 404, .. }) => error,
         other => return other,
     };
-    let all = admin.list(ALL, &[]).unwrap_or_default();
+    let all = api.list(ALL, &[]).unwrap_or_default();
     let found =
         all.into_iter().find(|organization| organization.get("slug").and_then(Value::as_str) == Some(slug));
     found.ok_or(refused)
 }
 
-fn review(admin: &mut Admin, decision: &Decision, word: &str) -> Result<()> {
+fn review(api: &mut Api, decision: &Decision, word: &str) -> Result<()> {
     let fields = Fields::new().with("decision", Some(word)).with("reason", decision.reason.clone());
-    let reviewed = admin.post(&platform_path(&decision.slug, "review"), fields)?;
-    admin.show(&FIELDS, &reviewed)
+    let reviewed = api.post(&platform_path(&decision.slug, "review"), fields)?;
+    api.show(&FIELDS, &reviewed)
 }
 
 fn platform_path(slug: &str, what: &str) -> String {
-    format!("{ALL}/{}/{what}", remote::segment(slug))
+    format!("{ALL}/{}/{what}", api_client::segment(slug))
 }

@@ -1,6 +1,6 @@
 //! `sarsen plan`: what an organization sells.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::Column;
@@ -15,9 +15,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -123,7 +123,7 @@ const FIELDS: [Column; 9] = [
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::Create { slug, name, services, price_cents, currency, terms } => {
             let fields = terms
@@ -133,25 +133,25 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
                 .with_list("services", services)
                 .with("price_cents", Some(*price_cents))
                 .with("currency", Some(currency.clone()));
-            let made = admin.post(&admin.path(&["plans"]), fields)?;
-            admin.show(&FIELDS, &made)
+            let made = api.post(&api.path(&["plans"]), fields)?;
+            api.show(&FIELDS, &made)
         }
         Verb::List => {
-            let found = admin.list(&admin.path(&["plans"]), &[])?;
-            admin.show_list(&COLUMNS, found, "No plans yet; make one with sarsen plan create.")
+            let found = api.list(&api.path(&["plans"]), &[])?;
+            api.show_list(&COLUMNS, found, "No plans yet; make one with sarsen plan create.")
         }
         Verb::Show { slug } => {
-            let found = admin.get(&admin.path(&["plans", slug]))?;
-            admin.show(&FIELDS, &found)
+            let found = api.get(&api.path(&["plans", slug]))?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { slug, name, price_cents, terms } => {
             let fields = terms.fields().with("name", name.clone()).with("price_cents", *price_cents);
-            let changed = admin.patch(&admin.path(&["plans", slug]), fields)?;
-            admin.show(&FIELDS, &changed)
+            let changed = api.patch(&api.path(&["plans", slug]), fields)?;
+            api.show(&FIELDS, &changed)
         }
         Verb::Delete { slug } => {
-            admin.delete(&admin.path(&["plans", slug]))?;
-            admin.say(&format!("The plan {slug} is deleted."));
+            api.delete(&api.path(&["plans", slug]))?;
+            api.message(&format!("The plan {slug} is deleted."));
             Ok(())
         }
     }

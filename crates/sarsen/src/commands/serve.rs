@@ -3,7 +3,7 @@
 use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::serving::{self, Signals};
+use crate::server_process::{self, Signals};
 use crate::{files, logs, output};
 use server::{App, Limits, SecretKey};
 use std::net::SocketAddr;
@@ -38,12 +38,12 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     }
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
-    serving::keep_files_private();
+    server_process::keep_files_private();
     let key = secret_key(&config)?;
-    let listen = serving::settle(&config.listen.value)?;
-    let store = serving::open_store(config.store_options(config::writer_limits(environment)?))?;
-    let app = serving::app(store.clone(), config.settings(&listen), key, None)?;
-    let served = serving::runtime()?.block_on(serve(&config, app, &listen));
+    let listen = server_process::settle(&config.listen.value)?;
+    let store = server_process::open_store(config.store_options(config::writer_limits(environment)?))?;
+    let app = server_process::app(store.clone(), config.settings(&listen), key, None)?;
+    let served = server_process::runtime()?.block_on(serve(&config, app, &listen));
     if served.is_err() {
         // Nothing was served: let go of the file in order.
         store.close();
@@ -58,11 +58,11 @@ async fn serve(config: &Config, app: App, listen: &[SocketAddr]) -> Result<()> {
     write_link(config, &app).await?;
     let limits = Limits { connections: config.connections_max.value, ..Limits::default() };
     let signals = Signals::listen()?;
-    let running = serving::start(app.clone(), listen, limits).await?;
+    let running = server_process::start(app.clone(), listen, limits).await?;
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }
-    serving::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals).await;
     Ok(())
 }
 

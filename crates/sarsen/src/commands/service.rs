@@ -1,6 +1,6 @@
 //! `sarsen service`: the products of an organization.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::Column;
@@ -12,9 +12,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -53,29 +53,29 @@ const FIELDS: [Column; 3] = [("slug", "/slug"), ("name", "/name"), ("created", "
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::Create { slug, name } => {
             let fields = Fields::new().with("slug", Some(slug.clone())).with("name", Some(name.clone()));
-            let made = admin.post(&admin.path(&["services"]), fields)?;
-            admin.show(&FIELDS, &made)
+            let made = api.post(&api.path(&["services"]), fields)?;
+            api.show(&FIELDS, &made)
         }
         Verb::List => {
-            let found = admin.list(&admin.path(&["services"]), &[])?;
-            admin.show_list(&FIELDS, found, "No services yet; make one with sarsen service create.")
+            let found = api.list(&api.path(&["services"]), &[])?;
+            api.show_list(&FIELDS, found, "No services yet; make one with sarsen service create.")
         }
         Verb::Show { slug } => {
-            let found = admin.get(&admin.path(&["services", slug]))?;
-            admin.show(&FIELDS, &found)
+            let found = api.get(&api.path(&["services", slug]))?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { slug, name } => {
             let fields = Fields::new().with("name", name.clone());
-            let changed = admin.patch(&admin.path(&["services", slug]), fields)?;
-            admin.show(&FIELDS, &changed)
+            let changed = api.patch(&api.path(&["services", slug]), fields)?;
+            api.show(&FIELDS, &changed)
         }
         Verb::Delete { slug } => {
-            admin.delete(&admin.path(&["services", slug]))?;
-            admin.say(&format!("The service {slug} is deleted."));
+            api.delete(&api.path(&["services", slug]))?;
+            api.message(&format!("The service {slug} is deleted."));
             Ok(())
         }
     }

@@ -1,6 +1,6 @@
 //! `sarsen subscription`: who has which plan.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::Column;
@@ -18,9 +18,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -92,56 +92,56 @@ const FIELDS: [Column; 6] = [
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::Create { terms: Terms { plan: None, .. }, .. } => Err(Error::usage("which plan? Say --plan")),
         Verb::Create { user, customer, terms } => {
-            let user = user.as_deref().map(|user| admin.user_id(user)).transpose()?;
+            let user = user.as_deref().map(|user| api.user_id(user)).transpose()?;
             let made =
-                create(&mut admin, terms.fields().with("user", user).with("customer", customer.clone()))?;
-            admin.show(&FIELDS, &made)
+                create(&mut api, terms.fields().with("user", user).with("customer", customer.clone()))?;
+            api.show(&FIELDS, &made)
         }
         Verb::List { user, plan } => {
-            let user = user.as_deref().map(|user| admin.user_id(user)).transpose()?;
+            let user = user.as_deref().map(|user| api.user_id(user)).transpose()?;
             let filters = [("user", &user), ("plan", plan)];
             let given = filters.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-            let found = admin.list(&admin.path(&["subscriptions"]), &given.collect::<Vec<_>>())?;
-            admin.show_list(&FIELDS, found, "No subscriptions.")
+            let found = api.list(&api.path(&["subscriptions"]), &given.collect::<Vec<_>>())?;
+            api.show_list(&FIELDS, found, "No subscriptions.")
         }
         Verb::Show { subscription } => {
-            let found = admin.get(&admin.path(&["subscriptions", subscription]))?;
-            admin.show(&FIELDS, &found)
+            let found = api.get(&api.path(&["subscriptions", subscription]))?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { subscription, user, terms } => {
             let changed = match (subscription, user) {
-                (Some(id), _) => admin.patch(&admin.path(&["subscriptions", id]), terms.fields())?,
-                (None, user) => change_of_user(&mut admin, user.as_deref().unwrap_or_default(), terms)?,
+                (Some(id), _) => api.patch(&api.path(&["subscriptions", id]), terms.fields())?,
+                (None, user) => change_of_user(&mut api, user.as_deref().unwrap_or_default(), terms)?,
             };
-            admin.show(&FIELDS, &changed)
+            api.show(&FIELDS, &changed)
         }
         Verb::Delete { subscription } => {
-            admin.delete(&admin.path(&["subscriptions", subscription]))?;
-            admin.say(&format!("The subscription {subscription} is deleted."));
+            api.delete(&api.path(&["subscriptions", subscription]))?;
+            api.message(&format!("The subscription {subscription} is deleted."));
             Ok(())
         }
     }
 }
 
-fn create(admin: &mut Admin, fields: Fields) -> Result<Value> {
-    admin.post(&admin.path(&["subscriptions"]), fields)
+fn create(api: &mut Api, fields: Fields) -> Result<Value> {
+    api.post(&api.path(&["subscriptions"]), fields)
 }
 
 /// Changes the one live subscription that is meant, or makes one.
-fn change_of_user(admin: &mut Admin, user: &str, terms: &Terms) -> Result<Value> {
-    let id = admin.user_id(user)?;
-    let mut live = admin.list(&admin.path(&["subscriptions"]), &[("user", &id)])?;
+fn change_of_user(api: &mut Api, user: &str, terms: &Terms) -> Result<Value> {
+    let id = api.user_id(user)?;
+    let mut live = api.list(&api.path(&["subscriptions"]), &[("user", &id)])?;
     live.retain(is_live);
     if let (Some(plan), 2..) = (&terms.plan, live.len()) {
-        keep_same_services(admin, &mut live, plan)?;
+        keep_same_services(api, &mut live, plan)?;
     }
     match (live.as_slice(), &terms.plan) {
-        ([one], _) => admin.patch(&admin.path(&["subscriptions", text(one, "id")]), terms.fields()),
-        ([], Some(_)) => create(admin, terms.fields().with("user", Some(id))),
+        ([one], _) => api.patch(&api.path(&["subscriptions", text(one, "id")]), terms.fields()),
+        ([], Some(_)) => create(api, terms.fields().with("user", Some(id))),
         ([], None) => Err(Error::failed(format!("{user} has no subscription; give one with --plan"))),
         (several, _) => {
             let named: Vec<String> =
@@ -152,8 +152,8 @@ fn change_of_user(admin: &mut Admin, user: &str, terms: &Terms) -> Result<Value>
 }
 
 /// Of several subscriptions, the one that is for the same services as the new plan is meant.
-fn keep_same_services(admin: &mut Admin, live: &mut Vec<Value>, plan: &str) -> Result<()> {
-    let plans = admin.list(&admin.path(&["plans"]), &[])?;
+fn keep_same_services(api: &mut Api, live: &mut Vec<Value>, plan: &str) -> Result<()> {
+    let plans = api.list(&api.path(&["plans"]), &[])?;
     let services_of = |slug: &str| {
         let plan = plans.iter().find(|plan| text(plan, "slug") == slug);
         plan.and_then(|plan| plan.get("services")).and_then(Value::as_array).cloned().unwrap_or_default()

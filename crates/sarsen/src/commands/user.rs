@@ -1,6 +1,6 @@
 //! `sarsen user`: the accounts of an organization, where they are signed in, and links that let them in.
 
-use super::admin::{Admin, Asked, Fields, InOrg};
+use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::Column;
@@ -14,9 +14,9 @@ pub struct Args {
     #[command(subcommand)]
     verb: Verb,
     #[command(flatten)]
-    org: InOrg,
+    org: OrgArgs,
     #[command(flatten)]
-    asked: Asked,
+    global: GlobalArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -101,56 +101,56 @@ const LINK_FIELDS: [Column; 2] = [("link", "/url"), ("good until", "/expires_at"
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut admin = Admin::open_in(&args.asked, &args.org, environment)?;
+    let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::Create { email, name, verified } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("name", name.clone());
-            let made = admin
-                .post(&admin.path(&["users"]), fields.with("email_verified", verified.then_some(true)))?;
-            admin.show(&FIELDS, &made)
+            let made =
+                api.post(&api.path(&["users"]), fields.with("email_verified", verified.then_some(true)))?;
+            api.show(&FIELDS, &made)
         }
         Verb::List { email } => {
             let query: Vec<(&str, &str)> = email.iter().map(|email| ("email", email.as_str())).collect();
-            let found = admin.list(&admin.path(&["users"]), &query)?;
-            admin.show_list(&COLUMNS, found, "No users.")
+            let found = api.list(&api.path(&["users"]), &query)?;
+            api.show_list(&COLUMNS, found, "No users.")
         }
         Verb::Show { user } => {
-            let path = admin.user_path(user, &[])?;
-            let found = admin.get(&path)?;
-            admin.show(&FIELDS, &found)
+            let path = api.user_path(user, &[])?;
+            let found = api.get(&path)?;
+            api.show(&FIELDS, &found)
         }
         Verb::Change { user, name } => {
-            let path = admin.user_path(user, &[])?;
-            let changed = admin.patch(&path, Fields::new().with("name", name.clone()))?;
-            admin.show(&FIELDS, &changed)
+            let path = api.user_path(user, &[])?;
+            let changed = api.patch(&path, Fields::new().with("name", name.clone()))?;
+            api.show(&FIELDS, &changed)
         }
         Verb::Suspend { user, reason } => {
-            let path = admin.user_path(user, &["suspension"])?;
-            let suspended = admin.put(&path, Fields::new().with("reason", reason.clone()))?;
-            admin.show(&FIELDS, &suspended)
+            let path = api.user_path(user, &["suspension"])?;
+            let suspended = api.put(&path, Fields::new().with("reason", reason.clone()))?;
+            api.show(&FIELDS, &suspended)
         }
         Verb::Activate { user } => {
-            let path = admin.user_path(user, &["suspension"])?;
-            admin.delete(&path)?;
-            admin.say(&format!("{user} goes on."));
+            let path = api.user_path(user, &["suspension"])?;
+            api.delete(&path)?;
+            api.message(&format!("{user} goes on."));
             Ok(())
         }
-        Verb::Sessions { user, end } => sessions(&mut admin, user, *end),
+        Verb::Sessions { user, end } => sessions(&mut api, user, *end),
         Verb::Link { user } => {
-            let path = admin.user_path(user, &["sign_in_link"])?;
-            let made = admin.post_nothing(&path)?;
-            admin.show(&LINK_FIELDS, &made)
+            let path = api.user_path(user, &["sign_in_link"])?;
+            let made = api.post_nothing(&path)?;
+            api.show(&LINK_FIELDS, &made)
         }
     }
 }
 
-fn sessions(admin: &mut Admin, user: &str, end: bool) -> Result<()> {
-    let path = admin.user_path(user, &["sessions"])?;
+fn sessions(api: &mut Api, user: &str, end: bool) -> Result<()> {
+    let path = api.user_path(user, &["sessions"])?;
     if end {
-        admin.delete(&path)?;
-        admin.say(&format!("{user} is signed out everywhere."));
+        api.delete(&path)?;
+        api.message(&format!("{user} is signed out everywhere."));
         return Ok(());
     }
-    let found = admin.list(&path, &[])?;
-    admin.show_list(&SESSION_COLUMNS, found, "Signed in nowhere.")
+    let found = api.list(&path, &[])?;
+    api.show_list(&SESSION_COLUMNS, found, "Signed in nowhere.")
 }

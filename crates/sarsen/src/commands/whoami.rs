@@ -1,9 +1,9 @@
 //! `sarsen whoami`: who this terminal is signed in as, as the server sees it now.
 
+use crate::api_client::{ApiClient, Body};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{self, Column};
-use crate::remote::{Body, Remote};
 use serde_json::json;
 use ureq::http::Method;
 
@@ -28,13 +28,13 @@ const FIELDS: [Column; 5] = [
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
-    let mut remote = Remote::open(environment, args.server.as_deref())?;
-    let user = remote.send(&Method::GET, "/auth/userinfo", &Body::None)?;
-    let login = remote.login();
+    let mut client = ApiClient::open(environment, args.server.as_deref())?;
+    let user = client.send(&Method::GET, "/auth/userinfo", &Body::None)?;
+    let login = client.login();
     let says = json!({
         "email": user.get("email"),
         "user": user.get("sub"),
-        "server": remote.server(),
+        "server": client.server(),
         "owns_server": login.owns_server(),
         "organizations": login.organizations(),
     });

@@ -1,6 +1,6 @@
 //! `sarsen.toml`: its settings with the lines where they stand.
 
-use super::raw::Raw;
+use super::value::RawValue;
 use crate::error::{Error, Result};
 use crate::files;
 use std::path::Path;
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// A setting of the file.
 pub(super) struct Line {
     pub name: String,
-    pub raw: Raw,
+    pub raw: RawValue,
     /// From 1.
     pub line: usize,
 }
@@ -30,17 +30,17 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Line>>> {
     Ok(Some(settings.collect()))
 }
 
-fn raw(value: &DeValue<'_>) -> Raw {
-    let other = Raw::Other(value.type_str());
+fn raw(value: &DeValue<'_>) -> RawValue {
+    let other = RawValue::Other(value.type_str());
     match value {
-        DeValue::String(text) => Raw::Text(text.to_string()),
-        DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::String(text) => RawValue::Text(text.to_string()),
+        DeValue::Boolean(flag) => RawValue::Flag(*flag),
         DeValue::Integer(number) => {
-            i64::from_str_radix(number.as_str(), number.radix()).map_or(other, Raw::Number)
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(other, RawValue::Number)
         }
         DeValue::Array(items) => {
             let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
-            texts.collect::<Option<Vec<_>>>().map_or(other, Raw::List)
+            texts.collect::<Option<Vec<_>>>().map_or(other, RawValue::List)
         }
         _ => other,
     }

@@ -1,6 +1,6 @@
 //! The settings as flags of `sarsen serve` and `sarsen doctor`.
 
-use super::raw::Raw;
+use super::value::RawValue;
 use std::path::PathBuf;
 
 /// Flags that override the file and the environment.
@@ -64,8 +64,8 @@ impl Flags {
     }
 
     /// The settings that were given, by name.
-    pub(super) fn given(&self) -> Vec<(&'static str, Raw)> {
-        let one = |name, value: &Option<String>| value.clone().map(|text| (name, Raw::Text(text)));
+    pub(super) fn given(&self) -> Vec<(&'static str, RawValue)> {
+        let one = |name, value: &Option<String>| value.clone().map(|text| (name, RawValue::Text(text)));
         let many = |name, values: &[String]| (!values.is_empty()).then(|| (name, listed(values)));
         let given = [
             many("listen", &self.listen),
@@ -89,10 +89,10 @@ impl Flags {
 }
 
 /// `--listen a --listen b` and `--listen a,b` are the same.
-fn listed(values: &[String]) -> Raw {
+fn listed(values: &[String]) -> RawValue {
     let parts = values.iter().flat_map(|value| value.split(','));
     match values {
-        [one] => Raw::Text(one.clone()),
-        _ => Raw::List(parts.map(str::to_owned).collect()),
+        [one] => RawValue::Text(one.clone()),
+        _ => RawValue::List(parts.map(str::to_owned).collect()),
     }
 }

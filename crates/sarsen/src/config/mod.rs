@@ -11,22 +11,22 @@ mod database;
 mod file;
 mod flags;
 mod issuer;
-mod keys;
-mod layers;
 mod print;
-mod raw;
+mod settings;
+mod sources;
+mod value;
 
 pub use database::Database;
 pub use flags::Flags;
 pub use issuer::{Origin, loopback_name};
-pub use layers::Place;
 pub use print::print;
-pub use raw::LogFormat;
+pub use sources::Source;
+pub use value::LogFormat;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use layers::Layers;
 use server::WriterLimits;
+use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Setting<T> {
     /// The value.
     pub value: T,
     /// Where it was set.
-    pub place: Place,
+    pub source: Source,
 }
 
 /// What a server runs with.
@@ -87,50 +87,50 @@ pub struct Config {
 impl Config {
     /// Reads file, environment and flags.
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Config> {
-        let layers = Layers::gather(flags, environment)?;
-        let listen = layers.setting("listen", raw::addresses, || vec![LISTEN])?;
+        let layers = Sources::gather(flags, environment)?;
+        let listen = layers.setting("listen", value::addresses, || vec![LISTEN])?;
         let issuer =
-            layers.setting("issuer", |raw| raw::text(raw).and_then(Origin::parse).map(Some), || None)?;
+            layers.setting("issuer", |raw| value::text(raw).and_then(Origin::parse).map(Some), || None)?;
         let beside = layers.file.parent().map(PathBuf::from).unwrap_or_default();
-        let mut database = layers.setting("database", raw::database, Database::default)?;
+        let mut database = layers.setting("database", value::database, Database::default)?;
         let mut secret_key_file =
-            layers.setting("secret_key_file", raw::path, || PathBuf::from("sarsen.key"))?;
+            layers.setting("secret_key_file", value::path, || PathBuf::from("sarsen.key"))?;
         // What the file and the defaults say is meant from where the file is, wherever we were started.
-        if database.place.is_beside_file() {
+        if database.source.is_beside_file() {
             database.value = database.value.under(&beside);
         }
-        if secret_key_file.place.is_beside_file() {
+        if secret_key_file.source.is_beside_file() {
             secret_key_file.value = beside.join(&secret_key_file.value);
         }
         let config = Config {
             listen,
             issuer,
             database,
-            replicas: layers.setting("replicas", raw::replicas, Vec::new)?,
+            replicas: layers.setting("replicas", value::replicas, Vec::new)?,
             database_direct: layers.setting(
                 "database_direct",
-                |raw| raw::postgres(raw).map(Some),
+                |raw| value::postgres(raw).map(Some),
                 || None,
             )?,
-            wake_ups: layers.setting("wake_ups", raw::boolean, || true)?,
+            wake_ups: layers.setting("wake_ups", value::boolean, || true)?,
             secret_key_file,
             secret_key: environment.get(SECRET_KEY_VARIABLE).map(str::to_owned),
-            trusted_proxies: layers.setting("trusted_proxies", raw::ip_addresses, Vec::new)?,
-            metrics_token: layers.setting("metrics_token", |raw| raw::token(raw).map(Some), || None)?,
-            sign_up: layers.setting("sign_up", raw::boolean, || true)?,
+            trusted_proxies: layers.setting("trusted_proxies", value::ip_addresses, Vec::new)?,
+            metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
+            sign_up: layers.setting("sign_up", value::boolean, || true)?,
             hash_threads: layers.setting(
                 "hash_threads",
-                |raw| raw::number(raw, 1..=1024).map(Some),
+                |raw| value::number(raw, 1..=1024).map(Some),
                 || None,
             )?,
-            session_days: layers.setting("session_days", |raw| raw::number(raw, 1..=400), || 30)?,
+            session_days: layers.setting("session_days", |raw| value::number(raw, 1..=400), || 30)?,
             connections_max: layers.setting(
                 "connections_max",
-                |raw| raw::number(raw, 1..=1_000_000),
+                |raw| value::number(raw, 1..=1_000_000),
                 || 50_000,
             )?,
-            log: layers.setting("log", raw::log_filter, || "info".to_owned())?,
-            log_format: layers.setting("log_format", raw::log_format, || LogFormat::Text)?,
+            log: layers.setting("log", value::log_filter, || "info".to_owned())?,
+            log_format: layers.setting("log_format", value::log_format, || LogFormat::Text)?,
             file: layers.file,
         };
         config.check_issuer()?;
@@ -143,12 +143,12 @@ impl Config {
         if self.database.value.is_postgres() {
             return Ok(());
         }
-        let replicas = (!self.replicas.value.is_empty()).then_some(("replicas", &self.replicas.place));
+        let replicas = (!self.replicas.value.is_empty()).then_some(("replicas", &self.replicas.source));
         let direct =
-            self.database_direct.value.as_ref().map(|_| ("database_direct", &self.database_direct.place));
+            self.database_direct.value.as_ref().map(|_| ("database_direct", &self.database_direct.source));
         match replicas.or(direct) {
-            Some((name, place)) => Err(Error::usage(format!(
-                "{name} ({place}) is not allowed with this database ({}): it is for PostgreSQL; leave it out",
+            Some((name, source)) => Err(Error::usage(format!(
+                "{name} ({source}) is not allowed with this database ({}): it is for PostgreSQL; leave it out",
                 self.database.value
             ))),
             None => Ok(()),
@@ -171,13 +171,13 @@ impl Config {
             Some(issuer) if !issuer.is_https() && !issuer.is_loopback() => Err(Error::usage(format!(
                 "issuer = \"{issuer}\" ({}) is not allowed: http is for this machine only (localhost, 127.0.0.1, \
                  [::1]); use https://…",
-                self.issuer.place
+                self.issuer.source
             ))),
             None => match self.listen.value.iter().find(|address| !address.ip().is_loopback()) {
                 Some(address) => Err(Error::usage(format!(
                     "issuer is not set, and others can reach {address} (listen, {}): set the public address, like \
                      https://id.example.com, as issuer in {}, SARSEN_ISSUER or --issuer",
-                    self.listen.place,
+                    self.listen.source,
                     self.file.display()
                 ))),
                 None => Ok(()),

@@ -1,6 +1,6 @@
 //! `--print-config`: the effective settings as TOML, each with where it comes from; secrets are masked.
 
-use super::{Config, Place, SECRET_KEY_VARIABLE, Setting};
+use super::{Config, SECRET_KEY_VARIABLE, Setting, Source};
 use std::fmt::Write as _;
 
 const MASK: &str = "********";
@@ -54,12 +54,12 @@ struct Lines(Vec<(String, String)>);
 impl Lines {
     /// A setting; without a value it is shown as a comment.
     fn add<T>(&mut self, name: &str, setting: &Setting<T>, value: Option<String>) {
-        let place = match &setting.place {
-            Place::Default => "default".to_owned(),
-            place => place.to_string(),
+        let source = match &setting.source {
+            Source::Default => "default".to_owned(),
+            source => source.to_string(),
         };
         let text = value.map_or_else(|| format!("# {name} is not set"), |value| format!("{name} = {value}"));
-        self.0.push((text, place));
+        self.0.push((text, source));
     }
 
     /// What is no setting of the file.
@@ -70,8 +70,8 @@ impl Lines {
     fn finish(self) -> String {
         let width = self.0.iter().map(|(text, _)| text.chars().count()).max().unwrap_or_default();
         let mut all = String::new();
-        for (text, place) in &self.0 {
-            let line = if place.is_empty() { text.clone() } else { format!("{text:width$}  # {place}") };
+        for (text, source) in &self.0 {
+            let line = if source.is_empty() { text.clone() } else { format!("{text:width$}  # {source}") };
             // Writing to a String cannot fail.
             let _ = writeln!(all, "{line}");
         }

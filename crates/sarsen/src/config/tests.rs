@@ -43,7 +43,7 @@ fn the_environment_wins_over_the_file_and_paths_of_the_file_are_beside_it() {
     let config = case.load(&[("SARSEN_LISTEN", "127.0.0.1:2,127.0.0.1:3")]).expect("good");
     assert_eq!(config.listen.value.len(), 2);
     assert_eq!(config.listen.value[0].port(), 2);
-    assert_eq!(config.listen.place, Place::Environment("SARSEN_LISTEN".to_owned()));
+    assert_eq!(config.listen.source, Source::Environment("SARSEN_LISTEN".to_owned()));
     assert!(!config.sign_up.value);
     let folder = case.folder.path();
     assert_eq!(config.database.value.path(), Some(folder.join("data/x.db").as_path()));
@@ -53,7 +53,7 @@ fn the_environment_wins_over_the_file_and_paths_of_the_file_are_beside_it() {
 }
 
 #[test]
-fn what_is_wrong_is_told_on_one_line_with_its_place_and_what_is_allowed() {
+fn what_is_wrong_is_told_on_one_line_with_its_source_and_what_is_allowed() {
     let refusals: Vec<String> = [
         ("listn = \"x\"", &[][..]),
         ("\n\nhash_threads = \"many\"", &[]),

@@ -2,16 +2,16 @@
 //!
 //! - `data.rs`: the folder in which a demo lives on. `ports.rs`: where it listens. `page.rs`: what it says.
 
-mod data;
-mod page;
+mod data_dir;
 mod ports;
+mod summary;
 
 use crate::config::{self, Database, LogFormat};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::serving::{self, Signals};
+use crate::server_process::{self, Signals};
 use crate::{logs, output};
-use data::Folder;
+use data_dir::DataDir;
 use server::demo::{self, Credentials, Demo};
 use server::{Limits, Running, Settings, Store};
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub struct Args {
     /// Loopback address; its IPv4 or IPv6 twin is served too [default: 127.0.0.1:7070 or the next free port]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Folder for the data; with the same one the demo comes up again as it was [default: see below]
+    /// DataDir for the data; with the same one the demo comes up again as it was [default: see below]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Another database than the one in the folder; it must be empty, or this demo's own
@@ -49,12 +49,12 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, colours)?;
 
-    serving::keep_files_private();
-    let folder = Folder::open(args.data.clone().unwrap_or_else(data::default_folder), database)?;
+    server_process::keep_files_private();
+    let folder = DataDir::open(args.data.clone().unwrap_or_else(data_dir::default_path), database)?;
     let mut options = server::store_options(folder.database().url());
     options.writer = limits;
-    let store = serving::open_store(options)?;
-    let served = serving::runtime()?.block_on(serve(args, &folder, &store, &ports));
+    let store = server_process::open_store(options)?;
+    let served = server_process::runtime()?.block_on(serve(args, &folder, &store, &ports));
     if served.is_err() {
         store.close();
     }
@@ -66,22 +66,22 @@ pub(super) fn parse_database(url: &str) -> Result<Database> {
     Database::parse(url).ok_or_else(|| Error::usage(rule))
 }
 
-async fn serve(args: &Args, folder: &Folder, store: &Store, ports: &ports::Ports) -> Result<()> {
+async fn serve(args: &Args, folder: &DataDir, store: &Store, ports: &ports::Ports) -> Result<()> {
     let signals = Signals::listen()?;
     let (running, issuer, credentials) = start(folder, store, ports).await?;
-    let says = page::Page { issuer: &issuer, credentials: &credentials, folder: folder.path() };
+    let summary = summary::Summary { issuer: &issuer, credentials: &credentials, folder: folder.path() };
     if args.json {
-        output::print(&format!("{}\n", says.json()?))?;
+        output::print(&format!("{}\n", summary.json()?))?;
     } else {
-        output::print(&says.text())?;
+        output::print(&summary.text())?;
     }
-    serving::until_stopped(running, signals).await;
+    server_process::until_stopped(running, signals).await;
     Ok(())
 }
 
 /// Looks for a free port and serves there. Somebody may take the port in between: then the next one is tried.
 async fn start(
-    folder: &Folder,
+    folder: &DataDir,
     store: &Store,
     ports: &ports::Ports,
 ) -> Result<(Running, String, Credentials)> {
@@ -89,7 +89,8 @@ async fn start(
     loop {
         let listen = candidates.next_free()?;
         let issuer = format!("http://localhost:{}", listen.first().map_or(0, SocketAddr::port));
-        let app = serving::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()))?;
+        let app =
+            server_process::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()))?;
         let failed = |error: &dyn std::fmt::Display| {
             let database = folder.database();
             Error::failed(format!(
@@ -100,7 +101,7 @@ async fn start(
         let known = folder.credentials();
         let credentials = demo::seed(&app, known).await.map_err(|error| failed(&error))?;
         folder.remember(&credentials)?;
-        match serving::start(app, &listen, Limits::default()).await {
+        match server_process::start(app, &listen, Limits::default()).await {
             Ok(running) => return Ok((running, issuer, credentials)),
             Err(error) if error.taken && candidates.may_go_on() => continue,
             Err(error) => return Err(error.into()),

@@ -21,7 +21,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 const POSTGRES_PORT: u16 = 5432;
 const MYSQL_PORT: u16 = 3306;
 
-pub(super) fn look(config: &Config) -> Vec<Finding> {
+pub(super) fn check(config: &Config) -> Vec<Finding> {
     let database = &config.database.value;
     let mut findings = match database.path() {
         Some(path) => file(path),
@@ -61,7 +61,7 @@ fn file(path: &Path) -> Vec<Finding> {
 fn replica(replica: &Database) -> Finding {
     let finding = server("replica", replica);
     match finding.state {
-        State::Fail => warn(finding.check, finding.says),
+        State::Fail => warn(finding.check, finding.message),
         _ => finding,
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         for (finding, expected) in
             [(server(CHECK, &database), State::Fail), (replica(&database), State::Warn)]
         {
-            assert!(finding.state == expected && !finding.says.contains("hunter2"), "{}", finding.says);
+            assert!(finding.state == expected && !finding.message.contains("hunter2"), "{}", finding.message);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the machine gives: disk, open files, the modes of files, the clock.
 
 use super::{Finding, fail, ok, warn};
-use crate::remote;
+use crate::api_client;
 use rustix::process::{Resource, getrlimit};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -24,14 +24,14 @@ pub(super) fn disk(folder: &Path) -> Finding {
         Err(error) => return fail(CHECK, format!("{}: {error}; make the folder first", folder.display())),
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    let says = format!("{} MiB are free at {}", free / MIB, folder.display());
+    let message = format!("{} MiB are free at {}", free / MIB, folder.display());
     if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
         return fail(CHECK, format!("{} cannot be written to by this user", folder.display()));
     }
     match free {
-        ..FREE_NEEDED => fail(CHECK, format!("{says}; make room")),
-        FREE_NEEDED..FREE_MIN => warn(CHECK, format!("{says}; make room soon")),
-        _ => ok(CHECK, says),
+        ..FREE_NEEDED => fail(CHECK, format!("{message}; make room")),
+        FREE_NEEDED..FREE_MIN => warn(CHECK, format!("{message}; make room soon")),
+        _ => ok(CHECK, message),
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn secret_file(check: &'static str, path: &Path) -> Finding {
 /// Tokens end by the clock. Whether it is right to the second cannot be seen from here.
 pub(super) fn clock() -> Finding {
     const CHECK: &str = "clock";
-    let now = remote::now();
+    let now = api_client::now();
     match jiff::Timestamp::from_second(now) {
         Ok(time) if now >= CLOCK_MIN_S => ok(CHECK, format!("it is {time}")),
         Ok(time) => fail(CHECK, format!("it says {time}, which is over; set it, and keep it right by NTP")),
@@ -102,7 +102,11 @@ mod tests {
     #[test]
     fn too_few_files_are_told_with_the_number_that_is_needed() {
         let finding = open_files(900_000_000_000);
-        assert!(finding.state == State::Warn && finding.says.contains("900000000256"), "{}", finding.says);
+        assert!(
+            finding.state == State::Warn && finding.message.contains("900000000256"),
+            "{}",
+            finding.message
+        );
         assert!(open_files(1).state == State::Ok);
     }
 }

@@ -56,40 +56,44 @@ struct Finding {
     check: &'static str,
     state: State,
     /// What was seen, and what helps.
-    says: String,
+    message: String,
 }
 
-fn ok(check: &'static str, says: impl Into<String>) -> Finding {
-    Finding { check, state: State::Ok, says: says.into() }
+fn ok(check: &'static str, message: impl Into<String>) -> Finding {
+    Finding { check, state: State::Ok, message: message.into() }
 }
 
-fn warn(check: &'static str, says: impl Into<String>) -> Finding {
-    Finding { check, state: State::Warn, says: says.into() }
+fn warn(check: &'static str, message: impl Into<String>) -> Finding {
+    Finding { check, state: State::Warn, message: message.into() }
 }
 
-fn fail(check: &'static str, says: impl Into<String>) -> Finding {
-    Finding { check, state: State::Fail, says: says.into() }
+fn fail(check: &'static str, message: impl Into<String>) -> Finding {
+    Finding { check, state: State::Fail, message: message.into() }
 }
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let findings = match Config::load(&args.flags, environment) {
-        Ok(config) => look(&config, environment)?,
+        Ok(config) => check(&config, environment)?,
         Err(error) => vec![fail("configuration", error.to_string())],
     };
     if args.json {
-        let says = findings.iter().map(|finding| {
-            serde_json::json!({ "check": finding.check, "state": finding.state.word(), "says": finding.says })
+        let all = findings.iter().map(|finding| {
+            serde_json::json!({ "check": finding.check, "state": finding.state.word(), "says": finding.message })
         });
-        output::print_json(&says.collect::<Vec<_>>().into())?;
+        output::print_json(&all.collect::<Vec<_>>().into())?;
     } else {
         let colours = std::io::stdout().is_terminal() && environment.get("NO_COLOR").is_none();
         output::print(&findings.iter().map(|finding| line(finding, colours)).collect::<String>())?;
     }
-    if findings.iter().any(|finding| finding.state == State::Fail) { Err(Error::Said) } else { Ok(()) }
+    if findings.iter().any(|finding| finding.state == State::Fail) {
+        Err(Error::AlreadyReported)
+    } else {
+        Ok(())
+    }
 }
 
-fn look(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
+fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     let file = config.file.display();
     let configuration = if config.file.exists() {
         ok("configuration", format!("{file} is fine; see sarsen serve --print-config"))
@@ -97,11 +101,11 @@ fn look(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
         ok("configuration", format!("there is no {file}; the defaults count"))
     };
     let mut findings = vec![configuration, secret_key(config)];
-    findings.extend(database::look(config));
+    findings.extend(database::check(config));
     findings.push(machine::disk(&serve::beside_data(config)));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());
-    findings.push(issuer::look(config, environment)?);
+    findings.push(issuer::check(config, environment)?);
     Ok(findings)
 }
 
@@ -119,5 +123,5 @@ fn secret_key(config: &Config) -> Finding {
 fn line(finding: &Finding, colours: bool) -> String {
     let word = format!("{:<4}", finding.state.word());
     let word = if colours { format!("\u{1b}[{}m{word}\u{1b}[0m", finding.state.colour()) } else { word };
-    format!("{word}  {:<13}  {}\n", finding.check, output::plain(&finding.says))
+    format!("{word}  {:<13}  {}\n", finding.check, output::sanitize(&finding.message))
 }

@@ -1,0 +1,255 @@
+//! One prober of `revocation`: has a token accepted by one instance, changes something at another, and asks until the
+//! first one obeys.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::counts::{Change, Probe, Seen};
+use crate::error::Error;
+use crate::http::{Connection, RequestDraft, Response, Target};
+use crate::json_scan::string_field;
+use crate::measure::Cause;
+use crate::setup::{Admin, Client, PLANS_SOLD, ProbeAccount, Tokens};
+
+/// A change that is not in force after this never takes effect.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// After an answer that says neither yes nor no.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The first answer fills the caches, the others come out of them.
+const ACCEPTED_BEFORE: usize = 3;
+
+pub(super) struct Prober {
+    admin: Rc<Admin>,
+    probe_account: ProbeAccount,
+    /// Where things are changed.
+    changing: Client,
+    /// Where it is asked whether they are.
+    asking: Poller,
+    /// None: its person has to sign in (again).
+    tokens: Option<Tokens>,
+    /// Its person's browser is signed in.
+    inside: bool,
+    /// The plan that it has by now; none: not known.
+    plan: Option<&'static str>,
+    /// Suspensions that are to be ended.
+    suspensions: VecDeque<String>,
+}
+
+/// What the asked instance must say.
+#[derive(Clone, Copy)]
+enum Expected {
+    Refuses,
+    Shows(&'static str),
+}
+
+impl Prober {
+    /// Number `number` changes things at one of `targets` and asks the next one.
+    pub fn new(admin: Rc<Admin>, probe_account: ProbeAccount, targets: &[Target], number: usize) -> Prober {
+        let target = |number: usize| targets[number % targets.len()].clone();
+        Prober {
+            admin,
+            probe_account,
+            changing: Client::new(target(number), number),
+            asking: Poller { target: target(number + 1), index: number, connection: None },
+            tokens: None,
+            inside: false,
+            plan: None,
+            suspensions: VecDeque::new(),
+        }
+    }
+
+    /// Signs in where that is needed. A probe does it too, but then it takes of the probe's time.
+    pub async fn prepare(&mut self) -> Result<(), Error> {
+        let prepared = self.signed_in().await.map(drop);
+        if prepared.is_err() {
+            self.inside = false;
+        }
+        prepared
+    }
+
+    /// Makes one change and watches it take effect. After an error it is not known how things stand; the next probe
+    /// begins with a new sign-in.
+    pub async fn probe(&mut self, change: Change) -> Result<Probe, Error> {
+        let probe = self.try_probe(change).await;
+        // An organization that goes on goes on with its sessions and tokens.
+        if probe.is_err() || !matches!(change, Change::Plan | Change::Organization) {
+            self.tokens = None;
+        }
+        if probe.is_err() || matches!(change, Change::Sessions | Change::Account) {
+            self.inside = false;
+        }
+        if !matches!(probe, Ok(Probe { seen: Some(_), .. })) {
+            self.plan = None;
+        }
+        probe
+    }
+
+    async fn try_probe(&mut self, change: Change) -> Result<Probe, Error> {
+        let request = self.signed_in().await?;
+        let plan = self.accepted(&request).await?;
+        let (obeys, plan) = match change {
+            Change::Plan => (Expected::Shows(other_plan(plan)), other_plan(plan)),
+            _ => (Expected::Refuses, plan),
+        };
+        self.change(change, plan).await?;
+        self.plan = Some(plan);
+        Ok(self.asking.until(&request, obeys, Instant::now()).await)
+    }
+
+    /// Signs in where that is needed; the question that its token asks.
+    async fn signed_in(&mut self) -> Result<Vec<u8>, Error> {
+        while let Some(path) = self.suspensions.front() {
+            self.admin.send(&mut self.changing, RequestDraft::delete(path)).await?;
+            self.suspensions.pop_front();
+        }
+        let stale = |tokens: &Tokens| tokens.received.elapsed() > tokens.lifetime / 2;
+        if self.tokens.as_ref().is_some_and(stale) {
+            self.tokens = None;
+        }
+        let person = &mut self.probe_account.person;
+        let tokens = match self.tokens.take() {
+            Some(tokens) => tokens,
+            None => {
+                if !self.inside {
+                    person.sign_in_by_link(&self.admin, &mut self.changing).await?;
+                    self.inside = true;
+                }
+                person.sign_in(&mut self.changing).await?
+            }
+        };
+        let question = RequestDraft::get("/api/subscription")
+            .header("Authorization", format!("Bearer {}", tokens.access_token))
+            .header("X-Forwarded-For", person.address.clone());
+        self.tokens = Some(tokens);
+        Ok(question.encode(&self.asking.target.host))
+    }
+
+    /// Asks until the caches of the asked instance must hold what is going to change; the plan that it shows.
+    async fn accepted(&mut self, request: &[u8]) -> Result<&'static str, Error> {
+        let begun = Instant::now();
+        let mut accepted = 0;
+        loop {
+            let answer = self.asking.ask(request).await;
+            let shown = answer.as_ref().ok().and_then(plan_shown);
+            match shown.filter(|plan| self.plan.is_none_or(|expected| expected == *plan)) {
+                Some(plan) => {
+                    accepted += 1;
+                    if accepted == ACCEPTED_BEFORE {
+                        return Ok(plan);
+                    }
+                }
+                None if begun.elapsed() > PATIENCE => {
+                    let last = answer.map_or_else(|cause| cause.to_string(), |answer| describe(&answer));
+                    return Err(Error::set_up("asking before the change", format!("not accepted: {last}")));
+                }
+                None => {
+                    accepted = 0;
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Returns when the change was acknowledged.
+    async fn change(&mut self, change: Change, plan: &str) -> Result<(), Error> {
+        let (admin, client, person) = (&self.admin, &mut self.changing, &self.probe_account.person);
+        let (organization, user) = (&person.organization, &person.user_id);
+        let inside = format!("/api/organizations/{organization}");
+        match change {
+            Change::Token => {
+                let token = self.tokens.as_ref().and_then(|tokens| tokens.refresh_token.as_deref());
+                let fields = [("token", token.unwrap_or_default()), ("client_id", &person.client_id)];
+                let draft = RequestDraft::post_form("/auth/revoke", &fields);
+                client
+                    .send(&draft.header("X-Forwarded-For", person.address.clone()))
+                    .await?
+                    .expect(&[200])?;
+            }
+            Change::Sessions => {
+                admin.send(client, RequestDraft::delete(&format!("{inside}/users/{user}/sessions"))).await?;
+            }
+            Change::Account | Change::Organization => {
+                let path = match change {
+                    Change::Account => format!("{inside}/users/{user}/suspension"),
+                    _ => format!("/api/platform/organizations/{organization}/suspension"),
+                };
+                self.suspensions.push_back(path.clone());
+                admin.send(client, RequestDraft::json("PUT", &path, &json!({ "reason": "bench" }))).await?;
+            }
+            Change::Plan => {
+                let path = format!("{inside}/subscriptions/{}", self.probe_account.subscription);
+                admin.send(client, RequestDraft::json("PATCH", &path, &json!({ "plan": plan }))).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn other_plan(plan: &str) -> &'static str {
+    if plan == PLANS_SOLD[0] { PLANS_SOLD[1] } else { PLANS_SOLD[0] }
+}
+
+fn plan_shown(answer: &Response<'_>) -> Option<&'static str> {
+    let shown = string_field(answer.body, "plan").filter(|_| answer.status == 200)?;
+    PLANS_SOLD.into_iter().find(|plan| plan.as_bytes() == shown)
+}
+
+fn describe(answer: &Response<'_>) -> String {
+    match plan_shown(answer) {
+        Some(plan) => format!("{} with the plan {plan}", answer.status),
+        None => Cause::status(answer).to_string(),
+    }
+}
+
+/// A connection to the asked instance, which is made again when it ends.
+struct Poller {
+    target: Target,
+    index: usize,
+    connection: Option<Connection>,
+}
+
+impl Poller {
+    async fn ask(&mut self, request: &[u8]) -> Result<Response<'_>, Cause> {
+        let usable = |connection: &Connection| {
+            !connection.is_closed() && connection.response().is_none_or(|answer| !answer.close)
+        };
+        let mut connection = match self.connection.take().filter(usable) {
+            Some(connection) => connection,
+            None => Connection::open(&self.target, self.index, PATIENCE).await?,
+        };
+        connection.exchange(request, PATIENCE).await?;
+        self.connection.insert(connection).response().ok_or(Cause::Closed)
+    }
+
+    /// Asks back to back until the instance obeys.
+    async fn until(&mut self, request: &[u8], obeys: Expected, acknowledged: Instant) -> Probe {
+        let mut probe = Probe { asked: 0, seen: None };
+        let mut accepted_until = Duration::ZERO;
+        loop {
+            probe.asked += 1;
+            let sent = acknowledged.elapsed();
+            let obeyed = match (self.ask(request).await, obeys) {
+                (Ok(answer), Expected::Refuses) if matches!(answer.status, 401 | 403) => Some(true),
+                (Ok(answer), Expected::Shows(plan)) if plan_shown(&answer) == Some(plan) => Some(true),
+                (Ok(answer), _) if answer.status == 200 => Some(false),
+                _ => None,
+            };
+            let after = acknowledged.elapsed();
+            if after > PATIENCE {
+                return probe;
+            }
+            match obeyed {
+                Some(true) => {
+                    probe.seen = Some(Seen { after, accepted_until });
+                    return probe;
+                }
+                Some(false) => accepted_until = sent,
+                None => sleep(PAUSE).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The servers under test: those that the bench starts on a throw-away database, and those that already run.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::fault::InjectedFault;
+use crate::cli::{CommonArgs, ServerArgs};
+use crate::error::Error;
+use crate::http::{RequestDraft, Target};
+use crate::launcher::{Launcher, ServerProcess};
+use crate::load::Monitored;
+use crate::machine::SERVER_CORE;
+use crate::measure::{FsyncCost, measure_fsync};
+use crate::report::progress;
+use crate::setup::{Client, Credentials};
+
+/// Where servers are started: a throw-away folder on a disk whose cost is known.
+pub struct TestBed<'a> {
+    launcher: &'a Launcher,
+    folder: TempDir,
+    /// Where the demo lives.
+    data: PathBuf,
+    fsync: FsyncCost,
+    core: Option<usize>,
+    /// Empty databases on a server, for the server under test and for the baseline, in place of files in the folder.
+    database: Option<String>,
+    baseline_database: Option<String>,
+}
+
+/// One server (or several instances of one) with what is monitored of it.
+pub struct ServerUnderTest {
+    pub targets: Vec<Target>,
+    pub monitored: Monitored,
+    /// None: they run anyway.
+    processes: Vec<ServerProcess>,
+}
+
+impl<'a> TestBed<'a> {
+    /// Makes the folder and measures what an fsync costs in it. With `pin`, servers are pinned to one core.
+    pub fn open(common: &CommonArgs, launcher: &'a Launcher, pin: bool) -> Result<TestBed<'a>, Error> {
+        let test_bed = TestBed::on_files(common.data_dir.as_deref(), launcher)?;
+        let (database, baseline_database) = (common.database.clone(), common.baseline_database.clone());
+        Ok(TestBed { core: pin.then_some(SERVER_CORE), database, baseline_database, ..test_bed })
+    }
+
+    /// The same in the folder `parent`, without a database server and without pinning.
+    pub(super) fn on_files(parent: Option<&Path>, launcher: &'a Launcher) -> Result<TestBed<'a>, Error> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("sarsen-bench-");
+        let folder = match parent {
+            Some(parent) => builder.tempdir_in(parent),
+            None => builder.tempdir(),
+        };
+        let folder = folder.map_err(Error::io("cannot make a folder for the throw-away database"))?;
+        let fsync = measure_fsync(folder.path())?;
+        let data = folder.path().join("demo");
+        Ok(TestBed { launcher, folder, data, fsync, core: None, database: None, baseline_database: None })
+    }
+
+    /// The demo lives here instead, and stays when the test bed is gone.
+    pub(super) fn with_data(self, data: PathBuf) -> TestBed<'a> {
+        TestBed { data, ..self }
+    }
+
+    /// Where the demo lives.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(super) fn fsync(&self) -> &FsyncCost {
+        &self.fsync
+    }
+
+    /// The bare handler.
+    pub async fn floor(&self) -> Result<ServerUnderTest, Error> {
+        let arguments = ["bench-floor-server", "--listen", "127.0.0.1:0"];
+        let process = self.launcher.start("floor", &arguments, self.core, self.folder.path()).await?;
+        let target = Target::parse(process.ready_text("/listen")?)?;
+        Ok(self.under_test("floor", target, None, process))
+    }
+
+    /// A server with a demo tenant, and who administers it.
+    pub async fn demo(
+        &self,
+        environment: &[(&str, String)],
+    ) -> Result<(ServerUnderTest, Credentials), Error> {
+        let mut launcher = self.launcher.clone();
+        for (name, value) in environment {
+            launcher = launcher.with(name, value);
+        }
+        let mut arguments: Vec<OsString> = vec![
+            "demo".into(),
+            "--json".into(),
+            "--data".into(),
+            self.data.clone().into(),
+            "--listen".into(),
+            "127.0.0.1:0".into(),
+        ];
+        if let Some(url) = &self.database {
+            arguments.extend(["--database".into(), url.into()]);
+        }
+        progress("set-up: starting the server under test");
+        let process = launcher.start("sarsen", &arguments, self.core, self.folder.path()).await?;
+        let credentials = Credentials {
+            email: process.ready_text("/owner/email")?.to_owned(),
+            password: process.ready_text("/owner/password")?.to_owned(),
+        };
+        let target = Target::parse(process.ready_text("/issuer")?)?;
+        Ok((self.under_test("sarsen", target.clone(), Some(target), process), credentials))
+    }
+
+    /// The same, with further instances on its database until there are `instances`; these read lists from `replica`.
+    pub async fn suite(
+        &self,
+        instances: usize,
+        replica: Option<&str>,
+    ) -> Result<(ServerUnderTest, Credentials), Error> {
+        let Some(database) = shared_database(self.database.as_deref(), instances)? else {
+            return self.demo(&[]).await;
+        };
+        let (mut under_test, credentials) = self.demo(&[]).await?;
+        for number in 2..=instances {
+            progress(&format!("set-up: starting instance {number} of {instances}"));
+            let issuer = under_test.first().origin.clone();
+            let name = format!("instance-{number}");
+            let (target, process) = self.instance(&name, database, replica, &issuer).await?;
+            under_test.targets.push(target);
+            under_test.monitored.pids.push(process.pid());
+            under_test.processes.push(process);
+        }
+        under_test.monitored.name = format!("sarsen, {instances} instances");
+        Ok((under_test, credentials))
+    }
+
+    /// One more server with the demo's key and under its name, on `database`; it reads lists from `replica`.
+    pub(super) async fn instance(
+        &self,
+        name: &str,
+        database: &str,
+        replica: Option<&str>,
+        issuer: &str,
+    ) -> Result<(Target, ServerProcess), Error> {
+        let mut arguments: Vec<OsString> = vec![
+            "bench-instance".into(),
+            "--database".into(),
+            database.into(),
+            "--key-file".into(),
+            self.data.join("demo.key").into(),
+            "--issuer".into(),
+            issuer.into(),
+        ];
+        if let Some(url) = replica {
+            arguments.extend(["--replica".into(), url.into()]);
+        }
+        let process = self.launcher.start(name, &arguments, self.core, self.folder.path()).await?;
+        Ok((Target::parse(process.ready_text("/listen")?)?.under_name(issuer), process))
+    }
+
+    /// Does something to a database server until the value ends it.
+    pub(super) async fn inject_fault(&self, what: &str, database: &str) -> Result<InjectedFault, Error> {
+        InjectedFault::begin(self.launcher, what, database, self.folder.path()).await
+    }
+
+    /// Another program that prints a line of JSON with `listen` when it is ready.
+    pub async fn baseline(&self, program: &Path) -> Result<(ServerUnderTest, Value), Error> {
+        let file = self.folder.path().join("baseline.db");
+        let database = self.baseline_database.as_ref().map_or(file.into(), OsString::from);
+        let arguments: [OsString; 4] =
+            ["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database];
+        let launcher = Launcher::new(program);
+        let process = launcher.start("baseline", &arguments, self.core, self.folder.path()).await?;
+        let target = Target::parse(process.ready_text("/listen")?)?;
+        let said = process.ready.clone();
+        Ok((self.under_test("baseline", target, None, process), said))
+    }
+
+    fn under_test(
+        &self,
+        name: &str,
+        target: Target,
+        metrics: Option<Target>,
+        process: ServerProcess,
+    ) -> ServerUnderTest {
+        let monitored = Monitored {
+            name: name.to_owned(),
+            pids: vec![process.pid()],
+            cores: self.core.map(|_| 1),
+            metrics,
+            fsync: Some(self.fsync.clone()),
+        };
+        ServerUnderTest { targets: vec![target], monitored, processes: vec![process] }
+    }
+}
+
+impl ServerUnderTest {
+    /// The servers that `--url` names, and their administrator.
+    pub async fn running(server: &ServerArgs) -> Result<(ServerUnderTest, Credentials), Error> {
+        let (Some(email), Some(password)) = (&server.admin_email, &server.admin_password) else {
+            return Err(Error::Usage(
+                "--url needs --admin-email and --admin-password (or SARSEN_BENCH_ADMIN_PASSWORD)".to_owned(),
+            ));
+        };
+        let mut targets = Vec::new();
+        for url in &server.url {
+            targets.push(under_own_name(Target::parse(url)?).await?);
+        }
+        let metrics = match &server.metrics_url {
+            Some(url) => Some(Target::parse(url.trim_end_matches("/metrics"))?),
+            None => targets.first().cloned(),
+        };
+        let monitored = Monitored { name: server.url.join(", "), metrics, ..Monitored::default() };
+        let credentials = Credentials { email: email.clone(), password: password.clone() };
+        Ok((ServerUnderTest { targets, monitored, processes: Vec::new() }, credentials))
+    }
+
+    /// The server that set-up talks to.
+    pub fn first(&self) -> &Target {
+        &self.targets[0]
+    }
+
+    /// What the first server said when it was ready, where the bench has started it.
+    pub(super) fn ready_text(&self, pointer: &str) -> Result<&str, Error> {
+        let process = self.processes.first();
+        process.map_or_else(
+            || Err(Error::set_up("start", "it runs anyway")),
+            |process| process.ready_text(pointer),
+        )
+    }
+
+    /// Stops what was started; fails when it had ended before.
+    pub async fn stop(self) -> Result<(), Error> {
+        for process in self.processes {
+            process.stop().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The database that `instances` share; `None`: there is but one. Only a database server can be shared.
+pub(super) fn shared_database(database: Option<&str>, instances: usize) -> Result<Option<&str>, Error> {
+    const SERVERS: [&str; 4] = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
+    match database.filter(|url| SERVERS.iter().any(|scheme| url.starts_with(scheme))) {
+        _ if instances < 2 => Ok(None),
+        Some(url) => Ok(Some(url)),
+        None => Err(Error::Usage(format!(
+            "{instances} instances need a database server: --database postgres://… or mysql://…; of SQLite, \
+             one process owns a file"
+        ))),
+    }
+}
+
+/// A server behind a TLS proxy knows itself by its issuer's name, and may refuse others.
+async fn under_own_name(target: Target) -> Result<Target, Error> {
+    let mut client = Client::new(target.clone(), 0);
+    let reply = client.send(&RequestDraft::get("/.well-known/openid-configuration")).await?;
+    let discovery: Option<Value> = reply.json().ok().filter(|_| reply.status == 200);
+    let issuer = discovery.as_ref().and_then(|document| document.get("issuer")?.as_str());
+    Ok(issuer.map_or(target.clone(), |issuer| target.under_name(issuer)))
+}

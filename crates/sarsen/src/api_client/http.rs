@@ -1,0 +1,231 @@
+//! HTTP as a terminal needs it: one request, one answer, no redirects. Nothing is sent in the clear to
+//! another machine.
+
+use crate::config::loopback_name;
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::{output, terminal};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use ureq::http::{HeaderMap, Method, Request, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Proxy};
+
+/// A held poll takes ten seconds; nothing else takes long.
+const TIME_MAX: Duration = Duration::from_secs(30);
+/// How often a server may say "not now" (429, 503) to one request, and how long a wait it may ask for.
+const TRIES_MAX: u32 = 4;
+const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// What is sent along.
+pub enum Body<'a> {
+    /// Nothing.
+    None,
+    /// `application/x-www-form-urlencoded`.
+    Form(&'a [(&'a str, &'a str)]),
+    /// `application/json`.
+    Json(&'a Value),
+}
+
+/// What came back. No `Debug`: it may hold tokens.
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// The body, when it is JSON; else null.
+    pub body: Value,
+}
+
+/// A client for one server after the other.
+pub struct HttpClient {
+    /// Through the proxy of the environment, if there is one.
+    proxied: Agent,
+    /// For this machine.
+    direct: Agent,
+}
+
+impl HttpClient {
+    /// Trusts what the system's `SSL_CERT_FILE` names, else the public authorities.
+    pub fn new(environment: &Environment) -> Result<HttpClient> {
+        let tls = TlsConfig::builder()
+            .root_certs(roots(environment.get("SSL_CERT_FILE"))?)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .build();
+        let agent = |proxy: Option<Proxy>| {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .timeout_global(Some(TIME_MAX))
+                .user_agent(concat!("sarsen/", env!("CARGO_PKG_VERSION")))
+                .tls_config(tls.clone())
+                .proxy(proxy)
+                .build()
+                .new_agent()
+        };
+        Ok(HttpClient { proxied: agent(Proxy::try_from_env()), direct: agent(None) })
+    }
+
+    /// Sends a request; one that the server puts off is sent again when it says so.
+    pub fn send(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: &[(HeaderName, &str)],
+        body: &Body<'_>,
+    ) -> Result<Answer> {
+        for _ in 1..TRIES_MAX {
+            let answer = self.send_once(method, url, headers, body)?;
+            // With these the server has done nothing, and says so.
+            if !matches!(answer.status, 429 | 503) {
+                return Ok(answer);
+            }
+            let Some(wait) = answer.retry_after().filter(|wait| *wait <= WAIT_MAX) else { return Ok(answer) };
+            terminal::sleep(wait);
+        }
+        self.send_once(method, url, headers, body)
+    }
+
+    fn send_once(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: &[(HeaderName, &str)],
+        body: &Body<'_>,
+    ) -> Result<Answer> {
+        let agent = self.agent_for(url)?;
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let (kind, text) = match body {
+            // A method that may have a body says that it is empty.
+            Body::None if ![Method::GET, Method::DELETE].contains(method) => {
+                (Some("text/plain"), String::new())
+            }
+            Body::None => (None, String::new()),
+            Body::Form(pairs) => {
+                let text = form_urlencoded::Serializer::new(String::new()).extend_pairs(*pairs).finish();
+                (Some("application/x-www-form-urlencoded"), text)
+            }
+            Body::Json(value) => (Some("application/json"), value.to_string()),
+        };
+        let wrong = |error: ureq::http::Error| Error::usage(format!("{url} cannot be asked: {error}"));
+        let sent = match kind {
+            None => agent.run(request.body(()).map_err(wrong)?),
+            Some(kind) => agent.run(request.header(CONTENT_TYPE, kind).body(text).map_err(wrong)?),
+        };
+        let mut response = sent.map_err(|error| unreachable(url, &error))?;
+        let is_json = response.body().mime_type().is_some_and(|kind| kind.ends_with("json"));
+        let body = if is_json { response.body_mut().read_json() } else { Ok(Value::Null) };
+        let body =
+            body.map_err(|error| Error::failed(format!("{url}: the answer cannot be read: {error}")))?;
+        Ok(Answer { status: response.status().as_u16(), headers: response.headers().clone(), body })
+    }
+
+    fn agent_for(&self, url: &str) -> Result<&Agent> {
+        let uri: Option<Uri> = url.parse().ok();
+        let (scheme, host) =
+            uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))).unwrap_or_default();
+        match (scheme, loopback_name(host)) {
+            ("http" | "https", true) => Ok(&self.direct),
+            ("https", false) => Ok(&self.proxied),
+            ("http", false) => {
+                Err(Error::usage(format!("{url} is not asked: http is for this machine only; use https")))
+            }
+            _ => Err(Error::usage(format!("{url:?} is no address of a server; use https://HOST"))),
+        }
+    }
+}
+
+impl Answer {
+    /// The body, when the request has succeeded; else what the server says is wrong.
+    pub fn ok(self) -> Result<Value> {
+        if (200..300).contains(&self.status) { Ok(self.body) } else { Err(self.refusal()) }
+    }
+
+    /// What the server says is wrong: a problem document (RFC 9457) or an OAuth error (RFC 6749).
+    pub fn refusal(&self) -> Error {
+        let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(output::sanitize);
+        let code = text("code").or_else(|| text("error")).unwrap_or_default();
+        let detail = text("detail").or_else(|| text("error_description"));
+        let detail = detail
+            .unwrap_or_else(|| format!("the server answered {} {code}", self.status).trim_end().to_owned());
+        Error::Refused { status: self.status, code, detail }
+    }
+
+    /// `Retry-After` in seconds.
+    fn retry_after(&self) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?;
+        text.trim().parse().ok().map(Duration::from_secs)
+    }
+}
+
+/// The value of an `Authorization` header.
+pub fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+/// The name of that header.
+pub const BEARER: HeaderName = AUTHORIZATION;
+
+fn unreachable(url: &str, error: &ureq::Error) -> Error {
+    let origin = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    let why = match error {
+        ureq::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    };
+    Error::failed(format!("no answer from {origin}: {why}; is it running there?"))
+}
+
+fn roots(file: Option<&str>) -> Result<RootCerts> {
+    let Some(path) = file else { return Ok(RootCerts::WebPki) };
+    let pem = std::fs::read(path).map_err(Error::file("read", path.as_ref()))?;
+    let certificates: Vec<_> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err(Error::usage(format!("{path} (SSL_CERT_FILE) holds no certificate")));
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_goes_to_another_machine_in_the_clear() {
+        let http = HttpClient::new(&Environment::default()).expect("a client");
+        for url in
+            ["http://id.example.com/x", "ftp://localhost/x", "id.example.com", "http://localhost.example.com"]
+        {
+            assert!(http.agent_for(url).is_err(), "{url}");
+        }
+        for url in ["http://localhost:7070/x", "http://[::1]:7070/x", "https://id.example.com/x"] {
+            assert!(http.agent_for(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_server_s_words() {
+        let told = |status: u16, body: Value| {
+            Answer { status, headers: HeaderMap::new(), body }.refusal().to_string()
+        };
+        assert_eq!(
+            told(409, serde_json::json!({"code": "taken", "detail": "slug is taken."})),
+            "slug is taken."
+        );
+        assert_eq!(
+            told(400, serde_json::json!({"error": "invalid_grant", "error_description": "No."})),
+            "No."
+        );
+        assert_eq!(told(502, Value::Null), "the server answered 502");
+    }
+}

@@ -1,0 +1,216 @@
+//! The folder in which a demo lives on: database, key, and the credentials that it was made with.
+//!
+//! `demo.json` is the mark that a demo made what is here. A database beside it that has no such mark, or
+//! another one than it names, is never touched.
+
+use crate::config::Database;
+use crate::error::{Error, Result};
+use crate::files::{self, Lock};
+use serde::{Deserialize, Serialize};
+use server::demo::Credentials;
+use server::{SecretKey, SystemRandom};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+const MARK: &str = "sarsen demo";
+
+/// What `demo.json` holds.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    made_by: String,
+    /// Without its password.
+    database: String,
+    /// None until the tenant is complete.
+    credentials: Option<Credentials>,
+}
+
+/// An open folder, which no other demo uses.
+pub(super) struct DataDir {
+    path: PathBuf,
+    database: Database,
+    record: RefCell<Record>,
+    _lock: Lock,
+}
+
+/// Beside what cargo makes, where there is such a place; else where the system keeps what is temporary.
+pub(super) fn default_path() -> PathBuf {
+    let target = Path::new("target");
+    let parent = if target.is_dir() { target.to_owned() } else { std::env::temp_dir() };
+    parent.join("sarsen-demo")
+}
+
+impl DataDir {
+    /// Opens the folder at `path`, or makes it. `database`: another one than `demo.db` in it.
+    pub(super) fn open(path: PathBuf, database: Option<Database>) -> Result<DataDir> {
+        files::private_folder(&path)?;
+        refuse_foreign(&path)?;
+        let lock = match Lock::take(&path.join("demo.lock"))? {
+            Ok(lock) => lock,
+            Err(holder) => {
+                return Err(Error::failed(format!(
+                    "{} is in use by {holder}; choose another folder with --data, or stop that demo",
+                    path.display()
+                )));
+            }
+        };
+        let own = path.join("demo.db");
+        let database = database.unwrap_or(Database::Sqlite(own.clone()));
+        let record = match read_record(&path.join("demo.json"), &database)? {
+            // An unfinished tenant in a file of our own: begin again.
+            Some(record) if record.credentials.is_none() && database.path() == Some(&own) => {
+                remove_database(&own)?;
+                record
+            }
+            Some(record) => record,
+            None => {
+                if let Some(file) = database.path().filter(|file| file.exists()) {
+                    return Err(Error::failed(format!(
+                        "{} is not a database that a demo in {} has made; choose another folder with --data",
+                        file.display(),
+                        path.display()
+                    )));
+                }
+                Record { made_by: MARK.to_owned(), database: database.to_string(), credentials: None }
+            }
+        };
+        let folder = DataDir { path, database, record: RefCell::new(record), _lock: lock };
+        folder.make_key()?;
+        folder.write()?;
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The demo's database.
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The demo's secret key.
+    pub(super) fn key(&self) -> Result<SecretKey> {
+        let path = self.key_path();
+        let text = files::read(&path)?.unwrap_or_default();
+        SecretKey::parse(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display())))
+    }
+
+    /// What the tenant was made with, when it was made before.
+    pub(super) fn credentials(&self) -> Option<Credentials> {
+        self.record.borrow().credentials.clone()
+    }
+
+    /// Notes what the tenant was made with.
+    pub(super) fn remember(&self, credentials: &Credentials) -> Result<()> {
+        self.record.borrow_mut().credentials = Some(credentials.clone());
+        self.write()
+    }
+
+    fn key_path(&self) -> PathBuf {
+        self.path.join("demo.key")
+    }
+
+    fn make_key(&self) -> Result<()> {
+        let path = self.key_path();
+        if path.exists() {
+            return Ok(());
+        }
+        files::create_private(&path, &format!("{}\n", SecretKey::generate(&SystemRandom)))
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(&*self.record.borrow());
+        let text = text.map_err(|error| Error::failed(format!("demo.json cannot be written: {error}")))?;
+        files::replace_private(&self.path.join("demo.json"), &format!("{text}\n"))
+    }
+}
+
+/// A folder with other things in it, and nothing of a demo's, is not ours to fill: somebody meant another one.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(Error::file("read", path))? {
+        names.push(entry.map_err(Error::file("read", path))?.file_name());
+    }
+    // What a new volume has.
+    names.retain(|name| name != "lost+found");
+    if names.is_empty() || names.iter().any(|name| name.to_string_lossy().starts_with("demo.")) {
+        return Ok(());
+    }
+    Err(Error::failed(format!(
+        "{} is not empty, and no demo has made what is in it; choose another folder with --data",
+        path.display()
+    )))
+}
+
+/// The mark, if there is one; it must be ours and name this database.
+fn read_record(path: &Path, database: &Database) -> Result<Option<Record>> {
+    let Some(text) = files::read(path)? else { return Ok(None) };
+    let record: Option<Record> = serde_json::from_str(&text).ok();
+    match record.filter(|record| record.made_by == MARK) {
+        None => Err(Error::failed(format!(
+            "{} was not made by a demo; choose another folder with --data",
+            path.display()
+        ))),
+        Some(record) if record.database != database.to_string() => Err(Error::failed(format!(
+            "the demo in this folder ({}) lives in {}, not in {database}; choose another folder with --data",
+            path.display(),
+            record.database
+        ))),
+        Some(record) => Ok(Some(record)),
+    }
+}
+
+fn remove_database(path: &Path) -> Result<()> {
+    ["", "-wal", "-shm"].iter().try_for_each(|suffix| files::remove(&files::with_suffix(path, suffix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demo_touches_only_what_a_demo_has_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        let first = DataDir::open(path.clone(), None).expect("made");
+        let Err(error) = DataDir::open(path.clone(), None) else { panic!("opened twice") };
+        assert!(error.to_string().contains(&format!("in use by process {}", std::process::id())), "{error}");
+        drop(first);
+        std::fs::write(path.join("demo.db"), "unfinished").expect("written");
+        drop(DataDir::open(path.clone(), None).expect("begun again"));
+        assert!(!path.join("demo.db").exists());
+
+        std::fs::remove_file(path.join("demo.json")).expect("removed");
+        std::fs::write(path.join("demo.db"), "somebody's").expect("written");
+        assert!(DataDir::open(path.clone(), None).is_err());
+        assert!(path.join("demo.db").exists());
+        std::fs::write(path.join("demo.json"), "{\"made_by\": \"a person\"}").expect("written");
+        assert!(DataDir::open(path, None).is_err());
+    }
+
+    #[test]
+    fn a_folder_with_other_things_in_it_stays_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("passwd"), "somebody's").expect("written");
+        let Err(error) = DataDir::open(folder.path().to_owned(), None) else { panic!("taken") };
+        assert!(error.to_string().contains("is not empty"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was put beside it");
+
+        let volume = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(volume.path().join("lost+found")).expect("made");
+        assert!(DataDir::open(volume.path().to_owned(), None).is_ok(), "a new volume is empty");
+    }
+
+    #[test]
+    fn a_folder_goes_with_one_database() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(DataDir::open(folder.path().to_owned(), None).expect("made"));
+        let other = Database::parse("postgres://ada:hunter2@db.test/x");
+        let Err(error) = DataDir::open(folder.path().to_owned(), other) else { panic!("taken") };
+        assert!(
+            error.to_string().contains("choose another folder") && !error.to_string().contains("hunter2"),
+            "{error}"
+        );
+    }
+}

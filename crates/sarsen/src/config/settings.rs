@@ -1,0 +1,88 @@
+//! The table of settings. A name stands here once; the file, the environment and the flags follow from it.
+
+/// A setting.
+pub(super) struct Definition {
+    /// Its one name: in the file as it is, `SARSEN_NAME` in the environment, `--na-me` as a flag.
+    pub name: &'static str,
+    /// What it may be, after "use".
+    pub allowed: &'static str,
+    /// Whether its value is never shown.
+    pub secret: bool,
+}
+
+const fn key(name: &'static str, allowed: &'static str) -> Definition {
+    Definition { name, allowed, secret: false }
+}
+
+/// All of them, in the order in which they are shown.
+pub(super) const SETTINGS: [Definition; 15] = [
+    key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
+    key("issuer", "an address without a path and without a slash at its end, like https://id.example.com"),
+    // May hold a password.
+    Definition {
+        secret: true,
+        ..key("database", "sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…")
+    },
+    Definition {
+        secret: true,
+        ..key("replicas", "a list of replicas of a PostgreSQL database, like [\"postgres://…\"]")
+    },
+    Definition {
+        secret: true,
+        ..key("database_direct", "postgres://… of the server itself, past its pooler")
+    },
+    key("wake_ups", "true or false"),
+    key("secret_key_file", "the path of a file"),
+    key("trusted_proxies", "addresses of proxies without a port, like 10.0.0.7"),
+    Definition { secret: true, ..key("metrics_token", "at least 16 letters that can stand in a header") },
+    key("sign_up", "true or false"),
+    key("hash_threads", "a whole number from 1 to 1024"),
+    key("session_days", "a whole number from 1 to 400"),
+    key("connections_max", "a whole number from 1 to 1000000"),
+    key("log", "a filter, like info or warn,server=debug"),
+    key("log_format", "text or json"),
+];
+
+/// The setting of this name.
+pub(super) fn find(name: &str) -> Option<&'static Definition> {
+    SETTINGS.iter().find(|key| key.name == name)
+}
+
+/// All names, for messages.
+pub(super) fn names() -> String {
+    SETTINGS.map(|key| key.name).join(", ")
+}
+
+/// The name that somebody may have meant: the one with the fewest wrong letters, if they are few.
+pub(super) fn nearest(wrong: &str) -> Option<&'static str> {
+    let scored = SETTINGS.iter().map(|key| (distance(wrong, key.name), key.name));
+    scored.min().filter(|(distance, name)| *distance * 3 <= name.len()).map(|(_, name)| name)
+}
+
+/// Letters to change, to add or to take away.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut line: Vec<usize> = (0..=right.len()).collect();
+    for (row, letter) in left.chars().enumerate() {
+        let mut diagonal = row;
+        line[0] = row + 1;
+        for (column, other) in right.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = line[column + 1];
+            line[column + 1] = changed.min(line[column] + 1).min(diagonal + 1);
+        }
+    }
+    line[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_understood() {
+        assert_eq!(nearest("listn"), Some("listen"));
+        assert_eq!(nearest("trusted_proxy"), Some("trusted_proxies"));
+        assert_eq!(nearest("colour"), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! Where a value comes from: a flag, else the environment, else the file, else the default.
+
+use super::flags::Flags;
+use super::value::RawValue;
+use super::{SECRET_KEY_VARIABLE, Setting, file, settings};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The configuration file, when none is named.
+const FILE: &str = "sarsen.toml";
+const PREFIX: &str = "SARSEN_";
+/// Variables that begin like settings and are something else.
+const NO_SETTINGS: [&str; 6] =
+    [SECRET_KEY_VARIABLE, "SARSEN_CONFIG", "SARSEN_ORG", "SARSEN_SERVER", "SARSEN_BIN", "SARSEN_SOAK"];
+/// … or that begin so. Kubernetes sets the last two in every pod beside a service named `sarsen`.
+const NO_SETTINGS_WITH: [&str; 4] = ["SARSEN_TEST_", "SARSEN_BENCH_", "SARSEN_SERVICE_", "SARSEN_PORT"];
+
+/// Where a value was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nowhere.
+    Default,
+    /// In the configuration file, in this line.
+    File(PathBuf, usize),
+    /// In the environment, in this variable.
+    Environment(String),
+    /// By this flag.
+    Flag(String),
+}
+
+impl Source {
+    /// Whether a path of it is meant from where the configuration file is.
+    pub(super) fn is_beside_file(&self) -> bool {
+        matches!(self, Source::Default | Source::File(..))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => out.write_str("default"),
+            Source::File(path, line) => write!(out, "file {} line {line}", path.display()),
+            Source::Environment(name) => write!(out, "environment {name}"),
+            Source::Flag(name) => write!(out, "flag {name}"),
+        }
+    }
+}
+
+/// What was set, and where; of each setting the layer that counts.
+pub(super) struct Sources {
+    /// The configuration file, or where it would be.
+    pub file: PathBuf,
+    given: BTreeMap<&'static str, (RawValue, Source)>,
+}
+
+impl Sources {
+    /// Reads them all. Unknown names are refused.
+    pub fn gather(flags: &Flags, environment: &Environment) -> Result<Sources> {
+        let file = flags.config.clone().unwrap_or_else(|| PathBuf::from(FILE));
+        let lines = match file::read(&file)? {
+            None if flags.config.is_some() => {
+                return Err(Error::usage(format!(
+                    "there is no file {}; `sarsen init` makes one",
+                    file.display()
+                )));
+            }
+            lines => lines.unwrap_or_default(),
+        };
+        let mut given = BTreeMap::new();
+        for line in lines {
+            let source = Source::File(file.clone(), line.line);
+            given.insert(known(&line.name, &source)?, (line.raw, source));
+        }
+        for variable in environment.names_with(PREFIX).filter(|name| is_setting(name)) {
+            let source = Source::Environment(variable.to_owned());
+            let name = known(&variable[PREFIX.len()..].to_lowercase(), &source)?;
+            if let Some(text) = environment.get(variable) {
+                given.insert(name, (RawValue::Text(text.to_owned()), source));
+            }
+        }
+        for (name, raw) in flags.given() {
+            given.insert(name, (raw, Source::Flag(format!("--{}", name.replace('_', "-")))));
+        }
+        Ok(Sources { file, given })
+    }
+
+    /// The value of a setting.
+    pub fn setting<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&RawValue) -> Option<T>,
+        default: impl FnOnce() -> T,
+    ) -> Result<Setting<T>> {
+        let Some((raw, source)) = self.given.get(name) else {
+            return Ok(Setting { value: default(), source: Source::Default });
+        };
+        let value = read(raw).ok_or_else(|| {
+            let key = settings::find(name);
+            let shown = match key {
+                Some(key) if !key.secret => format!("{name} = {raw}"),
+                _ => format!("the value of {name}"),
+            };
+            let allowed = key.map_or("", |key| key.allowed);
+            Error::usage(format!("{shown} ({source}) is not allowed; use {allowed}"))
+        })?;
+        Ok(Setting { value, source: source.clone() })
+    }
+}
+
+fn is_setting(variable: &str) -> bool {
+    !NO_SETTINGS.contains(&variable) && !NO_SETTINGS_WITH.iter().any(|prefix| variable.starts_with(prefix))
+}
+
+fn known(name: &str, source: &Source) -> Result<&'static str> {
+    if let Some(key) = settings::find(name) {
+        return Ok(key.name);
+    }
+    let meant = settings::nearest(name).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    Err(Error::usage(format!("unknown setting {name} ({source}); {meant}known are {}", settings::names())))
+}

@@ -1,0 +1,130 @@
+//! Values as they are written in the file, the environment or a flag, and how they are read. A reader that
+//! says nothing (`None`) means: not allowed.
+
+use super::database::Database;
+use crate::logs;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// A value before it is understood.
+#[derive(Clone, Debug)]
+pub(super) enum RawValue {
+    /// Text; all that the environment and flags have.
+    Text(String),
+    /// A list of texts.
+    List(Vec<String>),
+    /// A whole number.
+    Number(i64),
+    /// True or false.
+    Flag(bool),
+    /// A kind of TOML value that no setting has, by its name.
+    Other(&'static str),
+}
+
+/// As it was written, for messages.
+impl fmt::Display for RawValue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RawValue::Text(text) => write!(out, "{text:?}"),
+            RawValue::List(items) => write!(out, "{items:?}"),
+            RawValue::Number(number) => write!(out, "{number}"),
+            RawValue::Flag(flag) => write!(out, "{flag}"),
+            RawValue::Other(kind) => write!(out, "({kind})"),
+        }
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        })
+    }
+}
+
+pub(super) fn text(raw: &RawValue) -> Option<&str> {
+    match raw {
+        RawValue::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A list, or one text with commas between its parts.
+fn items(raw: &RawValue) -> Option<Vec<&str>> {
+    match raw {
+        RawValue::List(items) => Some(items.iter().map(|item| item.trim()).collect()),
+        RawValue::Text(text) => Some(text.split(',').map(str::trim).collect()),
+        _ => None,
+    }
+}
+
+pub(super) fn addresses(raw: &RawValue) -> Option<Vec<SocketAddr>> {
+    let parsed = items(raw)?.into_iter().map(|item| item.parse().ok()).collect::<Option<Vec<_>>>();
+    parsed.filter(|addresses| !addresses.is_empty())
+}
+
+pub(super) fn ip_addresses(raw: &RawValue) -> Option<Vec<IpAddr>> {
+    items(raw)?.into_iter().map(|item| item.parse().ok()).collect()
+}
+
+pub(super) fn path(raw: &RawValue) -> Option<PathBuf> {
+    text(raw).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+pub(super) fn database(raw: &RawValue) -> Option<Database> {
+    text(raw).and_then(Database::parse)
+}
+
+pub(super) fn postgres(raw: &RawValue) -> Option<Database> {
+    database(raw).filter(Database::is_postgres)
+}
+
+pub(super) fn replicas(raw: &RawValue) -> Option<Vec<Database>> {
+    let each = |item: &str| Database::parse(item).filter(Database::is_postgres);
+    items(raw)?.into_iter().map(each).collect()
+}
+
+/// A bearer token (RFC 6750 section 2.1).
+pub(super) fn token(raw: &RawValue) -> Option<String> {
+    let in_header = |letter: u8| letter.is_ascii_alphanumeric() || b"-._~+/=".contains(&letter);
+    text(raw).filter(|token| token.len() >= 16 && token.bytes().all(in_header)).map(str::to_owned)
+}
+
+pub(super) fn boolean(raw: &RawValue) -> Option<bool> {
+    match raw {
+        RawValue::Flag(flag) => Some(*flag),
+        _ => text(raw)?.parse().ok(),
+    }
+}
+
+pub(super) fn number<T: TryFrom<i64>>(raw: &RawValue, allowed: RangeInclusive<i64>) -> Option<T> {
+    let number = match raw {
+        RawValue::Number(number) => *number,
+        _ => text(raw)?.parse().ok()?,
+    };
+    Some(number).filter(|number| allowed.contains(number)).and_then(|number| T::try_from(number).ok())
+}
+
+pub(super) fn log_filter(raw: &RawValue) -> Option<String> {
+    text(raw).filter(|filter| logs::parse_filter(filter).is_some()).map(str::to_owned)
+}
+
+pub(super) fn log_format(raw: &RawValue) -> Option<LogFormat> {
+    match text(raw)? {
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    }
+}
