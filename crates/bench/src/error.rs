@@ -12,6 +12,9 @@ pub enum Error {
     /// The flags do not fit together, or this machine cannot do what they ask.
     #[error("{0}")]
     Usage(String),
+    /// The workload starts programs of `sarsen-bench-tools`, and there is no such program beside this one.
+    #[error("this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`")]
+    ToolsMissing,
     /// A server under test did not come up.
     #[error("{server} did not start: {detail}")]
     Start { server: String, detail: String },

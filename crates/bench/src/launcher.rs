@@ -20,11 +20,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const LOG_LINES_SHOWN: usize = 12;
 
-/// Which program holds the servers that the bench starts (`demo`, `bench-floor-server`, `bench-instance`); normally the
-/// one that is running.
+/// Starts the programs of a run.
 #[derive(Debug, Clone)]
 pub struct Launcher {
+    /// `sarsen`: the server under test, and what is measured of the command line.
     pub program: PathBuf,
+    /// `sarsen-bench-tools`: the bare server, further instances, fixtures and faults.
+    pub tools: Option<PathBuf>,
     /// Stand before the subcommand.
     pub arguments: Vec<OsString>,
     /// Added to the environment that is inherited.
@@ -33,7 +35,13 @@ pub struct Launcher {
 
 impl Launcher {
     pub fn new(program: impl Into<PathBuf>) -> Launcher {
-        Launcher { program: program.into(), arguments: Vec::new(), environment: Vec::new() }
+        Launcher { program: program.into(), tools: None, arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    /// The launcher of `sarsen-bench-tools`; an error where that program is missing.
+    pub fn for_tools(&self) -> Result<Launcher, Error> {
+        let program = self.tools.clone().ok_or(Error::ToolsMissing)?;
+        Ok(Launcher { program, ..self.clone() })
     }
 
     /// Adds an environment variable.

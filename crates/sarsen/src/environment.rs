@@ -25,8 +25,7 @@ impl Environment {
         Ok(Environment(variables))
     }
 
-    /// A made-up one.
-    #[cfg(test)]
+    /// These variables, and no others.
     pub fn of(variables: &[(&str, &str)]) -> Environment {
         Environment(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }

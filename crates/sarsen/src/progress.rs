@@ -22,8 +22,8 @@ pub struct StepProgress {
 }
 
 impl ProgressBar {
-    /// Shows nothing yet.
-    pub fn new() -> ProgressBar {
+    /// Starts the clock. It shows nothing yet.
+    pub fn start() -> ProgressBar {
         ProgressBar { on_terminal: std::io::stderr().is_terminal(), shown: None, began: Instant::now() }
     }
 

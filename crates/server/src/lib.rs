@@ -28,10 +28,13 @@ mod web;
 
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
-pub use dev::{bare_server, demo, fixtures};
+pub use dev::demo;
+#[cfg(feature = "bench-tools")]
+pub use dev::{bare_server, fixtures};
 pub use identity::secrets::SecretKey;
 pub use jobs::{database_move, first_start};
 pub use router::router;
+#[cfg(feature = "bench-tools")]
 pub use store::disturb;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 pub use web::listener::{Limits, Running, serve};

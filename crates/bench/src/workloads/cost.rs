@@ -56,10 +56,11 @@ struct Sample {
 
 /// `sarsen bench cost`.
 pub async fn cost(args: &CostArgs, launcher: &Launcher) -> Result<(), Error> {
+    launcher.for_tools()?;
     ensure_descriptors(args.users)?;
     let test_bed = TestBed::open(&args.common, launcher, true)?;
     let floor = test_bed.floor().await?;
-    let (server, credentials) = test_bed.demo(&[]).await?;
+    let (server, credentials) = test_bed.demo().await?;
     let accounts = args.accounts as usize;
     let population = Population { tenants: TENANTS_MAX.min(accounts), accounts };
     let accounts = populate(server.first(), &credentials, population).await?;

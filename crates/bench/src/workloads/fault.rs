@@ -10,15 +10,15 @@ use crate::launcher::{Launcher, ServerProcess};
 pub(super) struct InjectedFault(Option<ServerProcess>);
 
 impl InjectedFault {
-    /// `what` is a word of `sarsen bench-disturb`.
+    /// `what` is a subcommand of `sarsen-bench-tools inject-fault`.
     pub async fn begin(
         launcher: &Launcher,
         what: &str,
         database: &str,
         folder: &Path,
     ) -> Result<InjectedFault, Error> {
-        let arguments = ["bench-disturb", what, "--database", database];
-        Ok(InjectedFault(Some(launcher.start(what, &arguments, None, folder).await?)))
+        let arguments = ["inject-fault", what, "--database", database];
+        Ok(InjectedFault(Some(launcher.for_tools()?.start(what, &arguments, None, folder).await?)))
     }
 
     /// Brings things back in order; fails when it did not last until now.

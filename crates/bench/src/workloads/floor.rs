@@ -43,6 +43,7 @@ impl Workload for FloorLoad {
 
 /// `sarsen bench floor`.
 pub async fn floor(args: &FloorArgs, launcher: &Launcher) -> Result<(), Error> {
+    launcher.for_tools()?;
     ensure_descriptors(args.users)?;
     let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
     let under_test = test_bed.floor().await?;

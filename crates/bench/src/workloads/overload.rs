@@ -52,11 +52,12 @@ pub struct MemoryOverTime {
 
 /// `sarsen bench overload`.
 pub async fn overload(args: &OverloadArgs, launcher: &Launcher) -> Result<(), Error> {
+    launcher.for_tools()?;
     ensure_descriptors(args.users)?;
     let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
     let delay_ms = args.inject_commit_delay.as_millis() as u64;
-    let environment = [(DELAY_VARIABLE, delay_ms.to_string()), (BATCH_VARIABLE, args.batch_max.to_string())];
-    let (under_test, credentials) = test_bed.demo(&environment).await?;
+    let limits = [(DELAY_VARIABLE, delay_ms.to_string()), (BATCH_VARIABLE, args.batch_max.to_string())];
+    let (under_test, credentials) = test_bed.demo_with_limits(&limits).await?;
     let accounts = args.accounts as usize;
     let population = Population { tenants: TENANTS_MAX.min(accounts), accounts };
     let accounts = populate(under_test.first(), &credentials, population).await?;

@@ -76,21 +76,29 @@ impl<'a> TestBed<'a> {
 
     /// The bare handler.
     pub async fn floor(&self) -> Result<ServerUnderTest, Error> {
-        let arguments = ["bench-floor-server", "--listen", "127.0.0.1:0"];
-        let process = self.launcher.start("floor", &arguments, self.core, self.folder.path()).await?;
+        let arguments = ["floor", "--listen", "127.0.0.1:0"];
+        let process =
+            self.launcher.for_tools()?.start("floor", &arguments, self.core, self.folder.path()).await?;
         let target = Target::parse(process.ready_text("/listen")?)?;
         Ok(self.under_test("floor", target, None, process))
     }
 
     /// A server with a demo tenant, and who administers it.
-    pub async fn demo(
+    pub async fn demo(&self) -> Result<(ServerUnderTest, Credentials), Error> {
+        self.start_demo(self.launcher).await
+    }
+
+    /// The same with limits of the database's writer that only `sarsen-bench-tools` obeys, as environment variables.
+    pub(super) async fn demo_with_limits(
         &self,
-        environment: &[(&str, String)],
+        limits: &[(&str, String)],
     ) -> Result<(ServerUnderTest, Credentials), Error> {
-        let mut launcher = self.launcher.clone();
-        for (name, value) in environment {
-            launcher = launcher.with(name, value);
-        }
+        let tools = self.launcher.for_tools()?;
+        let launcher = limits.iter().fold(tools, |launcher, (name, value)| launcher.with(name, value));
+        self.start_demo(&launcher).await
+    }
+
+    async fn start_demo(&self, launcher: &Launcher) -> Result<(ServerUnderTest, Credentials), Error> {
         let mut arguments: Vec<OsString> = vec![
             "demo".into(),
             "--json".into(),
@@ -119,9 +127,9 @@ impl<'a> TestBed<'a> {
         replica: Option<&str>,
     ) -> Result<(ServerUnderTest, Credentials), Error> {
         let Some(database) = shared_database(self.database.as_deref(), instances)? else {
-            return self.demo(&[]).await;
+            return self.demo().await;
         };
-        let (mut under_test, credentials) = self.demo(&[]).await?;
+        let (mut under_test, credentials) = self.demo().await?;
         for number in 2..=instances {
             progress(&format!("set-up: starting instance {number} of {instances}"));
             let issuer = under_test.first().origin.clone();
@@ -144,7 +152,7 @@ impl<'a> TestBed<'a> {
         issuer: &str,
     ) -> Result<(Target, ServerProcess), Error> {
         let mut arguments: Vec<OsString> = vec![
-            "bench-instance".into(),
+            "instance".into(),
             "--database".into(),
             database.into(),
             "--key-file".into(),
@@ -155,7 +163,8 @@ impl<'a> TestBed<'a> {
         if let Some(url) = replica {
             arguments.extend(["--replica".into(), url.into()]);
         }
-        let process = self.launcher.start(name, &arguments, self.core, self.folder.path()).await?;
+        let process =
+            self.launcher.for_tools()?.start(name, &arguments, self.core, self.folder.path()).await?;
         Ok((Target::parse(process.ready_text("/listen")?)?.under_name(issuer), process))
     }
 

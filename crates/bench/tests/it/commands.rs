@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::fake_server::{self, PASSWORD, World};
 use crate::http_server::{Answer, serve};
+use crate::shell_script;
 
 #[derive(Parser)]
 struct Cli {
@@ -27,7 +28,7 @@ fn command(line: &str) -> Command {
 fn shell(ready: &Value, asked: &Path) -> Launcher {
     let script =
         format!("echo \"$0 $*\" >> '{}'; echo starting; echo '{ready}'; exec sleep 600", asked.display());
-    Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") }
+    shell_script(script)
 }
 
 fn demo_line(address: SocketAddr) -> Value {
@@ -88,7 +89,7 @@ fn floor() {
     let line = format!("floor --users 4 --duration 300ms --warmup 100ms --json {}", json.display());
     let ready = json!({ "listen": format!("http://{address}") });
     bench::run(command(&line), shell(&ready, &asked)).unwrap();
-    assert_eq!(std::fs::read_to_string(asked).unwrap(), "bench-floor-server --listen 127.0.0.1:0\n");
+    assert_eq!(std::fs::read_to_string(asked).unwrap(), "floor --listen 127.0.0.1:0\n");
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert!(number(&report["total"]["accepted"]) > 50.0);
     assert_eq!(report["failures"], json!([]));
@@ -291,7 +292,7 @@ fn cost_is_a_ratio_to_the_floor() {
     ready["listen"] = json!(format!("http://{}", serve(|_| Answer::new(200, "", "ok"))));
     // A program without CPU time would have no cost.
     let script = format!("echo '{ready}'; while :; do :; done");
-    let launcher = Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") };
+    let launcher = shell_script(script);
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let line = format!(
@@ -311,9 +312,31 @@ fn cost_is_a_ratio_to_the_floor() {
 }
 
 #[test]
+fn workloads_that_need_the_tools_name_the_missing_program() {
+    let database = "--database postgres://db.test/bench";
+    for line in [
+        "floor".to_owned(),
+        "cost".to_owned(),
+        "overload".to_owned(),
+        format!("sso --instances 2 {database}"),
+        format!("revocation {database}"),
+        "move --to postgres://db.test/bench".to_owned(),
+    ] {
+        let error = bench::run(command(&line), Launcher::new("/bin/false")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`",
+            "{line}"
+        );
+    }
+    let alone = bench::run(command("sso --accounts 1 --duration 100ms"), Launcher::new("/bin/false"));
+    assert!(alone.unwrap_err().to_string().starts_with("sarsen did not start"), "one server needs no tools");
+}
+
+#[test]
 fn a_server_that_does_not_start_says_why() {
     let script = "echo 'address in use' >&2; exit 1";
-    let launcher = Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") };
+    let launcher = shell_script(script);
     let error = bench::run(command("floor --duration 100ms"), launcher).unwrap_err().to_string();
     assert!(error.contains("floor did not start") && error.contains("address in use"), "{error}");
 }
@@ -322,7 +345,7 @@ fn a_server_that_does_not_start_says_why() {
 fn a_server_that_dies_during_the_run_is_reported() {
     let address = serve(|_| Answer::new(200, "", "ok"));
     let script = format!("echo '{{\"listen\":\"http://{address}\"}}'; exec sleep 0.2");
-    let launcher = Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") };
+    let launcher = shell_script(script);
     let error =
         bench::run(command("floor --duration 500ms --warmup 100ms"), launcher).unwrap_err().to_string();
     assert!(error.contains("ended during the run"), "{error}");

@@ -12,3 +12,9 @@ mod proc_files;
 mod reading_answers;
 mod revocation;
 mod scanning_json;
+
+/// A launcher that runs this shell script in place of each program. The arguments are `$0` and `$*`.
+fn shell_script(script: impl Into<std::ffi::OsString>) -> bench::Launcher {
+    let shell = bench::Launcher::new("/bin/sh");
+    bench::Launcher { tools: Some("/bin/sh".into()), arguments: vec!["-c".into(), script.into()], ..shell }
+}

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use bench::{Command, Error, Launcher};
+use bench::{Command, Error};
 use clap::Parser;
 use serde_json::{Value, json};
+
+use crate::shell_script;
 
 #[derive(Parser)]
 struct Cli {
@@ -39,14 +41,14 @@ impl TestBed {
             "echo \"$0 $*\" >> '{asked}'
              case $0 in
                demo) mkdir -p \"$3\"; touch \"$3/demo.db\"; echo '{demo}'; exec sleep 600;;
-               bench-fill) echo 'filling 100 %' >&2; echo '{filled}';;
-               bench-instance) echo 'no server here' >&2; exit 1;;
+               fill) echo 'filling 100 %' >&2; echo '{filled}';;
+               instance) echo 'no server here' >&2; exit 1;;
                move) case $1 in --rehearse) {rehearsed};; *) {mover};; esac;;
              esac",
             asked = self.path("asked").display(),
             rehearsed = self.says(4),
         );
-        let launcher = Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") };
+        let launcher = shell_script(script);
         let json = self.path("out.json").display().to_string();
         let words = ["bench", "move", "--to", "postgres://db.test/bench", "--json", &json];
         let words = words.into_iter().chain(flags.split_whitespace());
@@ -82,7 +84,7 @@ fn a_mover_is_killed_at_a_third_and_started_again() {
     let error = test_bed.run("--users 300 --kill", &mover).unwrap_err();
     assert!(matches!(error, Error::Broken(_)), "{error}");
     assert!(error.to_string().starts_with("the server on the target: "), "and nothing else: {error}");
-    assert_eq!(test_bed.asked(), ["demo", "move", "bench-fill", "move", "move", "bench-instance"]);
+    assert_eq!(test_bed.asked(), ["demo", "move", "fill", "move", "move", "instance"]);
     let report = test_bed.json();
     assert_eq!(report["killed"]["at"], "copying  31 %  95 of 304 rows  7 rows/s");
     assert_eq!(
@@ -125,7 +127,7 @@ fn what_was_filled_is_kept_for_another_run() {
     let flags = format!("--from {}", kept.display());
     test_bed.run(&format!("{flags} --users 300"), &test_bed.says(304)).unwrap_err();
     test_bed.run(&flags, &test_bed.says(304)).unwrap_err();
-    assert_eq!(test_bed.asked()[4..], ["bench-instance", "move", "bench-instance"], "it is not filled again");
+    assert_eq!(test_bed.asked()[4..], ["instance", "move", "instance"], "it is not filled again");
     assert_eq!(test_bed.json()["users"], 300);
 
     let other = test_bed.run(&format!("{flags} --users 7"), "exit 1").unwrap_err();

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bench::{Command, Error, Launcher};
+use bench::{Command, Error};
 use clap::Parser;
 use serde_json::{Value, json};
 
 use crate::fake_server::{self, PASSWORD, World};
+use crate::shell_script;
 
 const DATABASE: &str = "postgres://db.test/bench";
 
@@ -42,14 +43,14 @@ impl TestBed {
         self.folder.path().join(name)
     }
 
-    /// Runs `line`; `disturb` is what `bench-disturb` does.
+    /// Runs `line`; `disturb` is what `inject-fault` does.
     fn run(&self, line: &str, disturb: &str) -> Result<(), Error> {
         let (asked, ready) = (self.path("asked"), &self.ready);
         let script = format!(
-            "echo \"$0 $*\" >> '{asked}'; case $0 in bench-disturb) {disturb};; esac; echo '{ready}'; exec sleep 600",
+            "echo \"$0 $*\" >> '{asked}'; case $0 in inject-fault) {disturb};; esac; echo '{ready}'; exec sleep 600",
             asked = asked.display()
         );
-        let launcher = Launcher { arguments: vec!["-c".into(), script.into()], ..Launcher::new("/bin/sh") };
+        let launcher = shell_script(script);
         let json = self.path("out.json").display().to_string();
         let words = ["bench"].into_iter().chain(line.split_whitespace()).chain(["--json", &json]);
         let parsed = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -60,7 +61,7 @@ impl TestBed {
     fn disturbing(&self) -> String {
         let asked = self.path("asked");
         format!(
-            "trap \"echo over >> '{}'; exit 0\" TERM; echo '{{\"disturbs\":true}}'; while :; do sleep 0.02; done",
+            "trap \"echo over >> '{}'; exit 0\" TERM; echo '{{\"injected\":true}}'; while :; do sleep 0.02; done",
             asked.display()
         )
     }
@@ -93,7 +94,7 @@ fn users_are_spread_over_all_instances() {
     assert_eq!(started.len(), 2, "{asked}");
     assert!(started[0].starts_with("demo --json ") && started[0].ends_with(DATABASE), "{asked}");
     let issuer = test_bed.ready["issuer"].as_str().unwrap();
-    assert!(started[1].starts_with(&format!("bench-instance --database {DATABASE} --key-file ")), "{asked}");
+    assert!(started[1].starts_with(&format!("instance --database {DATABASE} --key-file ")), "{asked}");
     assert!(started[1].ends_with(&format!("/demo/demo.key --issuer {issuer}")), "{asked}");
     if cfg!(target_os = "linux") {
         let servers = run["servers"].as_array().unwrap();
@@ -129,7 +130,7 @@ fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
     assert_eq!((number(&report["instances"]), number(&report["bound_p99_ms"])), (2, 250));
     assert_eq!(report["ceiling"], Value::Null);
     let asked = test_bed.asked();
-    assert!(asked.contains(&format!("bench-disturb hold-transaction --database {DATABASE}\n")), "{asked}");
+    assert!(asked.contains(&format!("inject-fault hold-transaction --database {DATABASE}\n")), "{asked}");
     assert!(asked.ends_with("over\n"), "{asked}");
 }
 
@@ -170,7 +171,7 @@ fn a_disturbance_that_does_not_last_is_told_and_the_others_end() {
          --warmup 100ms --long-transaction"
     );
     let test_bed = TestBed::new(Duration::ZERO);
-    let fickle = "echo '{\"disturbs\":true}'; echo 'the server ended it' >&2; exit 1";
+    let fickle = "echo '{\"injected\":true}'; echo 'the server ended it' >&2; exit 1";
     let error = test_bed.run(&line, fickle).unwrap_err().to_string();
     assert!(error.starts_with("hold-transaction: ") && error.contains("the server ended it"), "{error}");
 

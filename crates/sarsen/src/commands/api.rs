@@ -13,7 +13,7 @@ const PAGE: &str = "200";
 
 /// Which server, and how results look.
 #[derive(clap::Args)]
-#[command(next_help_heading = "For all of these")]
+#[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// The server's address [default: the current one]
     #[arg(long, value_name = "URL", env = "SARSEN_SERVER", hide_env_values = true, global = true)]
@@ -25,7 +25,7 @@ pub struct GlobalArgs {
 
 /// Which organization.
 #[derive(clap::Args)]
-#[command(next_help_heading = "For all of these")]
+#[command(next_help_heading = "Global options")]
 pub struct OrgArgs {
     /// The organization [default: the only one that you administer]
     #[arg(long, value_name = "SLUG", env = "SARSEN_ORG", hide_env_values = true, global = true)]

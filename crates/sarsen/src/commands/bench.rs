@@ -1,6 +1,7 @@
-//! `sarsen bench`: the load generator. Servers that it measures are this same program.
+//! `sarsen bench`: the load generator. It measures servers of this same program.
 
 use crate::error::{Error, Result};
+use crate::program::Context;
 use bench::Launcher;
 
 /// Measure a server; docs/benchmarks.md describes the workloads.
@@ -12,7 +13,8 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, context: &Context) -> Result<()> {
     let program = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
-    Ok(bench::run(args.workload, Launcher::new(program))?)
+    let launcher = Launcher { tools: context.bench_tools.clone(), ..Launcher::new(program) };
+    Ok(bench::run(args.workload, launcher)?)
 }

@@ -1,20 +1,15 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine; `floor`, `instance`, `disturb` and `fill`
-//! are what the bench starts. `login`, `logout` and `whoami` sign this terminal in. The others are the API from a
-//! terminal, thin: `api.rs` is what they share.
+//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine. `login`, `logout` and `whoami` are about
+//! the sign-in of this terminal. The others call the API of a server; `api.rs` is what they share.
 
 mod api;
 pub mod audit;
-pub mod bare_server;
 pub mod bench;
 pub mod client;
 pub mod demo;
 pub mod doctor;
-pub mod fixtures;
 pub mod init;
-pub mod inject_fault;
-pub mod instance;
 pub mod login;
 pub mod logout;
 pub mod member;

@@ -47,7 +47,7 @@ async fn move_all(args: &Args) -> Result<()> {
     }
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;
-    let mut bar = ProgressBar::new();
+    let mut bar = ProgressBar::start();
     let moved = Move::new(&from, &to, |progress| show(&mut bar, progress)).run(args.rehearse).await;
     bar.end();
     let closed = tokio::task::spawn_blocking(move || {

@@ -1,8 +1,8 @@
 //! `sarsen serve`: the server, as its configuration says.
 
 use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
-use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::program::Context;
 use crate::server_process::{self, Signals};
 use crate::{files, logs, output};
 use server::{App, Limits, SecretKey};
@@ -31,7 +31,8 @@ pub struct Args {
 const LINK_FILE: &str = "setup-link.txt";
 
 /// Runs it.
-pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+pub fn run(args: &Args, context: &Context) -> Result<()> {
+    let environment = &context.environment;
     let config = Config::load(&args.flags, environment)?;
     if args.print_config {
         return output::print(&config::print(&config));
@@ -41,7 +42,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     server_process::keep_files_private();
     let key = secret_key(&config)?;
     let listen = server_process::settle(&config.listen.value)?;
-    let store = server_process::open_store(config.store_options(config::writer_limits(environment)?))?;
+    let store = server_process::open_store(config.store_options(context.writer_limits.clone()))?;
     let app = server_process::app(store.clone(), config.settings(&listen), key, None)?;
     let served = server_process::runtime()?.block_on(serve(&config, app, &listen));
     if served.is_err() {

@@ -206,23 +206,5 @@ impl Config {
     }
 }
 
-/// Bounds of the writer that tests and the bench set, from the environment only.
-pub fn writer_limits(environment: &Environment) -> Result<WriterLimits> {
-    let mut limits = WriterLimits::default();
-    if let Some(delay_ms) = test_number(environment, "SARSEN_TEST_COMMIT_DELAY_MS")? {
-        limits.commit_delay = Duration::from_millis(delay_ms);
-    }
-    if let Some(batch_max) = test_number(environment, "SARSEN_TEST_BATCH_MAX")? {
-        limits.batch_max = usize::try_from(batch_max).unwrap_or(usize::MAX).max(1);
-    }
-    Ok(limits)
-}
-
-fn test_number(environment: &Environment, name: &str) -> Result<Option<u64>> {
-    let Some(text) = environment.get(name) else { return Ok(None) };
-    let wrong = |_| Error::usage(format!("{name}={text} is not allowed; use a whole number"));
-    text.parse().map(Some).map_err(wrong)
-}
-
 #[cfg(test)]
 mod tests;

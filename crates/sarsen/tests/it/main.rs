@@ -6,7 +6,7 @@
 
 mod administration;
 mod balancer;
-mod bench;
+mod bench_tools;
 mod browser;
 mod configuration;
 mod demo;
@@ -18,3 +18,6 @@ mod serving;
 mod signing_in;
 mod support;
 mod survival;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sarsen");

@@ -96,13 +96,3 @@ fn a_log_may_be_json() {
     assert!(line["address"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")), "{line}");
     assert_eq!(server.stop(), 0);
 }
-
-#[test]
-fn the_floor_says_where_it_listens() {
-    let place = Place::new();
-    let command = place.sarsen(&["bench-floor-server", "--listen", "127.0.0.1:0"]);
-    let mut floor = Running::start(command, place.path("log"));
-    let line: serde_json::Value = serde_json::from_str(&floor.line()).expect("JSON");
-    let url = line["listen"].as_str().expect("an address");
-    assert_eq!(ureq::get(url).call().expect("an answer").into_body().read_to_string().expect("text"), "ok");
-}

@@ -1,4 +1,4 @@
-//! Starts the real program, waits for what it says, and ends it.
+//! Starts the program under test (`crate::PROGRAM`), waits for its output, and ends it.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -25,9 +25,9 @@ impl Place {
         self.folder.path()
     }
 
-    /// `sarsen …`, in this folder.
+    /// The program with these arguments, in this folder.
     pub fn sarsen<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sarsen"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(args).current_dir(self.root()).stdin(Stdio::null());
         let ours = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SARSEN_"));
         ours.for_each(|(name, _)| {

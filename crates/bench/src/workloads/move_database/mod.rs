@@ -27,6 +27,7 @@ const KILL_AT_PERCENT: u64 = 30;
 
 /// `sarsen bench move`.
 pub async fn move_database(args: &MoveArgs, launcher: &Launcher) -> Result<(), Error> {
+    launcher.for_tools()?;
     let mut test_bed = TestBed::on_files(args.data_dir.as_deref(), launcher)?;
     if let Some(data) = &args.from {
         test_bed = test_bed.with_data(data.clone());

@@ -40,7 +40,7 @@ pub(super) struct Source {
     pub fill_s: f64,
 }
 
-/// The line that `bench-fill` prints.
+/// The line that `sarsen-bench-tools fill` prints.
 #[derive(Deserialize)]
 struct Filled {
     #[serde(flatten)]
@@ -99,7 +99,7 @@ impl Source {
         mover: &Mover,
         users: u32,
     ) -> Result<Source, Error> {
-        let (demo, _) = test_bed.demo(&[]).await?;
+        let (demo, _) = test_bed.demo().await?;
         let said = |pointer: &str| demo.ready_text(pointer).map(str::to_owned);
         let (issuer, organization) = (said("/issuer")?, said("/organization/slug")?);
         let client_id = said("/clients/cli/client_id")?;
@@ -114,7 +114,7 @@ impl Source {
             tables.into_iter().map(|TableRow { table, rows, .. }| (table, rows)).collect();
 
         let arguments = [
-            "bench-fill".to_owned(),
+            "fill".to_owned(),
             "--database".to_owned(),
             Source::url(test_bed),
             "--org".to_owned(),
@@ -122,7 +122,7 @@ impl Source {
             "--users".to_owned(),
             users.to_string(),
         ];
-        let filled = launcher.run("fill", &arguments, |_| false).await?;
+        let filled = launcher.for_tools()?.run("fill", &arguments, |_| false).await?;
         let line = if let Outcome::Completed(line) = filled.outcome { line } else { Value::Null };
         let filled: Filled = serde_json::from_value(line)
             .map_err(|error| Error::set_up("filling", format!("not the JSON that was expected: {error}")))?;

@@ -41,6 +41,9 @@ const MIX: Mix = Mix::Full { approve_share: 0.0 };
 /// `sarsen bench revocation`.
 pub async fn revocation(args: &RevocationArgs, launcher: &Launcher) -> Result<(), Error> {
     check(args)?;
+    if args.server.url.is_empty() || args.long_transaction || args.lagging_replica.is_some() {
+        launcher.for_tools()?;
+    }
     ensure_descriptors(args.users.max(CEILING_USERS) + 2 * args.probers)?;
     let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
     let (under_test, credentials) = if args.server.url.is_empty() {

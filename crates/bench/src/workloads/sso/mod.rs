@@ -160,7 +160,9 @@ enum SsoReport {
 
 /// `sarsen bench sso`.
 pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
-    shared_database(args.common.database.as_deref(), args.instances)?;
+    if shared_database(args.common.database.as_deref(), args.instances)?.is_some() {
+        launcher.for_tools()?;
+    }
     let users = match args.users {
         Some(users) => users,
         None if args.ceiling => connections_max(),

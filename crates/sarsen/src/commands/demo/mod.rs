@@ -6,9 +6,9 @@ mod data_dir;
 mod ports;
 mod summary;
 
-use crate::config::{self, Database, LogFormat};
-use crate::environment::Environment;
+use crate::config::{Database, LogFormat};
 use crate::error::{Error, Result};
+use crate::program::Context;
 use crate::server_process::{self, Signals};
 use crate::{logs, output};
 use data_dir::DataDir;
@@ -42,17 +42,17 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+pub fn run(args: &Args, context: &Context) -> Result<()> {
+    let environment = &context.environment;
     let ports = ports::Ports::new(args.listen)?;
     let database = args.database.as_deref().map(parse_database).transpose()?;
-    let limits = config::writer_limits(environment)?;
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, colours)?;
 
     server_process::keep_files_private();
     let folder = DataDir::open(args.data.clone().unwrap_or_else(data_dir::default_path), database)?;
     let mut options = server::store_options(folder.database().url());
-    options.writer = limits;
+    options.writer = context.writer_limits.clone();
     let store = server_process::open_store(options)?;
     let served = server_process::runtime()?.block_on(serve(args, &folder, &store, &ports));
     if served.is_err() {
@@ -61,7 +61,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     served
 }
 
-pub(super) fn parse_database(url: &str) -> Result<Database> {
+/// Reads `sqlite:PATH`, `postgres://…` or `mysql://…`.
+pub fn parse_database(url: &str) -> Result<Database> {
     let rule = "--database is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
     Database::parse(url).ok_or_else(|| Error::usage(rule))
 }

@@ -1,10 +1,9 @@
-//! `sarsen bench-floor-server`: the bare server that the bench compares with. Hidden.
+//! `sarsen-bench-tools floor`: the bare server that benchmarks compare with.
 
-use crate::error::{Error, Result};
-use crate::{output, server_process};
+use sarsen::{Error, Result, output, server_process};
 use std::net::SocketAddr;
 
-/// The bare server that the bench compares with: answers "ok" to everything.
+/// Run the bare server that benchmarks compare with.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to listen
@@ -12,7 +11,7 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-/// Serves until it is killed; prints one line of JSON once it listens.
+/// Serves until a signal ends the process. Prints one line of JSON when it listens.
 pub fn run(args: &Args) -> Result<()> {
     let listening = |address: SocketAddr| {
         let line = serde_json::json!({ "listen": format!("http://{address}") });
@@ -21,5 +20,5 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let served = server_process::runtime()?.block_on(server::bare_server::serve(args.listen, listening));
-    served.map_err(Error::io("the floor server ended"))
+    served.map_err(Error::io("the bare server ended"))
 }

@@ -1,16 +1,13 @@
-//! `sarsen bench-instance`: one more server on the database of a demo that runs. Hidden.
+//! `sarsen-bench-tools instance`: one more server on the database of a demo that runs.
 
-use super::demo::parse_database;
-use crate::config::{self, LogFormat};
-use crate::environment::Environment;
-use crate::error::{Error, Result};
-use crate::server_process::{self, Signals};
-use crate::{files, logs, output};
+use sarsen::program::Context;
+use sarsen::server_process::{self, Signals};
+use sarsen::{Error, LogFormat, Result, logs, output, parse_database};
 use server::{App, Limits, SecretKey, Settings};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One more instance of a demo, for the bench.
+/// Run one more server on the database of a demo.
 #[derive(clap::Args)]
 pub struct Args {
     /// The demo's database
@@ -22,7 +19,7 @@ pub struct Args {
     /// The demo's secret key
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
-    /// What the demo calls itself
+    /// The demo's issuer
     #[arg(long, value_name = "URL")]
     issuer: String,
     /// Where to listen
@@ -30,16 +27,17 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-/// Serves until it is told to stop; prints one line of JSON once it listens.
-pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+/// Serves until a signal stops it. Prints one line of JSON when it listens.
+pub fn run(args: &Args, context: &Context) -> Result<()> {
     let database = parse_database(&args.database)?;
-    let limits = config::writer_limits(environment)?;
-    let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, false)?;
-    let wrong = |why: &str| Error::failed(format!("{}: {why}", args.key_file.display()));
-    let text = files::read(&args.key_file)?.ok_or_else(|| wrong("there is no such file"))?;
-    let key = SecretKey::parse(&text).map_err(|error| wrong(&error.to_string()))?;
+    let filter = context.environment.get("SARSEN_LOG").unwrap_or("warn");
+    let _log = logs::start(filter, LogFormat::Text, false)?;
+    let text = std::fs::read_to_string(&args.key_file).map_err(Error::file("read", &args.key_file))?;
+    let wrong = |error| Error::failed(format!("{}: {error}", args.key_file.display()));
+    let key = SecretKey::parse(&text).map_err(wrong)?;
     let mut options = server::store_options(database.url());
-    (options.writer, options.replicas) = (limits, args.replica.iter().cloned().collect());
+    (options.writer, options.replicas) =
+        (context.writer_limits.clone(), args.replica.iter().cloned().collect());
     let store = server_process::open_store(options)?;
     let app = server_process::app(store.clone(), Settings::new(&args.issuer), key, None)?;
     let served = server_process::runtime()?.block_on(serve(app, args.listen));

@@ -1,29 +1,27 @@
-//! `sarsen bench-fill`: very many accounts into the database of a demo, for the bench. Hidden.
+//! `sarsen-bench-tools fill`: fills the database of a demo with accounts.
 
-use super::demo::parse_database;
-use crate::error::{Error, Result};
-use crate::progress::{ProgressBar, StepProgress};
-use crate::{output, server_process};
+use sarsen::progress::{ProgressBar, StepProgress};
+use sarsen::{Error, Result, output, parse_database, server_process};
 use serde_json::json;
 use server::fixtures::{Filled, fill};
 use server::{Clock as _, Store, SystemClock, SystemRandom};
 use std::time::Instant;
 
-/// Fills the database of a demo with accounts, for the bench.
+/// Fill the database of a demo with accounts.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The demo's database; nobody else may use it
+    /// The demo's database; no other process may use it
     #[arg(long, value_name = "URL")]
     database: String,
-    /// The organization where the accounts are to be
+    /// The organization that gets the accounts
     #[arg(long, value_name = "SLUG")]
     org: String,
-    /// How many
+    /// Number of accounts
     #[arg(long, value_name = "N")]
     users: u64,
 }
 
-/// Fills with progress on stderr; prints one line of JSON at the end.
+/// Fills with progress on stderr. Prints one line of JSON at the end.
 pub fn run(args: &Args) -> Result<()> {
     let database = parse_database(&args.database)?;
     let began = Instant::now();
@@ -41,10 +39,10 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 async fn fill_with_progress(store: &Store, args: &Args) -> Result<Filled> {
-    let mut bar = ProgressBar::new();
-    let count = |done| StepProgress { done, found: 0, total: args.users, unit: "users" };
-    let tell = |done| bar.show("filling", count(done), "");
-    let filled = fill(store, &args.org, args.users, SystemClock.now(), &SystemRandom, tell).await;
+    let mut bar = ProgressBar::start();
+    let progress = |done| StepProgress { done, found: 0, total: args.users, unit: "users" };
+    let show = |done| bar.show("filling", progress(done), "");
+    let filled = fill(store, &args.org, args.users, SystemClock.now(), &SystemRandom, show).await;
     bar.end();
     filled.map_err(|error| Error::failed(error.to_string()))
 }

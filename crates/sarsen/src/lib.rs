@@ -1,0 +1,53 @@
+//! Sarsen as a library: identity and single sign-on for a suite of products.
+//!
+//! The program `sarsen` is a few lines over this crate. Another program uses it in one of two ways:
+//!
+//! - **Embed the server.** [`server`] has everything that a process needs to serve: open a `Store`, make an `App`, call
+//!   `serve`. It reads no environment and no files.
+//! - **Extend the command line.** [`program`] has the commands of `sarsen`; a program with further commands flattens
+//!   [`program::Command`] into its own and calls [`program::run`]. [`server_process`], [`logs`], [`output`] and
+//!   [`progress`] are what those commands are made of.
+//!
+//! ```no_run
+//! use sarsen::server::{App, Limits, SecretKey, Settings, Store, SystemClock, SystemRandom};
+//! use std::sync::Arc;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::open(sarsen::server::store_options("sqlite:sarsen.db"))?;
+//! let key = SecretKey::parse(&std::fs::read_to_string("sarsen.key")?)?;
+//! let settings = Settings::new("http://localhost:7070");
+//! let app = App::new(store, settings, key, Arc::new(SystemClock), Arc::new(SystemRandom), None)?;
+//! sarsen::server::first_start::prepare(&app).await?;
+//! let running = sarsen::server::serve(app, &["127.0.0.1:7070".parse()?], Limits::default()).await?;
+//! // … and at the end:
+//! running.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Layout:
+//! - `program.rs`: the table of commands. `commands/`: one file a command. `config/`: every setting;
+//! - `server_process.rs`: what `serve` and `demo` share. `api_client/`: HTTP from a terminal to a server;
+//! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read.
+//!
+//! This is the only crate that reads arguments, the environment and files. It holds no rule of the domain.
+
+mod allocator;
+mod api_client;
+mod commands;
+mod config;
+mod environment;
+mod error;
+mod files;
+pub mod logs;
+pub mod output;
+pub mod program;
+pub mod progress;
+pub mod server_process;
+mod terminal;
+
+pub use commands::demo::parse_database;
+pub use config::{Database, LogFormat};
+pub use environment::Environment;
+pub use error::{Error, Result};
+pub use server;

@@ -1,0 +1,138 @@
+//! The command line of `sarsen`: every command, and the file that runs it.
+
+use crate::allocator;
+use crate::commands::{
+    audit, bench, client, demo, doctor, init, login, logout, member, move_database, org, plan, serve,
+    service, subscription, user, whoami,
+};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use clap::{Parser, Subcommand};
+use server::WriterLimits;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The program beside `sarsen` that has the tools of the benchmarks.
+const BENCH_TOOLS: &str = "sarsen-bench-tools";
+
+/// Identity and single sign-on for a suite of products, in one program.
+#[derive(Parser)]
+#[command(
+    name = "sarsen",
+    version,
+    after_help = "Try it:        sarsen demo\n\
+                  Set it up:     sarsen init, then sarsen serve\n\
+                  From a terminal, signed in by sarsen login:\n\
+                  \x20              sarsen org create acme --name Acme\n\
+                  \x20              sarsen service create sketch --name Sketch --org acme\n\
+                  \n\
+                  Exit codes: 0 done, 1 failed, 2 wrong usage."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Every command of `sarsen`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a server with a demo tenant, ready in seconds
+    Demo(demo::Args),
+    /// Write a configuration and a secret key, after three questions
+    Init(init::Args),
+    /// Run the server
+    Serve(serve::Args),
+    /// Check the configuration, the files and the machine
+    Doctor(doctor::Args),
+    /// Move everything to another database
+    Move(move_database::Args),
+    /// Sign this terminal in to a server
+    Login(login::Args),
+    /// Sign this terminal out
+    Logout(logout::Args),
+    /// Say who this terminal is signed in as, and what it may administer
+    Whoami(whoami::Args),
+    /// Organizations: the tenants of a server
+    Org(org::Args),
+    /// Those who administer an organization
+    Member(member::Args),
+    /// Services: the products of an organization
+    Service(service::Args),
+    /// Clients: the programs that sign people in to a service
+    Client(client::Args),
+    /// Plans: what an organization sells
+    Plan(plan::Args),
+    /// Subscriptions: who has which plan
+    Subscription(subscription::Args),
+    /// Users: the accounts of an organization
+    User(user::Args),
+    /// The audit trail: who did what
+    Audit(audit::Args),
+    /// Measure a server
+    Bench(bench::Args),
+}
+
+/// What a command gets beside its arguments.
+pub struct Context {
+    /// The variables of the process.
+    pub environment: Environment,
+    /// Limits of the database's writer for `serve` and `demo`. Benchmarks and tests lower them.
+    pub writer_limits: WriterLimits,
+    /// The program with the tools of the benchmarks, where there is one.
+    pub bench_tools: Option<PathBuf>,
+}
+
+impl Context {
+    /// The environment of this process, the default limits, and the tools that lie beside this program.
+    pub fn of_this_process() -> Result<Context> {
+        let tools = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
+        let tools = tools.with_file_name(BENCH_TOOLS);
+        Ok(Context {
+            environment: Environment::of_this_process()?,
+            writer_limits: WriterLimits::default(),
+            bench_tools: tools.is_file().then_some(tools),
+        })
+    }
+}
+
+/// The whole program: reads the arguments, runs the command, prints an error.
+pub fn main() -> ExitCode {
+    allocator::return_freed_memory();
+    let cli = Cli::parse();
+    finish(Context::of_this_process().and_then(|context| run(cli.command, &context)))
+}
+
+/// Prints an error, if there is one, and returns the exit code.
+pub fn finish(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            error.exit_code()
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(command: Command, context: &Context) -> Result<()> {
+    let environment = &context.environment;
+    match command {
+        Command::Demo(args) => demo::run(&args, context),
+        Command::Init(args) => init::run(&args),
+        Command::Serve(args) => serve::run(&args, context),
+        Command::Doctor(args) => doctor::run(&args, environment),
+        Command::Move(args) => move_database::run(&args),
+        Command::Login(args) => login::run(&args, environment),
+        Command::Logout(args) => logout::run(&args, environment),
+        Command::Whoami(args) => whoami::run(&args, environment),
+        Command::Org(args) => org::run(&args, environment),
+        Command::Member(args) => member::run(&args, environment),
+        Command::Service(args) => service::run(&args, environment),
+        Command::Client(args) => client::run(&args, environment),
+        Command::Plan(args) => plan::run(&args, environment),
+        Command::Subscription(args) => subscription::run(&args, environment),
+        Command::User(args) => user::run(&args, environment),
+        Command::Audit(args) => audit::run(&args, environment),
+        Command::Bench(args) => bench::run(args, context),
+    }
+}

@@ -1,0 +1,84 @@
+//! `sarsen` carries no tool that can damage an installation. `sarsen bench` uses the ones beside it.
+
+use crate::support::{Place, Running};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+const MISSING: &str =
+    "sarsen: this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`\n";
+
+#[test]
+fn the_tools_are_no_commands_of_sarsen() {
+    let place = Place::new();
+    for name in
+        ["bench-fill", "bench-disturb", "bench-instance", "bench-floor-server", "fill", "inject-fault"]
+    {
+        let ended = place.run(&[name]);
+        assert_eq!(ended.code, 2, "{name}");
+        assert!(ended.stderr.contains(&format!("unrecognized subcommand '{name}'")), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_server_ignores_the_variables_of_tests() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes", "--listen", "127.0.0.1:0"]).code, 0);
+    // Ten minutes a commit, were it obeyed: the server would not come up.
+    let slow = |command: &mut Command| {
+        command.env("SARSEN_TEST_COMMIT_DELAY_MS", "600000").env("SARSEN_TEST_BATCH_MAX", "none");
+    };
+    let mut print = place.sarsen(&["serve", "--print-config"]);
+    slow(&mut print);
+    let printed = print.output().expect("it runs");
+    assert_eq!(printed.status.code(), Some(0));
+    let plain = place.run(&["serve", "--print-config"]).stdout;
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), plain);
+
+    let mut serve = place.sarsen(&["serve"]);
+    slow(&mut serve);
+    let mut server = Running::start(serve, place.path("log"));
+    server.wait_for("listening");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn bench_uses_the_tools_beside_it_and_names_them_when_they_are_missing() {
+    let place = Place::new();
+    let program = place.path("sarsen");
+    if std::fs::hard_link(crate::PROGRAM, &program).is_err() {
+        std::fs::copy(crate::PROGRAM, &program).expect("a copy");
+    }
+    let bench = |words: &[&str]| {
+        let plain = place.sarsen(words);
+        let mut command = Command::new(&program);
+        command.args(plain.get_args()).current_dir(place.root()).env_clear();
+        command.output().expect("it runs")
+    };
+    for words in [&["bench", "floor"][..], &["bench", "overload"], &["bench", "move", "--to", "sqlite:x.db"]]
+    {
+        let ended = bench(words);
+        assert_eq!((ended.status.code(), &*String::from_utf8_lossy(&ended.stderr)), (Some(1), MISSING));
+    }
+
+    script(&place.path("sarsen-bench-tools"), "echo \"$*\" > asked; echo 'not today' >&2; exit 1");
+    let ended = bench(&["bench", "floor"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(stderr.contains("not today"), "{stderr}");
+    let asked = std::fs::read_to_string(place.path("asked")).expect("it was started");
+    assert_eq!(asked, "floor --listen 127.0.0.1:0\n");
+}
+
+#[test]
+fn several_instances_need_a_database_server() {
+    let place = Place::new();
+    let alone = place.run(&["bench", "sso", "--instances", "2"]);
+    assert_eq!(alone.code, 2);
+    assert!(alone.stderr.contains("one process owns a file"), "{}", alone.stderr);
+}
+
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
+}
