@@ -25,7 +25,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let database = parse_database(&args.database)?;
     let began = Instant::now();
-    let store = server_process::open_store(server::store_options(database.url()))?;
+    let store = server_process::open_store(&database, server::store_options(database.url()))?;
     let filled = server_process::runtime()?.block_on(fill_with_progress(&store, args));
     store.close();
     let filled = filled?;

@@ -3,7 +3,7 @@
 use sarsen::program::Context;
 use sarsen::server_process::{self, Signals};
 use sarsen::{Error, LogFormat, Result, logs, output, parse_database};
-use server::{App, Limits, SecretKey, Settings};
+use server::{App, Bound, Limits, SecretKey, Settings};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -38,20 +38,21 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let mut options = server::store_options(database.url());
     (options.writer, options.replicas) =
         (context.writer_limits.clone(), args.replica.iter().cloned().collect());
-    let store = server_process::open_store(options)?;
+    let bound = server_process::bind(&[args.listen])?;
+    let store = server_process::open_store(&database, options)?;
     let app = server_process::app(store.clone(), Settings::new(&args.issuer), key, None)?;
-    let served = server_process::runtime()?.block_on(serve(app, args.listen));
+    let served = server_process::runtime()?.block_on(serve(app, bound));
     if served.is_err() {
         store.close();
     }
     served
 }
 
-async fn serve(app: App, listen: SocketAddr) -> Result<()> {
+async fn serve(app: App, bound: Bound) -> Result<()> {
     let signals = Signals::listen()?;
     let prepared = server::first_start::prepare(&app).await;
     prepared.map_err(|error| Error::failed(format!("the database cannot be used: {error}")))?;
-    let running = server_process::start(app, &server_process::settle(&[listen])?, Limits::default()).await?;
+    let running = server_process::start(app, bound, Limits::default()).await?;
     for address in &running.addresses {
         output::print(&format!("{}\n", serde_json::json!({ "listen": format!("http://{address}") })))?;
     }

@@ -1,19 +1,26 @@
-//! What `serve` and `demo` have in common: the runtime, the store, free ports, the end.
+//! What the commands that serve have in common: the runtime, the addresses, the database, the end of the process.
 
+use crate::config::Database;
 use crate::error::{Error, Result};
-use rustix::fs::Mode;
+use rustix::fs::{Access, Mode};
 use server::{
-    App, Limits, Running, SecretKey, Settings, Store, StoreError, StoreOptions, SystemClock, SystemRandom,
+    App, Bound, Limits, Running, SecretKey, Settings, Store, StoreError, StoreOptions, SystemClock,
+    SystemRandom,
 };
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A worker for each processor but one, which the threads of the database and of the hash lane share. A
-/// single worker needs no scheduler that steals work: the plain one costs a third less a request, and
-/// serves thousands of connections in turn.
+/// A database that takes longer than this to open is mentioned.
+const OPENS_SLOWLY: Duration = Duration::from_secs(1);
+
+/// The runtime: a worker for each processor but one, which the threads of the database and of the password hashes
+/// share. For a single worker it is the scheduler without work stealing, which costs a third less a request.
 pub fn runtime() -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut builder = match processors.saturating_sub(1) {
@@ -27,17 +34,60 @@ pub fn runtime() -> Result<Runtime> {
     builder.enable_all().build().map_err(Error::io("cannot start the runtime"))
 }
 
-/// What this process writes from now on is for its user alone: the database holds what only that user should see.
+/// From now on only the user of this process may read the files that it creates, such as the database.
 pub fn keep_files_private() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Opens the database. Not on a thread of the runtime: it waits for the disk or the network.
-pub fn open_store(options: StoreOptions) -> Result<Store> {
-    Store::open(options).map_err(|error| match error {
+/// Opens the database, and logs a line when that takes long. It blocks: do not call it on a thread of the runtime.
+pub fn open_store(database: &Database, options: StoreOptions) -> Result<Store> {
+    let waits = || tracing::warn!(%database, "waiting for the database");
+    open_store_or_else(database, options, waits)
+}
+
+/// The same with what is done, once, when it takes long.
+pub(crate) fn open_store_or_else(
+    database: &Database,
+    options: StoreOptions,
+    waits: impl FnOnce() + Send,
+) -> Result<Store> {
+    if let Some(path) = database.path() {
+        check_folder(path)?;
+    }
+    let (done, waiting) = channel::<()>();
+    let opened = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(OPENS_SLOWLY) {
+                waits();
+            }
+        });
+        let opened = Store::open(options);
+        drop(done);
+        opened
+    });
+    opened.map_err(|error| match error {
         StoreError::Open(text) => Error::Failed(text),
         error => Error::failed(format!("the database cannot be opened: {error}")),
     })
+}
+
+/// SQLite would name one of its own files, where the folder is what is wrong.
+fn check_folder(database: &Path) -> Result<()> {
+    let folder = database.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let wrong = |what: &str| {
+        Err(Error::failed(format!(
+            "the folder {} of the database sqlite:{} {what}",
+            folder.display(),
+            database.display()
+        )))
+    };
+    if !folder.is_dir() {
+        return wrong("does not exist; create it, or use another folder");
+    }
+    match rustix::fs::access(folder, Access::WRITE_OK) {
+        Ok(()) => Ok(()),
+        Err(_) => wrong("is not writable for this user; change its owner or mode, or use another folder"),
+    }
 }
 
 /// The parts of a server, with the clock and the randomness of this machine.
@@ -51,24 +101,26 @@ pub fn app(
     made.map_err(|error| Error::failed(error.to_string()))
 }
 
-/// Starts to serve.
-pub async fn start(
-    app: App,
-    addresses: &[SocketAddr],
-    limits: Limits,
-) -> std::result::Result<Running, ListenError> {
-    server::serve(app, addresses, limits).await.map_err(|error| ListenError::new(addresses, error))
+/// Takes the addresses before anything else is done: another server may have them.
+pub fn bind(addresses: &[SocketAddr]) -> Result<Bound> {
+    Bound::new(addresses).map_err(|error| ListenError::new(addresses, &error).into())
 }
 
-/// Why a server could not listen.
+/// Starts to serve.
+pub async fn start(app: App, bound: Bound, limits: Limits) -> std::result::Result<Running, ListenError> {
+    let addresses = bound.addresses().to_vec();
+    server::serve_on(app, bound, limits).await.map_err(|error| ListenError::new(&addresses, &error))
+}
+
+/// Why a server cannot listen.
 pub struct ListenError {
-    /// Whether somebody else listens there.
+    /// Another process has the address.
     pub taken: bool,
     text: String,
 }
 
 impl ListenError {
-    fn new(addresses: &[SocketAddr], error: std::io::Error) -> ListenError {
+    fn new(addresses: &[SocketAddr], error: &std::io::Error) -> ListenError {
         let shown: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         ListenError {
             taken: error.kind() == ErrorKind::AddrInUse,
@@ -83,27 +135,14 @@ impl From<ListenError> for Error {
     }
 }
 
-/// The same addresses with a port that is free now for each port 0; the others are not looked at.
-pub fn settle(addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>> {
-    addresses
-        .iter()
-        .map(|address| if address.port() == 0 { free_port(*address) } else { Ok(*address) })
-        .collect()
-}
-
-fn free_port(address: SocketAddr) -> Result<SocketAddr> {
-    let bound = TcpListener::bind(address).and_then(|listener| listener.local_addr());
-    bound.map_err(|error| ListenError::new(&[address], error).into())
-}
-
-/// SIGTERM and SIGINT, from the moment that this is made.
+/// SIGTERM and SIGINT.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Listens from now on; until then a signal ends the process as always.
+    /// Catches the signals from now on; before, they end the process.
     pub fn listen() -> Result<Signals> {
         let failed = Error::io("cannot listen to signals");
         let both = signal(SignalKind::terminate())
@@ -111,7 +150,7 @@ impl Signals {
         both.map_err(failed)
     }
 
-    /// Waits for one of them.
+    /// Waits for a signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -120,14 +159,14 @@ impl Signals {
     }
 }
 
-/// Serves until the first signal, then ends gracefully; a second signal ends at once.
+/// Serves until the first signal, then shuts down gracefully. A second signal ends the process at once.
 pub async fn until_stopped(running: Running, mut signals: Signals) {
     signals.next().await;
     tracing::info!("stopping; a second signal stops at once");
     tokio::select! {
         () = running.stop() => tracing::info!("stopped"),
         () = signals.next() => {
-            eprintln!("sarsen: stopped at once; the database will be brought in order at the next start");
+            eprintln!("sarsen: stopped at once; the next start recovers the database");
             std::process::exit(1);
         }
     }

@@ -37,7 +37,7 @@ pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::disturb;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
-pub use web::listener::{Limits, Running, serve};
+pub use web::listener::{Bound, Limits, Running, serve, serve_on};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

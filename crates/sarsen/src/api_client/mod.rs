@@ -12,6 +12,7 @@ pub use oauth::{discover, now, revoke};
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::Method;
 
@@ -96,6 +97,20 @@ fn not_signed_in(server: &str) -> Error {
 
 fn ended(server: &str) -> Error {
     Error::failed(format!("the sign-in to {server} has ended; run sarsen login --server {server}"))
+}
+
+/// Reads an answer as its type. An error names the field and shows no value: that may be a secret.
+pub fn parse<T: DeserializeOwned>(json: &Value) -> Result<T> {
+    serde_path_to_error::deserialize(json).map_err(|error| {
+        let (path, what) = (error.path().to_string(), error.inner().to_string());
+        let what = match what.starts_with("missing field") {
+            true => what,
+            false => format!("field `{path}` has the wrong type"),
+        };
+        Error::failed(format!(
+            "the server's answer does not fit this version of sarsen: {what}; use the version of the server"
+        ))
+    })
 }
 
 /// `text` as one part of a path.

@@ -1,24 +1,26 @@
-//! What the commands share that are the API from a terminal: the server, the organization, lists that are
-//! followed to their end, results for people or as JSON.
+//! What the commands that call the API share: the server, the organization, typed answers, output as text or JSON.
 
-use crate::api_client::{ApiClient, Body, segment};
+use crate::api_client::{ApiClient, Body, parse, segment};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output::{self, Column};
+use crate::output::{self, Record};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::marker::PhantomData;
 use ureq::http::Method;
 
-/// The most that a page of a list may hold.
+/// The most items that a page of a list may hold.
 const PAGE: &str = "200";
 
-/// Which server, and how results look.
+/// Which server, and the form of the output.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// The server's address [default: the current one]
     #[arg(long, value_name = "URL", env = "SARSEN_SERVER", hide_env_values = true, global = true)]
     server: Option<String>,
-    /// Print JSON, as the API says it
+    /// Print the JSON of the API
     #[arg(long, global = true)]
     json: bool,
 }
@@ -32,7 +34,58 @@ pub struct OrgArgs {
     org: Option<String>,
 }
 
-/// An administrator at a terminal.
+/// An object that the API answered with. It is printed as it came, or as its type `T`.
+pub struct Answer<T> {
+    json: Value,
+    kind: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Answer<T> {
+    fn new(json: Value) -> Answer<T> {
+        Answer { json, kind: PhantomData }
+    }
+
+    /// The object. A field that is missing or has another type is an error that names it.
+    pub fn read(&self) -> Result<T> {
+        parse(&self.json)
+    }
+}
+
+/// A list that the API answered with, from all of its pages.
+pub struct List<T> {
+    items: Vec<Value>,
+    kind: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> List<T> {
+    /// The objects.
+    pub fn read(&self) -> Result<Vec<T>> {
+        self.items.iter().map(parse).collect()
+    }
+
+    /// The first object that `is_it` accepts.
+    pub fn find(self, is_it: impl Fn(&T) -> bool) -> Result<Option<Answer<T>>> {
+        for json in self.items {
+            let answer = Answer::new(json);
+            if is_it(&answer.read()?) {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A field that the API always sends and that may be null. An `Option` may also be missing.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Nullable<T>(pub Option<T>);
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Value>,
+    next: Nullable<String>,
+}
+
+/// The API of a server, called by the user of this terminal.
 pub struct Api {
     client: ApiClient,
     org: Option<String>,
@@ -41,14 +94,14 @@ pub struct Api {
 
 impl Api {
     /// For commands that name their organization themselves, or need none.
-    pub fn open(asked: &GlobalArgs, environment: &Environment) -> Result<Api> {
-        let client = ApiClient::open(environment, asked.server.as_deref())?;
-        Ok(Api { client, org: None, json: asked.json })
+    pub fn open(global: &GlobalArgs, environment: &Environment) -> Result<Api> {
+        let client = ApiClient::open(environment, global.server.as_deref())?;
+        Ok(Api { client, org: None, json: global.json })
     }
 
-    /// For commands that work inside of an organization.
-    pub fn open_in_org(asked: &GlobalArgs, org: &OrgArgs, environment: &Environment) -> Result<Api> {
-        let mut api = Api::open(asked, environment)?;
+    /// For commands about things of an organization.
+    pub fn open_in_org(global: &GlobalArgs, org: &OrgArgs, environment: &Environment) -> Result<Api> {
+        let mut api = Api::open(global, environment)?;
         api.org = Some(match &org.org {
             Some(slug) => slug.clone(),
             None => api.only_organization()?,
@@ -58,36 +111,50 @@ impl Api {
 
     fn only_organization(&mut self) -> Result<String> {
         if self.client.login().organizations().is_empty() {
-            // One may have been made since the token was.
+            // The token does not cover an organization that was created after it.
             self.client.refresh()?;
         }
         match self.client.login().organizations().as_slice() {
             [only] => Ok((*only).to_owned()),
             [] if self.client.login().covers_all() => {
-                Err(Error::usage("which organization? Say --org; sarsen org list shows yours"))
+                Err(Error::usage("name the organization with --org; sarsen org list shows yours"))
             }
-            [] => Err(Error::usage("you administer no organization yet; make one with sarsen org create")),
+            [] => Err(Error::usage("you administer no organization; create one with sarsen org create")),
             several => {
-                Err(Error::usage(format!("which organization? Say --org, one of {}", several.join(", "))))
+                Err(Error::usage(format!("name the organization with --org: one of {}", several.join(", "))))
             }
         }
     }
 
-    /// The address of something inside of the organization.
+    /// The address of something in the organization.
     pub fn path(&self, parts: &[&str]) -> String {
-        let org = self.org.as_deref().unwrap_or_default();
-        org_path(org, parts)
+        org_path(self.org_slug(), parts)
+    }
+
+    /// The slug of the organization.
+    pub fn org_slug(&self) -> &str {
+        self.org.as_deref().unwrap_or_default()
+    }
+
+    /// The e-mail address of the user.
+    pub fn email(&self) -> &str {
+        &self.client.login().email
+    }
+
+    /// Whether the user is an owner of the server.
+    pub fn owns_server(&self) -> bool {
+        self.client.login().owns_server()
     }
 
     fn send(&mut self, method: &Method, path: &str, body: &Body<'_>) -> Result<Value> {
         let sent = self.client.send(method, path, body);
         match (sent, &self.org) {
-            // The token is new by now and covers all that he administers, and this is not among it.
+            // The token is new and covers every organization of this user: this one is not among them.
             (Err(Error::Refused { code, .. }), Some(org)) if code == "insufficient_scope" => {
                 Err(Error::failed(format!(
-                    "{} does not administer {org}; sarsen whoami says what it does, and sarsen login signs somebody \
-                     else in",
-                    self.client.login().email
+                    "{} does not administer {org}; sarsen whoami lists the organizations, sarsen login signs in another \
+                     user",
+                    self.email()
                 )))
             }
             (sent, _) => sent,
@@ -95,40 +162,40 @@ impl Api {
     }
 
     /// One object.
-    pub fn get(&mut self, path: &str) -> Result<Value> {
-        self.send(&Method::GET, path, &Body::None)
+    pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
+        self.send(&Method::GET, path, &Body::None).map(Answer::new)
     }
 
-    /// Makes something.
-    pub fn post(&mut self, path: &str, fields: Fields) -> Result<Value> {
-        self.send(&Method::POST, path, &Body::Json(&fields.0.into()))
+    /// Creates an object.
+    pub fn post<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
+        self.send(&Method::POST, path, &Body::Json(&fields.0.into())).map(Answer::new)
     }
 
-    /// Makes something that needs no words.
-    pub fn post_nothing(&mut self, path: &str) -> Result<Value> {
-        self.send(&Method::POST, path, &Body::None)
+    /// Creates an object that has no fields of its own.
+    pub fn post_empty<T: DeserializeOwned>(&mut self, path: &str) -> Result<Answer<T>> {
+        self.send(&Method::POST, path, &Body::None).map(Answer::new)
     }
 
-    /// Changes something. Nothing to change is a mistake.
-    pub fn patch(&mut self, path: &str, fields: Fields) -> Result<Value> {
+    /// Changes an object. No field to change is an error.
+    pub fn patch<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
         if fields.0.is_empty() {
-            return Err(Error::usage("nothing is to be changed; see --help for what can be"));
+            return Err(Error::usage("no change was given; --help lists what can be changed"));
         }
-        self.send(&Method::PATCH, path, &Body::Json(&fields.0.into()))
+        self.send(&Method::PATCH, path, &Body::Json(&fields.0.into())).map(Answer::new)
     }
 
-    /// Puts something in its place.
-    pub fn put(&mut self, path: &str, fields: Fields) -> Result<Value> {
-        self.send(&Method::PUT, path, &Body::Json(&fields.0.into()))
+    /// Puts an object in its place.
+    pub fn put<T: DeserializeOwned>(&mut self, path: &str, fields: Fields) -> Result<Answer<T>> {
+        self.send(&Method::PUT, path, &Body::Json(&fields.0.into())).map(Answer::new)
     }
 
-    /// Takes something away.
+    /// Deletes an object.
     pub fn delete(&mut self, path: &str) -> Result<()> {
         self.send(&Method::DELETE, path, &Body::None).map(|_| ())
     }
 
-    /// A whole list, page after page; of `most` items, if that is less.
-    pub fn list_up_to(&mut self, path: &str, query: &[(&str, &str)], most: usize) -> Result<Vec<Value>> {
+    /// A list from all of its pages, but at most `most` items.
+    pub fn list_up_to<T>(&mut self, path: &str, query: &[(&str, &str)], most: usize) -> Result<List<T>> {
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -137,73 +204,74 @@ impl Api {
             if let Some(cursor) = &cursor {
                 pairs.append_pair("cursor", cursor);
             }
-            let mut page = self.get(&format!("{path}?{}", pairs.finish()))?;
-            if let Some(found) = page.get_mut("items").and_then(Value::as_array_mut) {
-                items.append(found);
-            }
-            let next = page.get("next").and_then(Value::as_str).map(str::to_owned);
+            let json = self.send(&Method::GET, &format!("{path}?{}", pairs.finish()), &Body::None)?;
+            let Page { items: found, next: Nullable(next) } = parse(&json)?;
+            items.extend(found);
             items.truncate(most);
             if next.is_none() || items.len() == most || next == cursor {
-                return Ok(items);
+                return Ok(List { items, kind: PhantomData });
             }
             cursor = next;
         }
     }
 
-    /// A whole list.
-    pub fn list(&mut self, path: &str, query: &[(&str, &str)]) -> Result<Vec<Value>> {
+    /// A list from all of its pages.
+    pub fn list<T>(&mut self, path: &str, query: &[(&str, &str)]) -> Result<List<T>> {
         self.list_up_to(path, query, usize::MAX)
     }
 
-    /// Gets a new token, which covers what was made since.
+    /// Gets a new token, which covers organizations that were created since.
     pub fn refresh(&mut self) -> Result<()> {
         self.client.refresh()
     }
 
-    /// The id of a user, who may be named by it or by e-mail address.
-    pub fn user_id(&mut self, named: &str) -> Result<String> {
-        if !named.contains('@') {
-            return Ok(named.to_owned());
+    /// The id of a user, from the id or the e-mail address.
+    pub fn user_id(&mut self, user: &str) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Found {
+            id: String,
         }
-        let found = self.list(&self.path(&["users"]), &[("email", named)])?;
-        let id = found.first().and_then(|user| user.get("id")).and_then(Value::as_str);
-        let org = self.org.as_deref().unwrap_or_default();
-        id.map(str::to_owned).ok_or_else(|| Error::failed(format!("there is no user {named} in {org}")))
+        if !user.contains('@') {
+            return Ok(user.to_owned());
+        }
+        let found = self.list::<Found>(&self.path(&["users"]), &[("email", user)])?.read()?;
+        let missing = || Error::failed(format!("there is no user {user} in {}", self.org_slug()));
+        found.into_iter().next().map(|found| found.id).ok_or_else(missing)
     }
 
-    /// The address of a user, who may be named by id or by e-mail address.
-    pub fn user_path(&mut self, named: &str, parts: &[&str]) -> Result<String> {
-        let id = self.user_id(named)?;
+    /// The address of a user, from the id or the e-mail address.
+    pub fn user_path(&mut self, user: &str, parts: &[&str]) -> Result<String> {
+        let id = self.user_id(user)?;
         Ok(self.path(&[&["users", &id], parts].concat()))
     }
 
-    /// Shows a list.
-    pub fn show_list(&self, columns: &[Column], items: Vec<Value>, nothing: &str) -> Result<()> {
+    /// Prints a list, or `nothing` when it is empty.
+    pub fn show_list<T: Record + DeserializeOwned>(&self, list: &List<T>, nothing: &str) -> Result<()> {
         if self.json {
-            output::print_json(&items.into())
+            output::print_json(&list.items.clone().into())
         } else {
-            output::print_table(columns, &items, nothing)
+            output::print_table(&list.read()?, nothing)
         }
     }
 
-    /// Shows an object.
-    pub fn show(&self, fields: &[Column], object: &Value) -> Result<()> {
-        if self.json { output::print_json(object) } else { output::print_record(fields, object) }
+    /// Prints an object.
+    pub fn show<T: Record + DeserializeOwned>(&self, answer: &Answer<T>) -> Result<()> {
+        if self.json { output::print_json(&answer.json) } else { output::print_record(&answer.read()?) }
     }
 
-    /// Says to a person what was done, when there is nothing to show.
-    pub fn message(&self, text: &str) {
+    /// Confirms on stderr what was done, where there is no object to print.
+    pub fn confirm(&self, text: &str) {
         eprintln!("{}", output::sanitize(text));
     }
 }
 
-/// The address of something inside of an organization.
+/// The address of something in an organization.
 pub fn org_path(org: &str, parts: &[&str]) -> String {
     let rest: String = parts.iter().map(|part| format!("/{}", segment(part))).collect();
     format!("/api/organizations/{}{rest}", segment(org))
 }
 
-/// The fields of a body; what was not given is not in it.
+/// The fields of a request. A field that was not given is not sent.
 #[derive(Default)]
 pub struct Fields(Map<String, Value>);
 
@@ -213,7 +281,7 @@ impl Fields {
         Fields::default()
     }
 
-    /// With a field, if it was given.
+    /// With this field, if it was given.
     #[must_use]
     pub fn with<T: Into<Value>>(mut self, name: &str, value: Option<T>) -> Fields {
         if let Some(value) = value {
@@ -222,7 +290,7 @@ impl Fields {
         self
     }
 
-    /// With a list, if it has items.
+    /// With this list, if it has items.
     #[must_use]
     pub fn with_list(self, name: &str, items: &[String]) -> Fields {
         self.with(name, (!items.is_empty()).then(|| items.to_vec()))
@@ -232,6 +300,7 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_name_cannot_leave_its_place_in_the_address() {
@@ -243,9 +312,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_not_sent() {
+    fn a_field_that_was_not_given_is_not_sent() {
         let fields =
             Fields::new().with("name", Some("x")).with("seats", None::<i64>).with_list("features", &[]);
-        assert_eq!(Value::from(fields.0), serde_json::json!({"name": "x"}));
+        assert_eq!(Value::from(fields.0), json!({"name": "x"}));
+    }
+
+    #[test]
+    fn a_missing_field_of_an_answer_is_named() {
+        #[derive(Deserialize)]
+        struct Plan {
+            slug: String,
+            seats: Nullable<i64>,
+            limit: Option<i64>,
+        }
+        let plan: Plan = parse(&json!({"slug": "pro", "seats": null, "new": 1})).expect("null is a value");
+        assert_eq!((plan.slug.as_str(), plan.seats.0, plan.limit), ("pro", None, None));
+        for (json, name) in [
+            (json!({"seats": 1}), "missing field `slug`"),
+            (json!({"slug": "pro"}), "missing field `seats`"),
+            (json!({"slug": 7, "seats": 1}), "field `slug` has the wrong type"),
+        ] {
+            let error = parse::<Plan>(&json).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(name), "{error:?} does not name {name}");
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! `sarsen audit`: who did what in an organization, newest first.
+//! `sarsen audit`: the audit trail of an organization, newest entries first.
 
-use super::api::{Api, GlobalArgs, OrgArgs};
+use super::api::{Api, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::Column;
+use crate::output::{Cell, Field, Record, Time, column};
+use serde::Deserialize;
 
-/// The audit trail of an organization: who did what, newest first.
+/// The audit trail of an organization, newest entries first.
 #[derive(clap::Args)]
 #[command(after_help = "Example:  sarsen audit list --org acme --limit 20")]
 pub struct Args {
@@ -21,25 +22,41 @@ pub struct Args {
 enum Verb {
     /// List the newest entries
     List {
-        /// How many at most
+        /// Number of entries at most
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
     },
 }
 
-const COLUMNS: [Column; 6] = [
-    ("when", "/created_at"),
-    ("who", "/actor_email /actor"),
-    ("what", "/action"),
-    ("to", "/target_name /target"),
-    ("details", "/details"),
-    ("from", "/address"),
-];
+#[derive(Deserialize)]
+struct Entry {
+    created_at: Time,
+    actor: String,
+    actor_email: Nullable<String>,
+    action: String,
+    target: String,
+    target_name: Nullable<String>,
+    details: String,
+    address: String,
+}
+
+impl Record for Entry {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("time", &self.created_at),
+            column("actor", Cell::named(self.actor_email.0.as_deref(), &self.actor)),
+            column("action", &self.action),
+            column("target", Cell::named(self.target_name.0.as_deref(), &self.target)),
+            column("details", &self.details),
+            column("address", &self.address),
+        ]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     let Verb::List { limit } = args.verb;
-    let found = api.list_up_to(&api.path(&["audit"]), &[], limit)?;
-    api.show_list(&COLUMNS, found, "Nothing has happened.")
+    let found = api.list_up_to::<Entry>(&api.path(&["audit"]), &[], limit)?;
+    api.show_list(&found, "No entries.")
 }

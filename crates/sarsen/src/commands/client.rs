@@ -1,19 +1,19 @@
-//! `sarsen client`: the programs that sign people in to a service, and their secrets.
+//! `sarsen client`: the programs that sign users in to a service, and their secrets.
 
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::Column;
-use serde_json::Value;
+use crate::output::{Cell, Field, Record, Time, column, detail};
+use serde::Deserialize;
 
-/// Clients: the programs that sign people in to a service.
+/// Clients: the programs that sign users in to a service.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen client create --service sketch --kind web --name Website \\\n\
                   \x20       --redirect-uri https://sketch.example.com/callback --org acme\n\
                   \x20   sarsen client secret add client_01h… --org acme\n\
                   \n\
-                  Kinds: web (has a secret), spa, native, device, machine (has a secret; acts for itself).")]
+                  Kinds: web (has a secret), spa, native, device, machine (has a secret; acts without a user).")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -25,7 +25,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make a client; its secret is shown only now
+    /// Create a client; its secret is shown only once
     Create {
         /// The slug of its service
         #[arg(long)]
@@ -33,7 +33,7 @@ enum Verb {
         /// web, spa, native, device or machine
         #[arg(long)]
         kind: String,
-        /// Its name for people, who see it when they are asked
+        /// Display name; users see it on the consent page
         #[arg(long)]
         name: String,
         #[command(flatten)]
@@ -41,7 +41,7 @@ enum Verb {
     },
     /// List the clients
     List {
-        /// Of this service only
+        /// Only the clients of this service
         #[arg(long, value_name = "SLUG")]
         service: Option<String>,
     },
@@ -54,19 +54,19 @@ enum Verb {
     Change {
         /// Its id
         client: String,
-        /// Its new name for people
+        /// New display name
         #[arg(long)]
         name: Option<String>,
-        /// Whether it must use PKCE
+        /// Whether PKCE is required
         #[arg(long, value_name = "BOOL")]
         pkce_required: Option<bool>,
-        /// Whether it may sign in devices without a browser; only native and device clients
+        /// Whether it may use the device flow; only native and device clients
         #[arg(long, value_name = "on|off", value_parser = switch)]
         device_flow: Option<bool>,
         #[command(flatten)]
         rules: Rules,
     },
-    /// Delete a client; what it was granted ends
+    /// Delete a client and revoke its grants
     Delete {
         /// Its id
         client: String,
@@ -80,10 +80,10 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Rules {
-    /// Where its codes may go; may be repeated. With `change`, these replace what was there
+    /// Redirect URI; may be repeated. `change` replaces all of them
     #[arg(long = "redirect-uri", value_name = "URI")]
     redirect_uris: Vec<String>,
-    /// Whether people are asked before it gets anything
+    /// Whether users are asked for consent
     #[arg(long, value_name = "BOOL")]
     consent_required: Option<bool>,
 }
@@ -92,18 +92,18 @@ fn switch(text: &str) -> std::result::Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err("want on or off".to_owned()),
+        _ => Err("use on or off".to_owned()),
     }
 }
 
 #[derive(clap::Subcommand)]
 enum SecretVerb {
-    /// Make another secret; it is shown only now
+    /// Create another secret; it is shown only once
     Add {
         /// The client's id
         client: String,
     },
-    /// List the secrets, by their last letters
+    /// List the secrets by their last characters
     List {
         /// The client's id
         client: String,
@@ -117,24 +117,61 @@ enum SecretVerb {
     },
 }
 
-const COLUMNS: [Column; 4] =
-    [("client id", "/client_id"), ("kind", "/kind"), ("service", "/service"), ("name", "/name")];
-const FIELDS: [Column; 11] = [
-    ("client id", "/client_id"),
-    ("client secret", "/client_secret"),
-    ("kind", "/kind"),
-    ("service", "/service"),
-    ("name", "/name"),
-    ("grants", "/grants"),
-    ("redirect uris", "/redirect_uris"),
-    ("asks consent", "/consent_required"),
-    ("needs PKCE", "/pkce_required"),
-    ("device flow", "/device_flow"),
-    ("created", "/created_at"),
-];
-const SECRET_FIELDS: [Column; 4] =
-    [("id", "/id"), ("client secret", "/client_secret"), ("ends in", "/hint"), ("created", "/created_at")];
-const SECRET_COLUMNS: [Column; 3] = [("id", "/id"), ("ends in", "/hint"), ("created", "/created_at")];
+#[derive(Deserialize)]
+struct Client {
+    client_id: String,
+    /// Only in the answer to the request that created the client.
+    client_secret: Option<String>,
+    kind: String,
+    service: String,
+    name: String,
+    grants: Vec<String>,
+    redirect_uris: Vec<String>,
+    consent_required: bool,
+    pkce_required: bool,
+    /// Only of kinds that have the device flow.
+    device_flow: Option<bool>,
+    created_at: Time,
+}
+
+impl Record for Client {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("client id", Cell::id(&self.client_id)),
+            detail("client secret", Cell::optional(self.client_secret.as_ref())),
+            column("kind", &self.kind),
+            column("service", &self.service),
+            column("name", &self.name),
+            detail("grants", &self.grants),
+            detail("redirect uris", &self.redirect_uris),
+            detail("consent required", self.consent_required),
+            detail("PKCE required", self.pkce_required),
+            detail("device flow", Cell::optional(self.device_flow)),
+            detail("created", &self.created_at),
+        ]
+    }
+}
+
+#[derive(Deserialize)]
+struct Secret {
+    id: String,
+    /// Only in the answer to the request that created the secret.
+    client_secret: Option<String>,
+    /// Its last characters.
+    hint: String,
+    created_at: Time,
+}
+
+impl Record for Secret {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("id", Cell::id(&self.id)),
+            detail("client secret", Cell::optional(self.client_secret.as_ref())),
+            column("last characters", &self.hint),
+            column("created", &self.created_at),
+        ]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
@@ -143,27 +180,30 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Verb::Create { service, kind, name, rules } => {
             let fields =
                 rules.fields().with("service", Some(service.clone())).with("kind", Some(kind.clone()));
-            let made = api.post(&api.path(&["clients"]), fields.with("name", Some(name.clone())))?;
-            show_with_secret(&api, &FIELDS, &made)
+            let fields = fields.with("name", Some(name.clone()));
+            let created = api.post::<Client>(&api.path(&["clients"]), fields)?;
+            api.show(&created)?;
+            warn_of_secret(&api, created.read()?.client_secret.as_ref());
+            Ok(())
         }
         Verb::List { service } => {
             let query: Vec<(&str, &str)> = service.iter().map(|slug| ("service", slug.as_str())).collect();
-            let found = api.list(&api.path(&["clients"]), &query)?;
-            api.show_list(&COLUMNS, found, "No clients yet; make one with sarsen client create.")
+            let found = api.list::<Client>(&api.path(&["clients"]), &query)?;
+            api.show_list(&found, "No clients. Create one with sarsen client create.")
         }
         Verb::Show { client } => {
-            let found = api.get(&api.path(&["clients", client]))?;
-            api.show(&FIELDS, &found)
+            let found = api.get::<Client>(&api.path(&["clients", client]))?;
+            api.show(&found)
         }
         Verb::Change { client, name, pkce_required, device_flow, rules } => {
             let fields = rules.fields().with("name", name.clone()).with("pkce_required", *pkce_required);
             let fields = fields.with("device_flow", *device_flow);
-            let changed = api.patch(&api.path(&["clients", client]), fields)?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<Client>(&api.path(&["clients", client]), fields)?;
+            api.show(&changed)
         }
         Verb::Delete { client } => {
             api.delete(&api.path(&["clients", client]))?;
-            api.message(&format!("The client {client} is deleted."));
+            api.confirm(&format!("Deleted the client {client}."));
             Ok(())
         }
         Verb::Secret { verb } => secret(&mut api, verb),
@@ -173,27 +213,27 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
     match verb {
         SecretVerb::Add { client } => {
-            let made = api.post_nothing(&api.path(&["clients", client, "secrets"]))?;
-            show_with_secret(api, &SECRET_FIELDS, &made)
+            let created = api.post_empty::<Secret>(&api.path(&["clients", client, "secrets"]))?;
+            api.show(&created)?;
+            warn_of_secret(api, created.read()?.client_secret.as_ref());
+            Ok(())
         }
         SecretVerb::List { client } => {
-            let found = api.list(&api.path(&["clients", client, "secrets"]), &[])?;
-            api.show_list(&SECRET_COLUMNS, found, "It has no secrets.")
+            let found = api.list::<Secret>(&api.path(&["clients", client, "secrets"]), &[])?;
+            api.show_list(&found, "No secrets.")
         }
         SecretVerb::Delete { client, secret } => {
             api.delete(&api.path(&["clients", client, "secrets", secret]))?;
-            api.message(&format!("The secret {secret} is deleted."));
+            api.confirm(&format!("Deleted the secret {secret}."));
             Ok(())
         }
     }
 }
 
-fn show_with_secret(api: &Api, fields: &[Column], made: &Value) -> Result<()> {
-    api.show(fields, made)?;
-    if made.get("client_secret").is_some() {
-        api.message("Keep the secret now: it is shown only once.");
+fn warn_of_secret(api: &Api, secret: Option<&String>) {
+    if secret.is_some() {
+        api.confirm("Save the secret now: it is not shown again.");
     }
-    Ok(())
 }
 
 impl Rules {

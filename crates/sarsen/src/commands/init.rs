@@ -105,9 +105,8 @@ fn check_issuer(text: &str, listen: SocketAddr) -> Result<()> {
 }
 
 fn check_database(text: &str) -> Result<()> {
-    let rule =
-        "that is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
-    Database::parse(text).map(|_| ()).ok_or_else(|| Error::usage(rule))
+    let rule = || Error::usage(format!("that is not a database; use {}", Database::FORMS));
+    Database::parse(text).map(|_| ()).ok_or_else(rule)
 }
 
 impl Answers {

@@ -1,16 +1,16 @@
-//! `sarsen member`: those who administer an organization, in which role. The API calls them administrators.
+//! `sarsen member`: the administrators of an organization and their roles. The API calls them administrators.
 
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output::Column;
-use serde_json::Value;
+use crate::output::{Cell, Field, Record, column};
+use serde::Deserialize;
 
-/// Those who administer an organization.
+/// The administrators of an organization.
 #[derive(clap::Args)]
 #[command(after_help = "Example:  sarsen member add grace@example.com --role admin --org acme\n\
                   \n\
-                  Members may look, admins may change things, owners may change roles.")]
+                  Roles: member (read), admin (read and change), owner (also changes roles).")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -22,9 +22,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List them
+    /// List the administrators
     List,
-    /// Let somebody administer, who has an account on the server's own pages
+    /// Add an administrator, who has signed up on the server's own pages before
     Add {
         /// E-mail address
         email: String,
@@ -32,7 +32,7 @@ enum Verb {
         #[arg(long, default_value = "member")]
         role: String,
     },
-    /// Change somebody's role
+    /// Change the role of an administrator
     Change {
         /// E-mail address or id
         user: String,
@@ -40,52 +40,67 @@ enum Verb {
         #[arg(long)]
         role: String,
     },
-    /// Take somebody out
+    /// Remove an administrator
     Remove {
         /// E-mail address or id
         user: String,
     },
 }
 
-const FIELDS: [Column; 4] = [("email", "/email"), ("role", "/role"), ("name", "/name"), ("user", "/user")];
+#[derive(Deserialize)]
+struct Member {
+    user: String,
+    email: String,
+    name: String,
+    role: String,
+}
+
+impl Record for Member {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            column("role", &self.role),
+            column("name", &self.name),
+            column("user", Cell::id(&self.user)),
+        ]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
         Verb::List => {
-            let found = api.list(&api.path(&["administrators"]), &[])?;
-            api.show_list(&FIELDS, found, "Nobody administers it.")
+            let found = api.list::<Member>(&api.path(&["administrators"]), &[])?;
+            api.show_list(&found, "No administrators.")
         }
         Verb::Add { email, role } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("role", Some(role.clone()));
-            let added = api.post(&api.path(&["administrators"]), fields)?;
-            api.show(&FIELDS, &added)
+            let added = api.post::<Member>(&api.path(&["administrators"]), fields)?;
+            api.show(&added)
         }
         Verb::Change { user, role } => {
             let id = id(&mut api, user)?;
             let fields = Fields::new().with("role", Some(role.clone()));
-            let changed = api.patch(&api.path(&["administrators", &id]), fields)?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<Member>(&api.path(&["administrators", &id]), fields)?;
+            api.show(&changed)
         }
         Verb::Remove { user } => {
             let id = id(&mut api, user)?;
             api.delete(&api.path(&["administrators", &id]))?;
-            api.message(&format!("{user} administers it no more."));
+            api.confirm(&format!("{user} no longer administers {}.", api.org_slug()));
             Ok(())
         }
     }
 }
 
-/// Administrators are users of the platform, so they are not found among the organization's own.
-fn id(api: &mut Api, named: &str) -> Result<String> {
-    if !named.contains('@') {
-        return Ok(named.to_owned());
+/// Administrators are users of the platform, so the list of the organization's own users does not have them.
+fn id(api: &mut Api, user: &str) -> Result<String> {
+    if !user.contains('@') {
+        return Ok(user.to_owned());
     }
-    let all = api.list(&api.path(&["administrators"]), &[])?;
-    let has_address = |someone: &&Value| {
-        someone.get("email").and_then(Value::as_str).is_some_and(|email| email.eq_ignore_ascii_case(named))
-    };
-    let id = all.iter().find(has_address).and_then(|someone| someone.get("user")).and_then(Value::as_str);
-    id.map(str::to_owned).ok_or_else(|| Error::failed(format!("{named} does not administer it")))
+    let all = api.list::<Member>(&api.path(&["administrators"]), &[])?.read()?;
+    let found = all.into_iter().find(|member| member.email.eq_ignore_ascii_case(user));
+    let missing = || Error::failed(format!("{user} does not administer {}", api.org_slug()));
+    found.map(|member| member.user).ok_or_else(missing)
 }

@@ -1,8 +1,10 @@
 //! `sarsen move`: everything from one database to another, compared at the end.
 
+use crate::config::Database;
 use crate::error::{Error, Result};
+use crate::output::{self, Field, Record, column};
 use crate::progress::{ProgressBar, StepProgress};
-use crate::{output, server_process};
+use crate::server_process;
 use serde_json::json;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use std::time::Instant;
@@ -59,8 +61,13 @@ async fn move_all(args: &Args) -> Result<()> {
 }
 
 async fn open(which: &'static str, url: &str) -> Result<server::Store> {
-    let url = url.to_owned();
-    let opened = tokio::task::spawn_blocking(move || server::Store::open(server::store_options(url)));
+    let Some(database) = Database::parse(url) else {
+        return Err(Error::usage(format!("{which} is not a database; use {}", Database::FORMS)));
+    };
+    let opened = tokio::task::spawn_blocking(move || {
+        let waits = || eprintln!("{which}: waiting for the database {database}");
+        server_process::open_store_or_else(&database, server::store_options(database.url()), waits)
+    });
     let opened = opened.await.map_err(|error| Error::failed(format!("{which}: {error}")))?;
     opened.map_err(|error| Error::usage(format!("{which}: {error}")))
 }
@@ -85,20 +92,26 @@ fn explain(error: MoveError) -> Error {
     }
 }
 
+impl Record for MovedTable {
+    fn fields(&self) -> Vec<Field> {
+        vec![column("table", &*self.name), column("rows", self.rows), column("hash", &*self.hash)]
+    }
+}
+
 fn report(args: &Args, tables: &[MovedTable], began: Instant) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();
     let rows: u64 = tables.iter().map(|table| table.rows).sum();
-    let listed: Vec<_> = tables
-        .iter()
-        .map(|table| json!({ "table": table.name, "rows": table.rows, "hash": table.hash }))
-        .collect();
     if args.json {
+        let listed: Vec<_> = tables
+            .iter()
+            .map(|table| json!({ "table": table.name, "rows": table.rows, "hash": table.hash }))
+            .collect();
         let seconds = (seconds * 10.0).round() / 10.0;
         return output::print_json(&json!({
             "rows": rows, "seconds": seconds, "rehearsal": args.rehearse, "tables": listed
         }));
     }
-    output::print_table(&[("table", "/table"), ("rows", "/rows"), ("hash", "/hash")], &listed, "no tables")?;
+    output::print_table(tables, "No tables.")?;
     let what = if args.rehearse { "Rehearsed" } else { "Moved" };
     output::print(&format!(
         "{what} {rows} rows in {:.1} minutes; every table has the same count and hash on both sides.\n",

@@ -1,11 +1,11 @@
-//! `sarsen org`: organizations, and what platform owners decide about them.
+//! `sarsen org`: organizations, and what owners of the server decide about them.
 
-use super::api::{Api, Fields, GlobalArgs, org_path};
+use super::api::{Answer, Api, Fields, GlobalArgs, org_path};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output::Column;
+use crate::output::{Field, Record, Time, column, detail};
 use crate::{api_client, terminal};
-use serde_json::Value;
+use serde::Deserialize;
 
 /// Organizations: the tenants of a server.
 #[derive(clap::Args)]
@@ -22,17 +22,17 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make an organization; you become its owner
+    /// Create an organization; you become its owner
     Create {
-        /// Its short name in addresses and tokens; never changes [default: asked]
+        /// Short name in addresses and tokens; it never changes [default: asks]
         slug: Option<String>,
-        /// Its name for people [default: asked]
+        /// Display name [default: asks]
         #[arg(long)]
         name: Option<String>,
     },
     /// List the organizations that you administer
     List {
-        /// All of the server's (platform owners only)
+        /// List all organizations of the server (server owners only)
         #[arg(long)]
         all: bool,
     },
@@ -45,20 +45,20 @@ enum Verb {
     Change {
         /// Its slug
         slug: String,
-        /// Its new name for people
+        /// New display name
         #[arg(long)]
         name: Option<String>,
-        /// How devices without a browser may sign in: allowed, short (codes live five minutes) or off
+        /// Whether devices without a browser may sign in: allowed, short (codes expire after five minutes) or off
         #[arg(long, value_name = "RULE")]
         device_flow: Option<String>,
     },
-    /// Approve a pending organization (platform owners only)
+    /// Approve a pending organization (server owners only)
     Approve(Decision),
-    /// Reject a pending organization (platform owners only)
+    /// Reject a pending organization (server owners only)
     Reject(Decision),
-    /// Stop an organization and all of its sign-ins (platform owners only)
+    /// Suspend an organization and end all of its sessions (server owners only)
     Suspend(Decision),
-    /// Let a suspended organization go on (platform owners only)
+    /// Activate a suspended organization (server owners only)
     Activate {
         /// Its slug
         slug: String,
@@ -69,20 +69,32 @@ enum Verb {
 struct Decision {
     /// Its slug
     slug: String,
-    /// Why; kept in the audit trail
+    /// Reason for the audit trail
     #[arg(long)]
     reason: Option<String>,
 }
 
-const COLUMNS: [Column; 4] =
-    [("slug", "/slug"), ("name", "/name"), ("status", "/status"), ("created", "/created_at")];
-const FIELDS: [Column; 5] = [
-    ("slug", "/slug"),
-    ("name", "/name"),
-    ("status", "/status"),
-    ("device flow", "/device_flow"),
-    ("created", "/created_at"),
-];
+#[derive(Deserialize)]
+struct Organization {
+    slug: String,
+    name: String,
+    status: String,
+    device_flow: String,
+    created_at: Time,
+}
+
+impl Record for Organization {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("slug", &self.slug),
+            column("name", &self.name),
+            column("status", &self.status),
+            detail("device flow", &self.device_flow),
+            column("created", &self.created_at),
+        ]
+    }
+}
+
 const ALL: &str = "/api/platform/organizations";
 
 /// Runs it.
@@ -91,29 +103,29 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     match &args.verb {
         Verb::Create { slug, name } => create(&mut api, slug.as_deref(), name.as_deref()),
         Verb::List { all } => {
-            let found = api.list(if *all { ALL } else { "/api/organizations" }, &[])?;
-            api.show_list(&COLUMNS, found, "No organizations yet; make one with sarsen org create.")
+            let found = api.list::<Organization>(if *all { ALL } else { "/api/organizations" }, &[])?;
+            api.show_list(&found, "No organizations. Create one with sarsen org create.")
         }
         Verb::Show { slug } => {
             let found = find(&mut api, slug)?;
-            api.show(&FIELDS, &found)
+            api.show(&found)
         }
         Verb::Change { slug, name, device_flow } => {
             let fields = Fields::new().with("name", name.clone()).with("device_flow", device_flow.clone());
-            let changed = api.patch(&org_path(slug, &[]), fields)?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<Organization>(&org_path(slug, &[]), fields)?;
+            api.show(&changed)
         }
         Verb::Approve(decision) => review(&mut api, decision, "approved"),
         Verb::Reject(decision) => review(&mut api, decision, "rejected"),
         Verb::Suspend(Decision { slug, reason }) => {
-            let suspended =
-                api.put(&platform_path(slug, "suspension"), Fields::new().with("reason", reason.clone()))?;
-            api.show(&FIELDS, &suspended)
+            let fields = Fields::new().with("reason", reason.clone());
+            let suspended = api.put::<Organization>(&platform_path(slug, "suspension"), fields)?;
+            api.show(&suspended)
         }
         Verb::Activate { slug } => {
             api.delete(&platform_path(slug, "suspension"))?;
-            api.message(&format!("{slug} goes on."));
-            Ok(())
+            let activated = find(&mut api, slug)?;
+            api.show(&activated)
         }
     }
 }
@@ -122,37 +134,43 @@ fn create(api: &mut Api, slug: Option<&str>, name: Option<&str>) -> Result<()> {
     let answer = |given: Option<&str>, question: &str, what: &str| match given {
         Some(text) => Ok(text.to_owned()),
         None if terminal::is_interactive() => terminal::ask(question, None, |_| Ok(())),
-        None => Err(Error::usage(format!("{what} is missing: sarsen org create SLUG --name NAME"))),
+        None => Err(Error::usage(format!("{what} is missing; use sarsen org create SLUG --name NAME"))),
     };
-    let slug = answer(slug, "Short name, as in addresses (a-z, 0-9, -)", "the slug")?;
-    let name = answer(name, "Name for people", "the name")?;
-    let made =
-        api.post("/api/organizations", Fields::new().with("slug", Some(slug)).with("name", Some(name)))?;
-    // The next command wants to work inside of it.
+    let slug = answer(slug, "Short name in addresses (a-z, 0-9, -)", "the slug")?;
+    let name = answer(name, "Display name", "the name")?;
+    let fields = Fields::new().with("slug", Some(slug)).with("name", Some(name));
+    let created = api.post::<Organization>("/api/organizations", fields)?;
+    // Without a new token, the next command could not reach the organization.
     api.refresh()?;
-    api.show(&FIELDS, &made)?;
-    if made.get("status").and_then(Value::as_str) == Some("pending") {
-        api.message("It is pending: an owner of the server has to approve it.");
+    api.show(&created)?;
+    if created.read()?.status == "pending" {
+        api.confirm("The organization is pending until an owner of the server approves it.");
     }
     Ok(())
 }
 
-/// Its own administrators may look, and platform owners.
-fn find(api: &mut Api, slug: &str) -> Result<Value> {
-    let refused = match api.get(&org_path(slug, &[])) {
-        Err(error @ Error::Refused { status: 403 | 404, .. }) => error,
+/// Its own administrators and owners of the server may read an organization.
+fn find(api: &mut Api, slug: &str) -> Result<Answer<Organization>> {
+    match api.get(&org_path(slug, &[])) {
+        Err(Error::Refused { status: 403 | 404, .. }) => {}
         other => return other,
-    };
-    let all = api.list(ALL, &[]).unwrap_or_default();
-    let found =
-        all.into_iter().find(|organization| organization.get("slug").and_then(Value::as_str) == Some(slug));
-    found.ok_or(refused)
+    }
+    if !api.owns_server() {
+        return Err(Error::failed(format!(
+            "{} does not administer an organization {slug}; sarsen org list shows yours",
+            api.email()
+        )));
+    }
+    let found = api.list::<Organization>(ALL, &[])?.find(|organization| organization.slug == slug)?;
+    found.ok_or_else(|| {
+        Error::failed(format!("there is no organization {slug}; sarsen org list --all shows all of them"))
+    })
 }
 
 fn review(api: &mut Api, decision: &Decision, word: &str) -> Result<()> {
     let fields = Fields::new().with("decision", Some(word)).with("reason", decision.reason.clone());
-    let reviewed = api.post(&platform_path(&decision.slug, "review"), fields)?;
-    api.show(&FIELDS, &reviewed)
+    let reviewed = api.post::<Organization>(&platform_path(&decision.slug, "review"), fields)?;
+    api.show(&reviewed)
 }
 
 fn platform_path(slug: &str, what: &str) -> String {

@@ -1,12 +1,14 @@
 //! `sarsen plan`: what an organization sells.
 
-use super::api::{Api, Fields, GlobalArgs, OrgArgs};
+use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::Column;
+use crate::output::{Cell, Field, Record, Time, column, detail};
+use serde::Deserialize;
 use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
 
-/// Plans: what an organization sells. Who has none has the plan `free`.
+/// Plans: what an organization sells. A user without a subscription has the plan `free`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n\
                   \x20   sarsen plan create pro --name Pro --service sketch --price-cents 1900 --currency EUR \\\n\
@@ -22,20 +24,20 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make a plan
+    /// Create a plan
     Create {
-        /// Its short name, which services see; never changes
+        /// Short name that services see; it never changes
         slug: String,
-        /// Its name for people
+        /// Display name
         #[arg(long)]
         name: String,
-        /// The slug of a service that it covers; may be repeated
+        /// Slug of a service that it covers; may be repeated
         #[arg(long = "service", value_name = "SLUG", required = true)]
         services: Vec<String>,
-        /// Its price in cents
+        /// Price in cents
         #[arg(long, value_name = "CENTS", default_value_t = 0)]
         price_cents: i64,
-        /// Of three capital letters
+        /// Currency code of three capital letters
         #[arg(long, default_value = "EUR")]
         currency: String,
         #[command(flatten)]
@@ -48,41 +50,41 @@ enum Verb {
         /// Its slug
         slug: String,
     },
-    /// Change a plan; what its subscribers may do changes at once
+    /// Change a plan; the change applies to its subscribers at once
     Change {
         /// Its slug
         slug: String,
-        /// Its new name for people
+        /// New display name
         #[arg(long)]
         name: Option<String>,
-        /// Its new price in cents
+        /// New price in cents
         #[arg(long, value_name = "CENTS")]
         price_cents: Option<i64>,
         #[command(flatten)]
         terms: Terms,
     },
-    /// Delete a plan that nobody has
+    /// Delete a plan without subscriptions
     Delete {
         /// Its slug
         slug: String,
     },
 }
 
-/// With `change`, a list that is given replaces the one that was there.
+/// `change` replaces a whole list.
 #[derive(clap::Args)]
 struct Terms {
-    /// What it lets people do; may be repeated
+    /// Feature that the plan includes; may be repeated
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<String>,
-    /// How much of something it gives; may be repeated
+    /// Limit of the plan; may be repeated
     #[arg(long = "limit", value_name = "NAME=NUMBER", value_parser = limit)]
     limits: Vec<(String, Number)>,
-    /// How many people may use one subscription, or none for no count
+    /// Users that one subscription covers, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = seats)]
     seats: Option<Seats>,
 }
 
-/// A number of seats, or that they are not counted.
+/// A number of seats, or no limit.
 #[derive(Clone, Copy)]
 struct Seats(Option<i64>);
 
@@ -90,36 +92,45 @@ fn seats(text: &str) -> std::result::Result<Seats, String> {
     match text {
         "none" => Ok(Seats(None)),
         _ => {
-            text.parse().map(|count| Seats(Some(count))).map_err(|_| "want a whole number or none".to_owned())
+            text.parse().map(|count| Seats(Some(count))).map_err(|_| "use a whole number or none".to_owned())
         }
     }
 }
 
 fn limit(text: &str) -> std::result::Result<(String, Number), String> {
-    let rule = || "want a name and a number, as in projects=20".to_owned();
+    let rule = || "use a name and a number, as in projects=20".to_owned();
     let (name, number) = text.split_once('=').ok_or_else(rule)?;
     Ok((name.to_owned(), number.parse().map_err(|_| rule())?))
 }
 
-const COLUMNS: [Column; 6] = [
-    ("slug", "/slug"),
-    ("name", "/name"),
-    ("services", "/services"),
-    ("cents", "/price_cents"),
-    ("currency", "/currency"),
-    ("features", "/features"),
-];
-const FIELDS: [Column; 9] = [
-    ("slug", "/slug"),
-    ("name", "/name"),
-    ("services", "/services"),
-    ("cents", "/price_cents"),
-    ("currency", "/currency"),
-    ("features", "/features"),
-    ("limits", "/limits"),
-    ("seats", "/seats"),
-    ("created", "/created_at"),
-];
+#[derive(Deserialize)]
+pub(super) struct Plan {
+    pub slug: String,
+    name: String,
+    pub services: Vec<String>,
+    price_cents: i64,
+    currency: String,
+    features: Vec<String>,
+    limits: BTreeMap<String, Number>,
+    seats: Nullable<i64>,
+    created_at: Time,
+}
+
+impl Record for Plan {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("slug", &self.slug),
+            column("name", &self.name),
+            column("services", &self.services),
+            column("price cents", self.price_cents),
+            column("currency", &self.currency),
+            column("features", &self.features),
+            detail("limits", &self.limits),
+            detail("seats", Cell::nullable(self.seats.0)),
+            detail("created", &self.created_at),
+        ]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
@@ -133,25 +144,25 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
                 .with_list("services", services)
                 .with("price_cents", Some(*price_cents))
                 .with("currency", Some(currency.clone()));
-            let made = api.post(&api.path(&["plans"]), fields)?;
-            api.show(&FIELDS, &made)
+            let created = api.post::<Plan>(&api.path(&["plans"]), fields)?;
+            api.show(&created)
         }
         Verb::List => {
-            let found = api.list(&api.path(&["plans"]), &[])?;
-            api.show_list(&COLUMNS, found, "No plans yet; make one with sarsen plan create.")
+            let found = api.list::<Plan>(&api.path(&["plans"]), &[])?;
+            api.show_list(&found, "No plans. Create one with sarsen plan create.")
         }
         Verb::Show { slug } => {
-            let found = api.get(&api.path(&["plans", slug]))?;
-            api.show(&FIELDS, &found)
+            let found = api.get::<Plan>(&api.path(&["plans", slug]))?;
+            api.show(&found)
         }
         Verb::Change { slug, name, price_cents, terms } => {
             let fields = terms.fields().with("name", name.clone()).with("price_cents", *price_cents);
-            let changed = api.patch(&api.path(&["plans", slug]), fields)?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<Plan>(&api.path(&["plans", slug]), fields)?;
+            api.show(&changed)
         }
         Verb::Delete { slug } => {
             api.delete(&api.path(&["plans", slug]))?;
-            api.message(&format!("The plan {slug} is deleted."));
+            api.confirm(&format!("Deleted the plan {slug}."));
             Ok(())
         }
     }

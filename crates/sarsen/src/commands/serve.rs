@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::program::Context;
 use crate::server_process::{self, Signals};
 use crate::{files, logs, output};
-use server::{App, Limits, SecretKey};
-use std::net::SocketAddr;
+use server::{App, Bound, Limits, SecretKey};
 use std::path::{Path, PathBuf};
 
 /// Run the server until SIGTERM or Ctrl-C; a second one stops at once.
@@ -41,25 +40,26 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
     server_process::keep_files_private();
     let key = secret_key(&config)?;
-    let listen = server_process::settle(&config.listen.value)?;
-    let store = server_process::open_store(config.store_options(context.writer_limits.clone()))?;
-    let app = server_process::app(store.clone(), config.settings(&listen), key, None)?;
-    let served = server_process::runtime()?.block_on(serve(&config, app, &listen));
+    let bound = server_process::bind(&config.listen.value)?;
+    let options = config.store_options(context.writer_limits.clone());
+    let store = server_process::open_store(&config.database.value, options)?;
+    let app = server_process::app(store.clone(), config.settings(bound.addresses()), key, None)?;
+    let served = server_process::runtime()?.block_on(serve(&config, app, bound));
     if served.is_err() {
-        // Nothing was served: let go of the file in order.
+        // The server did not start, so it has not closed the database.
         store.close();
     }
     served
 }
 
-async fn serve(config: &Config, app: App, listen: &[SocketAddr]) -> Result<()> {
+async fn serve(config: &Config, app: App, bound: Bound) -> Result<()> {
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format!("the database cannot be used: {error}"));
     server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
     write_link(config, &app).await?;
     let limits = Limits { connections: config.connections_max.value, ..Limits::default() };
     let signals = Signals::listen()?;
-    let running = server_process::start(app.clone(), listen, limits).await?;
+    let running = server_process::start(app.clone(), bound, limits).await?;
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }

@@ -3,7 +3,8 @@
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::Column;
+use crate::output::{Field, Record, Time, column};
+use serde::Deserialize;
 
 /// Services: the products of an organization.
 #[derive(clap::Args)]
@@ -19,11 +20,11 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make a service
+    /// Create a service
     Create {
-        /// Its short name in tokens; never changes
+        /// Short name in tokens; it never changes
         slug: String,
-        /// Its name for people
+        /// Display name
         #[arg(long)]
         name: String,
     },
@@ -38,7 +39,7 @@ enum Verb {
     Change {
         /// Its slug
         slug: String,
-        /// Its new name for people
+        /// New display name
         #[arg(long)]
         name: Option<String>,
     },
@@ -49,7 +50,18 @@ enum Verb {
     },
 }
 
-const FIELDS: [Column; 3] = [("slug", "/slug"), ("name", "/name"), ("created", "/created_at")];
+#[derive(Deserialize)]
+struct Service {
+    slug: String,
+    name: String,
+    created_at: Time,
+}
+
+impl Record for Service {
+    fn fields(&self) -> Vec<Field> {
+        vec![column("slug", &self.slug), column("name", &self.name), column("created", &self.created_at)]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
@@ -57,25 +69,25 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     match &args.verb {
         Verb::Create { slug, name } => {
             let fields = Fields::new().with("slug", Some(slug.clone())).with("name", Some(name.clone()));
-            let made = api.post(&api.path(&["services"]), fields)?;
-            api.show(&FIELDS, &made)
+            let created = api.post::<Service>(&api.path(&["services"]), fields)?;
+            api.show(&created)
         }
         Verb::List => {
-            let found = api.list(&api.path(&["services"]), &[])?;
-            api.show_list(&FIELDS, found, "No services yet; make one with sarsen service create.")
+            let found = api.list::<Service>(&api.path(&["services"]), &[])?;
+            api.show_list(&found, "No services. Create one with sarsen service create.")
         }
         Verb::Show { slug } => {
-            let found = api.get(&api.path(&["services", slug]))?;
-            api.show(&FIELDS, &found)
+            let found = api.get::<Service>(&api.path(&["services", slug]))?;
+            api.show(&found)
         }
         Verb::Change { slug, name } => {
             let fields = Fields::new().with("name", name.clone());
-            let changed = api.patch(&api.path(&["services", slug]), fields)?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<Service>(&api.path(&["services", slug]), fields)?;
+            api.show(&changed)
         }
         Verb::Delete { slug } => {
             api.delete(&api.path(&["services", slug]))?;
-            api.message(&format!("The service {slug} is deleted."));
+            api.confirm(&format!("Deleted the service {slug}."));
             Ok(())
         }
     }

@@ -1,13 +1,16 @@
-//! `sarsen subscription`: who has which plan.
+//! `sarsen subscription`: which user or customer has which plan.
 
-use super::api::{Api, Fields, GlobalArgs, OrgArgs};
+use super::api::{Answer, Api, Fields, GlobalArgs, Nullable, OrgArgs};
+use super::plan::Plan;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output::Column;
+use crate::output::{Cell, Field, Record, Time, column};
+use clap::ArgGroup;
+use serde::Deserialize;
 use serde_json::Value;
 use server::{Clock as _, SystemClock};
 
-/// Subscriptions: who has which plan.
+/// Subscriptions: which user or customer has which plan.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen subscription change --user ada@example.com --plan pro --org acme\n\
@@ -26,9 +29,10 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Verb {
     /// Give a plan to a user or a customer
+    #[command(group(ArgGroup::new("subscriber").required(true).args(["user", "customer"])))]
     Create {
         /// E-mail address or id of the user
-        #[arg(long, required_unless_present = "customer", conflicts_with = "customer")]
+        #[arg(long)]
         user: Option<String>,
         /// Id of the customer
         #[arg(long)]
@@ -38,10 +42,10 @@ enum Verb {
     },
     /// List the subscriptions
     List {
-        /// Of this user only: e-mail address or id
+        /// Only those of this user: e-mail address or id
         #[arg(long)]
         user: Option<String>,
-        /// Of this plan only
+        /// Only those of this plan
         #[arg(long, value_name = "SLUG")]
         plan: Option<String>,
     },
@@ -50,12 +54,12 @@ enum Verb {
         /// Its id
         subscription: String,
     },
-    /// Change a subscription; or give a user one who has none
+    /// Change a subscription. With --user, create one where the user has none
+    #[command(group(ArgGroup::new("which").required(true).args(["subscription", "user"])))]
     Change {
-        /// Its id; or say --user
-        #[arg(required_unless_present = "user", conflicts_with = "user")]
+        /// Its id
         subscription: Option<String>,
-        /// E-mail address or id of the user whose subscription it is
+        /// E-mail address or id of the user who has it
         #[arg(long)]
         user: Option<String>,
         #[command(flatten)]
@@ -76,105 +80,126 @@ struct Terms {
     /// active, trialing, past_due or canceled
     #[arg(long)]
     status: Option<String>,
-    /// When it ends, like 2027-01-31T00:00:00Z, or none for never
+    /// End of the period, like 2027-01-31T00:00:00Z, or none
     #[arg(long, value_name = "TIME|none")]
     period_end: Option<String>,
 }
 
-const FIELDS: [Column; 6] = [
-    ("id", "/id"),
-    ("plan", "/plan"),
-    ("status", "/status"),
-    ("ends", "/current_period_end"),
-    ("user", "/user_email /user"),
-    ("customer", "/customer_name /customer"),
-];
+#[derive(Deserialize)]
+struct Subscription {
+    id: String,
+    plan: String,
+    status: String,
+    current_period_end: Nullable<Time>,
+    user: Nullable<String>,
+    user_email: Nullable<String>,
+    customer: String,
+    customer_name: String,
+}
+
+impl Record for Subscription {
+    fn fields(&self) -> Vec<Field> {
+        let user = self.user.0.as_deref().unwrap_or_default();
+        vec![
+            column("plan", &self.plan),
+            column("status", &self.status),
+            column("period end", Cell::nullable(self.current_period_end.0.as_ref())),
+            column("user", Cell::named(self.user_email.0.as_deref(), user)),
+            column("customer", Cell::named(Some(&self.customer_name), &self.customer)),
+            column("id", Cell::id(&self.id)),
+        ]
+    }
+}
+
+impl Subscription {
+    /// It is neither canceled nor past its end.
+    fn is_live(&self) -> bool {
+        let now = SystemClock.now().millis();
+        self.status != "canceled" && self.current_period_end.0.is_none_or(|end| end.0.as_millisecond() > now)
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
-        Verb::Create { terms: Terms { plan: None, .. }, .. } => Err(Error::usage("which plan? Say --plan")),
+        Verb::Create { terms: Terms { plan: None, .. }, .. } => {
+            Err(Error::usage("name the plan with --plan; sarsen plan list shows the plans"))
+        }
         Verb::Create { user, customer, terms } => {
             let user = user.as_deref().map(|user| api.user_id(user)).transpose()?;
-            let made =
+            let created =
                 create(&mut api, terms.fields().with("user", user).with("customer", customer.clone()))?;
-            api.show(&FIELDS, &made)
+            api.show(&created)
         }
         Verb::List { user, plan } => {
             let user = user.as_deref().map(|user| api.user_id(user)).transpose()?;
             let filters = [("user", &user), ("plan", plan)];
-            let given = filters.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-            let found = api.list(&api.path(&["subscriptions"]), &given.collect::<Vec<_>>())?;
-            api.show_list(&FIELDS, found, "No subscriptions.")
+            let given: Vec<(&str, &str)> =
+                filters.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+            let found = api.list::<Subscription>(&api.path(&["subscriptions"]), &given)?;
+            api.show_list(&found, "No subscriptions.")
         }
         Verb::Show { subscription } => {
-            let found = api.get(&api.path(&["subscriptions", subscription]))?;
-            api.show(&FIELDS, &found)
+            let found = api.get::<Subscription>(&api.path(&["subscriptions", subscription]))?;
+            api.show(&found)
         }
         Verb::Change { subscription, user, terms } => {
             let changed = match (subscription, user) {
-                (Some(id), _) => api.patch(&api.path(&["subscriptions", id]), terms.fields())?,
+                (Some(id), _) => change(&mut api, id, terms)?,
                 (None, user) => change_of_user(&mut api, user.as_deref().unwrap_or_default(), terms)?,
             };
-            api.show(&FIELDS, &changed)
+            api.show(&changed)
         }
         Verb::Delete { subscription } => {
             api.delete(&api.path(&["subscriptions", subscription]))?;
-            api.message(&format!("The subscription {subscription} is deleted."));
+            api.confirm(&format!("Deleted the subscription {subscription}."));
             Ok(())
         }
     }
 }
 
-fn create(api: &mut Api, fields: Fields) -> Result<Value> {
+fn create(api: &mut Api, fields: Fields) -> Result<Answer<Subscription>> {
     api.post(&api.path(&["subscriptions"]), fields)
 }
 
-/// Changes the one live subscription that is meant, or makes one.
-fn change_of_user(api: &mut Api, user: &str, terms: &Terms) -> Result<Value> {
+fn change(api: &mut Api, id: &str, terms: &Terms) -> Result<Answer<Subscription>> {
+    api.patch(&api.path(&["subscriptions", id]), terms.fields())
+}
+
+/// Changes the live subscription of a user, or creates one.
+fn change_of_user(api: &mut Api, user: &str, terms: &Terms) -> Result<Answer<Subscription>> {
     let id = api.user_id(user)?;
-    let mut live = api.list(&api.path(&["subscriptions"]), &[("user", &id)])?;
-    live.retain(is_live);
+    let mut live = api.list::<Subscription>(&api.path(&["subscriptions"]), &[("user", &id)])?.read()?;
+    live.retain(Subscription::is_live);
     if let (Some(plan), 2..) = (&terms.plan, live.len()) {
         keep_same_services(api, &mut live, plan)?;
     }
     match (live.as_slice(), &terms.plan) {
-        ([one], _) => api.patch(&api.path(&["subscriptions", text(one, "id")]), terms.fields()),
+        ([one], _) => change(api, &one.id, terms),
         ([], Some(_)) => create(api, terms.fields().with("user", Some(id))),
-        ([], None) => Err(Error::failed(format!("{user} has no subscription; give one with --plan"))),
+        ([], None) => Err(Error::failed(format!("{user} has no subscription; add --plan to create one"))),
         (several, _) => {
-            let named: Vec<String> =
-                several.iter().map(|one| format!("{} ({})", text(one, "id"), text(one, "plan"))).collect();
-            Err(Error::usage(format!("{user} has several; name one by its id: {}", named.join(", "))))
+            let ids: Vec<String> = several.iter().map(|one| format!("{} ({})", one.id, one.plan)).collect();
+            Err(Error::usage(format!(
+                "{user} has several subscriptions; use the id of one: {}",
+                ids.join(", ")
+            )))
         }
     }
 }
 
-/// Of several subscriptions, the one that is for the same services as the new plan is meant.
-fn keep_same_services(api: &mut Api, live: &mut Vec<Value>, plan: &str) -> Result<()> {
-    let plans = api.list(&api.path(&["plans"]), &[])?;
+/// Of several subscriptions, keeps those whose plans cover a service of the new plan.
+fn keep_same_services(api: &mut Api, live: &mut Vec<Subscription>, plan: &str) -> Result<()> {
+    let plans = api.list::<Plan>(&api.path(&["plans"]), &[])?.read()?;
     let services_of = |slug: &str| {
-        let plan = plans.iter().find(|plan| text(plan, "slug") == slug);
-        plan.and_then(|plan| plan.get("services")).and_then(Value::as_array).cloned().unwrap_or_default()
+        plans.iter().find(|plan| plan.slug == slug).map_or(&[][..], |plan| plan.services.as_slice())
     };
     let wanted = services_of(plan);
     live.retain(|subscription| {
-        services_of(text(subscription, "plan")).iter().any(|slug| wanted.contains(slug))
+        services_of(&subscription.plan).iter().any(|service| wanted.contains(service))
     });
     Ok(())
-}
-
-/// Neither canceled nor over.
-fn is_live(subscription: &Value) -> bool {
-    let end = subscription.get("current_period_end").and_then(Value::as_str);
-    let end: Option<jiff::Timestamp> = end.and_then(|end| end.parse().ok());
-    text(subscription, "status") != "canceled"
-        && end.is_none_or(|end| end.as_millisecond() > SystemClock.now().millis())
-}
-
-fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Terms {

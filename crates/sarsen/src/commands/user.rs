@@ -1,11 +1,12 @@
-//! `sarsen user`: the accounts of an organization, where they are signed in, and links that let them in.
+//! `sarsen user`: the accounts of an organization, their sessions, and one-time sign-in links.
 
-use super::api::{Api, Fields, GlobalArgs, OrgArgs};
+use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::Column;
+use crate::output::{Cell, Field, Record, Time, column, detail};
+use serde::Deserialize;
 
-/// Users: the accounts of an organization. A user is named by e-mail address or id.
+/// Users: the accounts of an organization. Name a user by e-mail address or id.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen user create ada@example.com --name Ada --org acme\n\
@@ -21,20 +22,20 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make an account without a password; `user link` lets its owner in
+    /// Create an account without a password; the user signs in with a link from `user link`
     Create {
         /// E-mail address
         email: String,
-        /// Name for people
+        /// Display name
         #[arg(long)]
         name: Option<String>,
-        /// You know that the address is theirs
+        /// Mark the e-mail address as verified
         #[arg(long)]
         verified: bool,
     },
     /// List the accounts
     List {
-        /// Of this e-mail address only
+        /// Only the account with this e-mail address
         #[arg(long)]
         email: Option<String>,
     },
@@ -47,57 +48,96 @@ enum Verb {
     Change {
         /// E-mail address or id
         user: String,
-        /// New name for people
+        /// New display name
         #[arg(long)]
         name: Option<String>,
     },
-    /// Stop an account: all of its sign-ins end now
+    /// Suspend an account and end all of its sessions
     Suspend {
         /// E-mail address or id
         user: String,
-        /// Why; kept in the audit trail
+        /// Reason for the audit trail
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let a suspended account go on
+    /// Activate a suspended account
     Activate {
         /// E-mail address or id
         user: String,
     },
-    /// List where somebody is signed in
+    /// List the sessions of a user
     Sessions {
         /// E-mail address or id
         user: String,
-        /// End them all instead
+        /// End all of them instead
         #[arg(long)]
         end: bool,
     },
-    /// Make a link that signs somebody in once
+    /// Create a link that signs a user in once
     Link {
         /// E-mail address or id
         user: String,
     },
 }
 
-const COLUMNS: [Column; 4] =
-    [("email", "/email"), ("name", "/name"), ("suspended", "/suspended_at"), ("id", "/id")];
-const FIELDS: [Column; 7] = [
-    ("email", "/email"),
-    ("verified", "/email_verified"),
-    ("name", "/name"),
-    ("id", "/id"),
-    ("suspended", "/suspended_at"),
-    ("last seen", "/last_seen_at"),
-    ("created", "/created_at"),
-];
-const SESSION_COLUMNS: [Column; 5] = [
-    ("kind", "/kind"),
-    ("address", "/address"),
-    ("since", "/created_at"),
-    ("until", "/expires_at"),
-    ("says it is", "/agent"),
-];
-const LINK_FIELDS: [Column; 2] = [("link", "/url"), ("good until", "/expires_at")];
+#[derive(Deserialize)]
+struct User {
+    id: String,
+    email: String,
+    email_verified: bool,
+    name: String,
+    suspended_at: Nullable<Time>,
+    /// Only in the answer to a request for one user.
+    last_seen_at: Option<Time>,
+    created_at: Time,
+}
+
+impl Record for User {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            detail("verified", self.email_verified),
+            column("name", &self.name),
+            column("suspended", Cell::nullable(self.suspended_at.0.as_ref())),
+            detail("last seen", Cell::optional(self.last_seen_at.as_ref())),
+            detail("created", &self.created_at),
+            column("id", Cell::id(&self.id)),
+        ]
+    }
+}
+
+#[derive(Deserialize)]
+struct Session {
+    kind: String,
+    address: String,
+    agent: String,
+    created_at: Time,
+    expires_at: Time,
+}
+
+impl Record for Session {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("kind", &self.kind),
+            column("address", &self.address),
+            column("created", &self.created_at),
+            column("expires", &self.expires_at),
+            column("user agent", &self.agent),
+        ]
+    }
+}
+
+#[derive(Deserialize)]
+struct Link {
+    url: String,
+    expires_at: Time,
+}
+
+impl Record for Link {
+    fn fields(&self) -> Vec<Field> {
+        vec![column("link", &self.url), column("expires", &self.expires_at)]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
@@ -105,52 +145,53 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     match &args.verb {
         Verb::Create { email, name, verified } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("name", name.clone());
-            let made =
-                api.post(&api.path(&["users"]), fields.with("email_verified", verified.then_some(true)))?;
-            api.show(&FIELDS, &made)
+            let fields = fields.with("email_verified", verified.then_some(true));
+            let created = api.post::<User>(&api.path(&["users"]), fields)?;
+            api.show(&created)
         }
         Verb::List { email } => {
             let query: Vec<(&str, &str)> = email.iter().map(|email| ("email", email.as_str())).collect();
-            let found = api.list(&api.path(&["users"]), &query)?;
-            api.show_list(&COLUMNS, found, "No users.")
+            let found = api.list::<User>(&api.path(&["users"]), &query)?;
+            api.show_list(&found, "No users.")
         }
-        Verb::Show { user } => {
-            let path = api.user_path(user, &[])?;
-            let found = api.get(&path)?;
-            api.show(&FIELDS, &found)
-        }
+        Verb::Show { user } => show(&mut api, user),
         Verb::Change { user, name } => {
             let path = api.user_path(user, &[])?;
-            let changed = api.patch(&path, Fields::new().with("name", name.clone()))?;
-            api.show(&FIELDS, &changed)
+            let changed = api.patch::<User>(&path, Fields::new().with("name", name.clone()))?;
+            api.show(&changed)
         }
         Verb::Suspend { user, reason } => {
             let path = api.user_path(user, &["suspension"])?;
-            let suspended = api.put(&path, Fields::new().with("reason", reason.clone()))?;
-            api.show(&FIELDS, &suspended)
+            let suspended = api.put::<User>(&path, Fields::new().with("reason", reason.clone()))?;
+            api.show(&suspended)
         }
         Verb::Activate { user } => {
             let path = api.user_path(user, &["suspension"])?;
             api.delete(&path)?;
-            api.message(&format!("{user} goes on."));
-            Ok(())
+            show(&mut api, user)
         }
         Verb::Sessions { user, end } => sessions(&mut api, user, *end),
         Verb::Link { user } => {
             let path = api.user_path(user, &["sign_in_link"])?;
-            let made = api.post_nothing(&path)?;
-            api.show(&LINK_FIELDS, &made)
+            let created = api.post_empty::<Link>(&path)?;
+            api.show(&created)
         }
     }
+}
+
+fn show(api: &mut Api, user: &str) -> Result<()> {
+    let path = api.user_path(user, &[])?;
+    let found = api.get::<User>(&path)?;
+    api.show(&found)
 }
 
 fn sessions(api: &mut Api, user: &str, end: bool) -> Result<()> {
     let path = api.user_path(user, &["sessions"])?;
     if end {
         api.delete(&path)?;
-        api.message(&format!("{user} is signed out everywhere."));
+        api.confirm(&format!("All sessions of {user} have ended."));
         return Ok(());
     }
-    let found = api.list(&path, &[])?;
-    api.show_list(&SESSION_COLUMNS, found, "Signed in nowhere.")
+    let found = api.list::<Session>(&path, &[])?;
+    api.show_list(&found, "No active sessions.")
 }

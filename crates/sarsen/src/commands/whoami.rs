@@ -1,13 +1,14 @@
-//! `sarsen whoami`: who this terminal is signed in as, as the server sees it now.
+//! `sarsen whoami`: the account that this terminal is signed in to.
 
-use crate::api_client::{ApiClient, Body};
+use crate::api_client::{self, ApiClient, Body};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::{self, Column};
+use crate::output::{self, Field, Record, column};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use ureq::http::Method;
 
-/// Say who this terminal is signed in as, and what it may administer.
+/// Show the account that this terminal is signed in to, and what it may administer.
 #[derive(clap::Args)]
 pub struct Args {
     /// The server's address [default: the current one]
@@ -18,25 +19,46 @@ pub struct Args {
     json: bool,
 }
 
-const FIELDS: [Column; 5] = [
-    ("email", "/email"),
-    ("user", "/user"),
-    ("server", "/server"),
-    ("owns it", "/owns_server"),
-    ("organizations", "/organizations"),
-];
+/// The claims of `/auth/userinfo`.
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+    email: String,
+}
+
+#[derive(Serialize)]
+struct Whoami {
+    email: String,
+    user: String,
+    server: String,
+    owns_server: bool,
+    organizations: Vec<String>,
+}
+
+impl Record for Whoami {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            column("user", &self.user),
+            column("server", &self.server),
+            column("server owner", self.owns_server),
+            column("organizations", &self.organizations),
+        ]
+    }
+}
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut client = ApiClient::open(environment, args.server.as_deref())?;
     let user = client.send(&Method::GET, "/auth/userinfo", &Body::None)?;
+    let Claims { sub: user, email } = api_client::parse(&user)?;
     let login = client.login();
-    let says = json!({
-        "email": user.get("email"),
-        "user": user.get("sub"),
-        "server": client.server(),
-        "owns_server": login.owns_server(),
-        "organizations": login.organizations(),
-    });
-    if args.json { output::print_json(&says) } else { output::print_record(&FIELDS, &says) }
+    let whoami = Whoami {
+        email,
+        user,
+        server: client.server().to_owned(),
+        owns_server: login.owns_server(),
+        organizations: login.organizations().into_iter().map(str::to_owned).collect(),
+    };
+    if args.json { output::print_json(&json!(whoami)) } else { output::print_record(&whoami) }
 }

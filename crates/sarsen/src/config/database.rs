@@ -29,6 +29,9 @@ impl Default for Database {
 }
 
 impl Database {
+    /// What a URL of a database may be, for messages.
+    pub const FORMS: &str = "sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
+
     /// Reads `sqlite:PATH`, `postgres://…` or `mysql://…`.
     pub fn parse(url: &str) -> Option<Database> {
         let (scheme, rest) = url.split_once(':')?;

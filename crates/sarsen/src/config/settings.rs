@@ -1,5 +1,7 @@
 //! The table of settings. A name stands here once; the file, the environment and the flags follow from it.
 
+use super::Database;
+
 /// A setting.
 pub(super) struct Definition {
     /// Its one name: in the file as it is, `SARSEN_NAME` in the environment, `--na-me` as a flag.
@@ -19,10 +21,7 @@ pub(super) const SETTINGS: [Definition; 15] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at its end, like https://id.example.com"),
     // May hold a password.
-    Definition {
-        secret: true,
-        ..key("database", "sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…")
-    },
+    Definition { secret: true, ..key("database", Database::FORMS) },
     Definition {
         secret: true,
         ..key("replicas", "a list of replicas of a PostgreSQL database, like [\"postgres://…\"]")

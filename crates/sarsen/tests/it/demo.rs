@@ -34,7 +34,12 @@ fn the_same_folder_gives_the_same_demo() {
 
     let said = first.says.clone();
     assert_eq!(first.running.stop(), 0);
-    let second = Demo::start(&place);
+    // The same folder by another name, from another folder.
+    let mut command = place.sarsen(&["demo", "--json", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(place.path("demo")).current_dir("/");
+    let mut running = Running::start(command, place.path("second.log"));
+    let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+    let second = Demo { running, says };
     for name in ["owner", "organization", "users", "services"] {
         assert_eq!(second.says[name], said[name], "{name}");
     }
@@ -74,7 +79,7 @@ fn a_demo_is_for_this_machine_and_its_own_data() {
     let place = Place::new();
     let open = place.run(&["demo", "--data", "demo", "--listen", "0.0.0.0:7070"]);
     assert_eq!(open.code, 2);
-    assert!(open.stderr.contains("for this machine only"), "{}", open.stderr);
+    assert!(open.stderr.contains("on this machine only"), "{}", open.stderr);
     assert!(!place.path("demo").exists());
 
     std::fs::create_dir(place.path("demo")).expect("made");
@@ -92,5 +97,5 @@ fn a_port_that_was_asked_for_is_not_exchanged() {
     let address = taken.local_addr().expect("its address").to_string();
     let refused = place.run(&["demo", "--data", "demo", "--listen", &address]);
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("leave out --listen"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("without --listen a free port is used"), "{}", refused.stderr);
 }

@@ -24,7 +24,7 @@ fn doctor_says_what_is_wrong_and_what_helps() {
     let fine = place.run(&["doctor", "--connections-max", "10"]);
     assert_eq!(fine.code, 0, "{}", fine.seen());
     assert!(
-        fine.stdout.contains("warn  issuer         nobody answers at http://localhost:1"),
+        fine.stdout.contains("warn  issuer         no answer from http://localhost:1"),
         "{}",
         fine.stdout
     );

@@ -96,3 +96,37 @@ fn a_log_may_be_json() {
     assert!(line["address"].as_str().is_some_and(|address| address.starts_with("127.0.0.1:")), "{line}");
     assert_eq!(server.stop(), 0);
 }
+
+#[test]
+fn a_taken_address_and_a_missing_folder_stop_the_start_before_anything_is_made() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address").to_string();
+    let refused = place.run(&["serve", "--listen", &address]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.starts_with(&format!("sarsen: cannot listen on {address}: ")),
+        "{}",
+        refused.stderr
+    );
+    assert!(!place.path("sarsen.db").exists() && !place.path("setup-link.txt").exists());
+
+    let missing = place.run(&["serve", "--listen", "127.0.0.1:0", "--database", "sqlite:no/where/sarsen.db"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("the folder no/where of the database"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("does not exist; create it"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_database_server_that_does_not_answer_is_mentioned_after_a_second() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    // It takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("postgres://ada:hunter2@{}/sarsen", silent.local_addr().expect("its address"));
+    let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0", "--database", &url]);
+    let mut server = Running::start(command, place.path("log"));
+    let log = server.wait_for("waiting for the database");
+    assert!(log.contains("postgres://ada:…@") && !log.contains("hunter2"), "{log}");
+}

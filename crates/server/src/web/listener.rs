@@ -9,6 +9,7 @@ use crate::web::auth::Peer;
 use crate::web::middleware;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,25 +69,58 @@ impl Running {
     }
 }
 
-/// Opens a listening socket with a deep backlog.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+/// Addresses that this process has taken. They refuse connections until [`serve_on`] listens there.
+pub struct Bound {
+    sockets: Vec<Socket>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Bound {
+    /// Takes all of `addresses`. An address with port 0 gets a free one.
+    pub fn new(addresses: &[SocketAddr]) -> std::io::Result<Bound> {
+        let mut bound = Bound { sockets: Vec::new(), addresses: Vec::new() };
+        for address in addresses {
+            let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+            if address.is_ipv6() {
+                socket.set_only_v6(true)?;
+            }
+            socket.set_reuse_address(true)?;
+            socket.set_nonblocking(true)?;
+            socket.bind(&(*address).into())?;
+            bound.addresses.extend(socket.local_addr()?.as_socket());
+            bound.sockets.push(socket);
+        }
+        Ok(bound)
     }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+
+    /// These addresses and those of `other`.
+    #[must_use]
+    pub fn and(mut self, other: Bound) -> Bound {
+        self.sockets.extend(other.sockets);
+        self.addresses.extend(other.addresses);
+        self
+    }
+
+    /// The addresses with their ports.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
 }
 
 /// Starts serving on all of `addresses`. An address with port 0 gets a free one.
 pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
+    serve_on(app, Bound::new(addresses)?, limits).await
+}
+
+/// Starts serving on addresses that were taken before.
+pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result<Running> {
     raise_file_limit();
-    let listeners = addresses.iter().map(|address| listen(*address)).collect::<std::io::Result<Vec<_>>>()?;
-    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()?;
+    let listen = |socket: Socket| {
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
+    let Bound { sockets, addresses } = bound;
+    let listeners = sockets.into_iter().map(listen).collect::<std::io::Result<Vec<_>>>()?;
     let (stop, stopped) = watch::channel(false);
     let janitor = tokio::spawn(app.janitor().run(stopped.clone()));
     let ended = tokio::spawn(async move {

@@ -13,6 +13,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 const MARK: &str = "sarsen demo";
+/// The folder's own database, in the record.
+const OWN: &str = "sqlite:demo.db";
 
 /// What `demo.json` holds.
 #[derive(Serialize, Deserialize)]
@@ -54,8 +56,11 @@ impl DataDir {
             }
         };
         let own = path.join("demo.db");
-        let database = database.unwrap_or(Database::Sqlite(own.clone()));
-        let record = match read_record(&path.join("demo.json"), &database)? {
+        let database = match database {
+            Some(other) if !other.path().is_some_and(|path| is_same_path(path, &own)) => other,
+            _ => Database::Sqlite(own.clone()),
+        };
+        let record = match read_record(&path.join("demo.json"), &database, &own)? {
             // An unfinished tenant in a file of our own: begin again.
             Some(record) if record.credentials.is_none() && database.path() == Some(&own) => {
                 remove_database(&own)?;
@@ -70,7 +75,7 @@ impl DataDir {
                         path.display()
                     )));
                 }
-                Record { made_by: MARK.to_owned(), database: database.to_string(), credentials: None }
+                Record { made_by: MARK.to_owned(), database: name_of(&database, &own), credentials: None }
             }
         };
         let folder = DataDir { path, database, record: RefCell::new(record), _lock: lock };
@@ -144,7 +149,7 @@ fn refuse_foreign(path: &Path) -> Result<()> {
 }
 
 /// The mark, if there is one; it must be ours and name this database.
-fn read_record(path: &Path, database: &Database) -> Result<Option<Record>> {
+fn read_record(path: &Path, database: &Database, own: &Path) -> Result<Option<Record>> {
     let Some(text) = files::read(path)? else { return Ok(None) };
     let record: Option<Record> = serde_json::from_str(&text).ok();
     match record.filter(|record| record.made_by == MARK) {
@@ -152,13 +157,46 @@ fn read_record(path: &Path, database: &Database) -> Result<Option<Record>> {
             "{} was not made by a demo; choose another folder with --data",
             path.display()
         ))),
-        Some(record) if record.database != database.to_string() => Err(Error::failed(format!(
+        Some(record) if !is_database_of(&record, database, own) => Err(Error::failed(format!(
             "the demo in this folder ({}) lives in {}, not in {database}; choose another folder with --data",
             path.display(),
             record.database
         ))),
-        Some(record) => Ok(Some(record)),
+        Some(record) => Ok(Some(Record { database: name_of(database, own), ..record })),
     }
+}
+
+/// The database as the record names it: the folder's own file without the folder, which may move.
+fn name_of(database: &Database, own: &Path) -> String {
+    match database.path() {
+        Some(path) if path == own => OWN.to_owned(),
+        Some(path) => {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            Database::Sqlite(absolute).to_string()
+        }
+        None => database.to_string(),
+    }
+}
+
+/// Whether this is the database of the record.
+fn is_database_of(record: &Record, database: &Database, own: &Path) -> bool {
+    if record.database == name_of(database, own) {
+        return true;
+    }
+    // Earlier versions wrote the path as it was typed, also that of the folder's own file.
+    match (Database::parse(&record.database), database.path()) {
+        (Some(Database::Sqlite(recorded)), Some(path)) if path == own => {
+            recorded.file_name() == own.file_name() && (!recorded.exists() || is_same_path(&recorded, own))
+        }
+        (Some(Database::Sqlite(recorded)), Some(path)) => is_same_path(&recorded, path),
+        _ => false,
+    }
+}
+
+/// Whether both lead to the same file, be it there or not.
+fn is_same_path(left: &Path, right: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    resolved(left).is_some_and(|left| Some(left) == resolved(right))
 }
 
 fn remove_database(path: &Path) -> Result<()> {
@@ -203,11 +241,32 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_may_move_and_be_named_in_another_way() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (before, after) = (parent.path().join("before"), parent.path().join("after"));
+        drop(DataDir::open(before.clone(), None).expect("made"));
+        drop(DataDir::open(before.join("."), None).expect("another name of it"));
+        let own = Database::Sqlite(before.join("./demo.db"));
+        drop(DataDir::open(before.clone(), Some(own)).expect("its own database, by another name"));
+        std::fs::rename(&before, &after).expect("moved");
+        drop(DataDir::open(after.clone(), None).expect("moved"));
+
+        // As earlier versions wrote it.
+        let record = after.join("demo.json");
+        let text = std::fs::read_to_string(&record).expect("a record").replace(OWN, "sqlite:mine/demo.db");
+        std::fs::write(&record, text).expect("written");
+        drop(DataDir::open(after, None).expect("its own database, by an old path"));
+        assert!(std::fs::read_to_string(&record).expect("a record").contains(OWN));
+    }
+
+    #[test]
     fn a_folder_goes_with_one_database() {
         let folder = tempfile::tempdir().expect("a folder");
         drop(DataDir::open(folder.path().to_owned(), None).expect("made"));
         let other = Database::parse("postgres://ada:hunter2@db.test/x");
         let Err(error) = DataDir::open(folder.path().to_owned(), other) else { panic!("taken") };
+        let elsewhere = Database::Sqlite(folder.path().join("other.db"));
+        assert!(DataDir::open(folder.path().to_owned(), Some(elsewhere)).is_err());
         assert!(
             error.to_string().contains("choose another folder") && !error.to_string().contains("hunter2"),
             "{error}"

@@ -12,8 +12,9 @@ use crate::program::Context;
 use crate::server_process::{self, Signals};
 use crate::{logs, output};
 use data_dir::DataDir;
+use ports::{Candidates, Ports};
 use server::demo::{self, Credentials, Demo};
-use server::{Limits, Running, Settings, Store};
+use server::{Bound, Limits, Running, Settings, Store};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -44,17 +45,19 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, context: &Context) -> Result<()> {
     let environment = &context.environment;
-    let ports = ports::Ports::new(args.listen)?;
+    let ports = Ports::new(args.listen)?;
+    let mut candidates = ports.candidates();
     let database = args.database.as_deref().map(parse_database).transpose()?;
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(environment.get("SARSEN_LOG").unwrap_or("warn"), LogFormat::Text, colours)?;
 
     server_process::keep_files_private();
+    let bound = candidates.bind_next()?;
     let folder = DataDir::open(args.data.clone().unwrap_or_else(data_dir::default_path), database)?;
     let mut options = server::store_options(folder.database().url());
     options.writer = context.writer_limits.clone();
-    let store = server_process::open_store(options)?;
-    let served = server_process::runtime()?.block_on(serve(args, &folder, &store, &ports));
+    let store = server_process::open_store(folder.database(), options)?;
+    let served = server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates));
     if served.is_err() {
         store.close();
     }
@@ -63,13 +66,19 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
 
 /// Reads `sqlite:PATH`, `postgres://…` or `mysql://…`.
 pub fn parse_database(url: &str) -> Result<Database> {
-    let rule = "--database is no database; use sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://…";
-    Database::parse(url).ok_or_else(|| Error::usage(rule))
+    let rule = || Error::usage(format!("--database is not a database; use {}", Database::FORMS));
+    Database::parse(url).ok_or_else(rule)
 }
 
-async fn serve(args: &Args, folder: &DataDir, store: &Store, ports: &ports::Ports) -> Result<()> {
+async fn serve(
+    args: &Args,
+    folder: &DataDir,
+    store: &Store,
+    bound: Bound,
+    candidates: Candidates<'_>,
+) -> Result<()> {
     let signals = Signals::listen()?;
-    let (running, issuer, credentials) = start(folder, store, ports).await?;
+    let (running, issuer, credentials) = start(folder, store, bound, candidates).await?;
     let summary = summary::Summary { issuer: &issuer, credentials: &credentials, folder: folder.path() };
     if args.json {
         output::print(&format!("{}\n", summary.json()?))?;
@@ -80,31 +89,28 @@ async fn serve(args: &Args, folder: &DataDir, store: &Store, ports: &ports::Port
     Ok(())
 }
 
-/// Looks for a free port and serves there. Somebody may take the port in between: then the next one is tried.
+/// Serves on the port that was taken. Another process may listen there first: then the next one is tried.
 async fn start(
     folder: &DataDir,
     store: &Store,
-    ports: &ports::Ports,
+    mut bound: Bound,
+    mut candidates: Candidates<'_>,
 ) -> Result<(Running, String, Credentials)> {
-    let mut candidates = ports.candidates();
     loop {
-        let listen = candidates.next_free()?;
-        let issuer = format!("http://localhost:{}", listen.first().map_or(0, SocketAddr::port));
+        let issuer = format!("http://localhost:{}", bound.addresses().first().map_or(0, SocketAddr::port));
         let app =
             server_process::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()))?;
         let failed = |error: &dyn std::fmt::Display| {
             let database = folder.database();
-            Error::failed(format!(
-                "{database} is not a database that a demo in this folder has made: {error}"
-            ))
+            Error::failed(format!("{database} is not a database that a demo in this folder made: {error}"))
         };
         server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
         let known = folder.credentials();
         let credentials = demo::seed(&app, known).await.map_err(|error| failed(&error))?;
         folder.remember(&credentials)?;
-        match server_process::start(app, &listen, Limits::default()).await {
+        match server_process::start(app, bound, Limits::default()).await {
             Ok(running) => return Ok((running, issuer, credentials)),
-            Err(error) if error.taken && candidates.may_go_on() => continue,
+            Err(error) if error.taken && candidates.may_go_on() => bound = candidates.bind_next()?,
             Err(error) => return Err(error.into()),
         }
     }

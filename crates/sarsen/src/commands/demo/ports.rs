@@ -1,27 +1,29 @@
-//! Where a demo listens: on both loopback addresses, because browsers may take either for `localhost`.
+//! Where a demo listens: on both loopback addresses, because a browser may take either for `localhost`.
 
 use crate::config::LISTEN;
 use crate::error::{Error, Result};
+use server::Bound;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Ports that are tried when nobody asked for one.
+/// Ports that are tried when none was given.
 const TRIES_MAX: u16 = 100;
 
-/// What was asked for.
+/// The address that was given, or the default.
 pub(super) struct Ports {
     first: SocketAddr,
-    /// Whether somebody asked for exactly this address.
+    /// The address was given: no other port will do.
     exact: bool,
 }
 
 impl Ports {
-    /// Refuses addresses that others can reach: a demo's passwords are no secret.
+    /// Refuses addresses that other machines can reach: the passwords of a demo are no secrets.
     pub(super) fn new(listen: Option<SocketAddr>) -> Result<Ports> {
         let first = listen.unwrap_or(LISTEN);
         if ![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&first.ip()) {
             return Err(Error::usage(format!(
-                "a demo is for this machine only, and others may reach {first}; use 127.0.0.1:PORT or [::1]:PORT"
+                "a demo listens on this machine only, and other machines may reach {first}; use 127.0.0.1:PORT or \
+                 [::1]:PORT"
             )));
         }
         Ok(Ports { first, exact: listen.is_some() })
@@ -39,21 +41,21 @@ pub(super) struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// Both addresses, with a port that was free a moment ago.
-    pub(super) fn next_free(&mut self) -> Result<Vec<SocketAddr>> {
+    /// Takes both addresses with the next free port.
+    pub(super) fn bind_next(&mut self) -> Result<Bound> {
         loop {
             let Ports { first, .. } = self.ports;
             let step = if first.port() == 0 { 0 } else { self.tried };
             let address = SocketAddr::new(first.ip(), first.port().saturating_add(step));
             self.tried += 1;
-            match both(address) {
-                Ok(listen) => return Ok(listen),
+            match bind_both(address) {
+                Ok(bound) => return Ok(bound),
                 Err(error) if error.kind() == ErrorKind::AddrInUse && self.may_go_on() => {}
                 Err(error) => {
-                    let advice =
-                        if self.ports.exact { "; leave out --listen to get a free port" } else { "" };
+                    let advice = if self.ports.exact { "; without --listen a free port is used" } else { "" };
                     return Err(Error::failed(format!(
-                        "cannot listen on {address} and its twin: {error}{advice}"
+                        "cannot listen on port {} of both loopback addresses: {error}{advice}",
+                        address.port()
                     )));
                 }
             }
@@ -66,44 +68,46 @@ impl Candidates<'_> {
     }
 }
 
-/// The address and its twin with the same port, if both are free. A machine may have one of them only.
-fn both(address: SocketAddr) -> std::io::Result<Vec<SocketAddr>> {
-    let held = TcpListener::bind(address)?;
-    let address = held.local_addr()?;
-    let twin = match address.ip() {
+/// The address and the other loopback address with the same port. A machine may have only one of them.
+fn bind_both(address: SocketAddr) -> std::io::Result<Bound> {
+    let bound = Bound::new(&[address])?;
+    let port = bound.addresses().first().map_or(0, SocketAddr::port);
+    let other = match address.ip() {
         IpAddr::V4(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         IpAddr::V6(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
-    let twin = SocketAddr::new(twin, address.port());
-    match TcpListener::bind(twin) {
-        Ok(_) => Ok(vec![address, twin]),
-        // Somebody else would get half of our visitors.
+    match Bound::new(&[SocketAddr::new(other, port)]) {
+        Ok(other) => Ok(bound.and(other)),
+        // Another server would get half of the requests.
         Err(error) if error.kind() == ErrorKind::AddrInUse => Err(error),
-        Err(_) => Ok(vec![address]),
+        Err(_) => Ok(bound),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
-    fn others_are_not_let_in() {
+    fn addresses_that_other_machines_reach_are_refused() {
         for address in ["0.0.0.0:7070", "10.0.0.1:7070", "[::]:7070"] {
             assert!(Ports::new(address.parse().ok()).is_err(), "{address}");
         }
     }
 
     #[test]
-    fn a_taken_port_is_passed_over_unless_it_was_asked_for() {
+    fn a_taken_port_is_skipped_unless_it_was_given() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let first = taken.local_addr().expect("its address");
-        let free = Ports { first, exact: false }.candidates().next_free().expect("another one");
-        assert!(free[0].port() > first.port());
-        let error = Ports { first, exact: true }.candidates().next_free().expect_err("taken").to_string();
-        assert!(error.contains(&first.to_string()) && error.contains("leave out --listen"), "{error}");
+        let free = Ports { first, exact: false }.candidates().bind_next().expect("another one");
+        assert!(free.addresses()[0].port() > first.port());
+        let refused = Ports { first, exact: true }.candidates().bind_next().err();
+        let error = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(&first.port().to_string()) && error.contains("without --listen"), "{error}");
         let any =
-            Ports::new("127.0.0.1:0".parse().ok()).expect("fine").candidates().next_free().expect("free");
-        assert!(any.iter().all(|address| address.port() == any[0].port() && address.port() != 0));
+            Ports::new("127.0.0.1:0".parse().ok()).expect("fine").candidates().bind_next().expect("free");
+        let ports: Vec<u16> = any.addresses().iter().map(SocketAddr::port).collect();
+        assert!(ports.iter().all(|port| *port == ports[0] && *port != 0), "{ports:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! Whether the public address leads to this server.
+//! Whether the issuer leads to this server, and whether the server learns the addresses of its clients.
 
 use super::{Finding, fail, ok, warn};
 use crate::api_client::{self, Body, HttpClient};
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::files::{self, Holder};
@@ -10,23 +10,64 @@ use ureq::http::Method;
 
 const CHECK: &str = "issuer";
 
-/// A server that does not run is nothing to worry about; one that runs and cannot be reached is.
+/// A server that is stopped is a warning. One that runs and cannot be reached by its issuer is a failure.
 pub(super) fn check(config: &Config, environment: &Environment) -> Result<Finding> {
     let issuer = config.issuer_at(&config.listen.value);
     let http = HttpClient::new(environment)?;
     let lock = config.database.value.path().map(|path| files::with_suffix(path, "-lock"));
     let runs = lock.and_then(|lock| Holder::of(&lock)).is_some();
     Ok(match http.send(&Method::GET, &format!("{issuer}/healthz"), &[], &Body::None) {
-        Err(error) if runs => {
-            fail(CHECK, format!("the server runs, but its address does not lead to it: {error}"))
+        Err(error) if runs => fail(
+            CHECK,
+            format!("the server runs, but {issuer} does not lead to it: {error}; check DNS and the proxy"),
+        ),
+        Err(_) => {
+            warn(CHECK, format!("no answer from {issuer}; start sarsen serve and run sarsen doctor again"))
         }
-        Err(_) => warn(CHECK, format!("nobody answers at {issuer}; start sarsen serve and run this again")),
         Ok(answer) if answer.status != 200 => {
-            fail(CHECK, format!("{issuer}/healthz answers {}; does the proxy lead here?", answer.status))
+            fail(CHECK, format!("{issuer}/healthz answers {}; check where the proxy leads", answer.status))
         }
         Ok(_) => match api_client::discover(&http, &issuer) {
-            Ok(_) => ok(CHECK, format!("{issuer} answers, and by that name")),
+            Ok(_) => ok(CHECK, format!("{issuer} answers, and is the issuer of its tokens")),
             Err(error) => fail(CHECK, error.to_string()),
         },
     })
+}
+
+/// Behind a proxy on this machine every request comes from a loopback address, unless that proxy is trusted.
+pub(super) fn proxies(config: &Config) -> Finding {
+    const CHECK: &str = "proxies";
+    let is_https = config.issuer.value.as_ref().is_some_and(Origin::is_https);
+    let on_loopback = config.listen.value.iter().all(|address| address.ip().is_loopback());
+    match config.trusted_proxies.value.as_slice() {
+        [] if is_https && on_loopback => warn(
+            CHECK,
+            "a proxy on this machine ends https, and trusted_proxies is empty: sessions, the audit trail and rate limits \
+             see one address for all users; set trusted_proxies = [\"127.0.0.1\", \"::1\"]",
+        ),
+        [] => ok(CHECK, "none are trusted; addresses of clients come from their connections"),
+        trusted => ok(CHECK, format!("{} trusted to send X-Forwarded-For", trusted.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+    use crate::config::Flags;
+
+    #[test]
+    fn a_proxy_on_this_machine_that_is_not_trusted_is_a_warning() {
+        let state = |settings: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("sarsen.toml");
+            std::fs::write(&file, settings).expect("written");
+            proxies(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
+        };
+        let https = "issuer = \"https://id.example.com\"\n";
+        assert!(state(https) == State::Warn);
+        assert!(state(&format!("{https}trusted_proxies = [\"127.0.0.1\"]")) == State::Ok);
+        assert!(state(&format!("{https}listen = \"0.0.0.0:7070\"")) == State::Ok);
+        assert!(state("") == State::Ok, "no proxy");
+    }
 }

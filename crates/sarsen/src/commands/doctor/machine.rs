@@ -1,4 +1,4 @@
-//! What the machine gives: disk, open files, the modes of files, the clock.
+//! The machine: free disk, open files, the modes of files, the clock.
 
 use super::{Finding, fail, ok, warn};
 use crate::api_client;
@@ -7,13 +7,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 const MIB: u64 = 1024 * 1024;
-/// Below this the disk is nearly full …
+/// Below this the disk is nearly full.
 const FREE_MIN: u64 = 1024 * MIB;
-/// … and below this a write-ahead log may not fit any more.
+/// Below this a write-ahead log may not fit.
 const FREE_NEEDED: u64 = 200 * MIB;
 /// Descriptors for what is not a connection: files, database connections, outgoing calls.
 const FILES_BESIDE: u64 = 256;
-/// 2025-01-01: before this program was written.
+/// 2025-01-01: a clock before this is wrong.
 const CLOCK_MIN_S: i64 = 1_735_689_600;
 
 /// Free space where the data is.
@@ -21,21 +21,24 @@ pub(super) fn disk(folder: &Path) -> Finding {
     const CHECK: &str = "disk";
     let stat = match rustix::fs::statvfs(folder) {
         Ok(stat) => stat,
-        Err(error) => return fail(CHECK, format!("{}: {error}; make the folder first", folder.display())),
+        Err(error) => return fail(CHECK, format!("{}: {error}; create the folder", folder.display())),
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let message = format!("{} MiB are free at {}", free / MIB, folder.display());
     if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
-        return fail(CHECK, format!("{} cannot be written to by this user", folder.display()));
+        return fail(
+            CHECK,
+            format!("{} is not writable for this user; change its owner or mode", folder.display()),
+        );
     }
     match free {
-        ..FREE_NEEDED => fail(CHECK, format!("{message}; make room")),
-        FREE_NEEDED..FREE_MIN => warn(CHECK, format!("{message}; make room soon")),
+        ..FREE_NEEDED => fail(CHECK, format!("{message}; free some space")),
+        FREE_NEEDED..FREE_MIN => warn(CHECK, format!("{message}; free some space soon")),
         _ => ok(CHECK, message),
     }
 }
 
-/// As many descriptors as connections. The server raises its own limit as far as it may.
+/// The server needs a descriptor a connection. It raises its own soft limit up to the hard limit.
 pub(super) fn open_files(connections_max: usize) -> Finding {
     const CHECK: &str = "open files";
     let wanted = connections_max as u64 + FILES_BESIDE;
@@ -43,16 +46,16 @@ pub(super) fn open_files(connections_max: usize) -> Finding {
         Some(limit) if limit < wanted => warn(
             CHECK,
             format!(
-                "{limit} files may be open, and connections_max = {connections_max} needs {wanted}; raise the hard \
-                 limit (ulimit -Hn, LimitNOFILE=) or lower connections_max"
+                "the limit is {limit} open files, and connections_max = {connections_max} needs {wanted}; raise the \
+                 hard limit (ulimit -Hn, LimitNOFILE=) or lower connections_max"
             ),
         ),
-        Some(limit) => ok(CHECK, format!("{limit} may be open")),
-        None => ok(CHECK, "there is no limit"),
+        Some(limit) => ok(CHECK, format!("the limit is {limit}")),
+        None => ok(CHECK, "no limit"),
     }
 }
 
-/// A file with a secret is for its owner alone.
+/// Only its owner may read a file with a secret.
 pub(super) fn secret_file(check: &'static str, path: &Path) -> Finding {
     let shown = path.display();
     match std::fs::metadata(path) {
@@ -60,24 +63,24 @@ pub(super) fn secret_file(check: &'static str, path: &Path) -> Finding {
         Ok(file) => match file.mode() & 0o777 {
             mode if mode & 0o007 != 0 => fail(
                 check,
-                format!("everybody on this machine may read {shown} (mode {mode:o}); run chmod 600 {shown}"),
+                format!("every user of this machine may read {shown} (mode {mode:o}); run chmod 600 {shown}"),
             ),
             mode if mode & 0o070 != 0 => {
-                warn(check, format!("a group may read {shown} (mode {mode:o}); chmod 600 is safer"))
+                warn(check, format!("a group may read {shown} (mode {mode:o}); run chmod 600 {shown}"))
             }
-            mode => ok(check, format!("{shown} is for its owner alone (mode {mode:o})")),
+            mode => ok(check, format!("only its owner may read {shown} (mode {mode:o})")),
         },
     }
 }
 
-/// Tokens end by the clock. Whether it is right to the second cannot be seen from here.
+/// Tokens expire by the clock. This finds gross errors only.
 pub(super) fn clock() -> Finding {
     const CHECK: &str = "clock";
     let now = api_client::now();
     match jiff::Timestamp::from_second(now) {
-        Ok(time) if now >= CLOCK_MIN_S => ok(CHECK, format!("it is {time}")),
-        Ok(time) => fail(CHECK, format!("it says {time}, which is over; set it, and keep it right by NTP")),
-        Err(_) => fail(CHECK, "it is out of all bounds; set it, and keep it right by NTP"),
+        Ok(time) if now >= CLOCK_MIN_S => ok(CHECK, format!("{time}")),
+        Ok(time) => fail(CHECK, format!("{time} is in the past; set the clock and run NTP")),
+        Err(_) => fail(CHECK, "the time is out of range; set the clock and run NTP"),
     }
 }
 
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_others_may_read_is_no_secret() {
+    fn a_secret_that_others_may_read_is_a_failure() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sarsen.key");
         std::fs::write(&path, "x").expect("written");
@@ -100,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_files_are_told_with_the_number_that_is_needed() {
+    fn too_low_a_limit_of_files_is_a_warning_with_the_number_that_is_needed() {
         let finding = open_files(900_000_000_000);
         assert!(
             finding.state == State::Warn && finding.message.contains("900000000256"),

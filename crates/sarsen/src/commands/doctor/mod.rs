@@ -1,7 +1,7 @@
-//! `sarsen doctor`: looks at what the server needs and changes nothing. One line a check, with advice.
+//! `sarsen doctor`: checks what the server needs and changes nothing. One line a check, with advice.
 //!
-//! `machine.rs`: disk, files, clock. `database.rs`: what can be seen from outside. `issuer.rs`: whether the
-//! public address answers.
+//! `machine.rs`: disk, files, clock. `database.rs`: the database, without opening it. `issuer.rs`: the public address and
+//! the proxies.
 
 mod database;
 mod issuer;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::output;
 use std::io::IsTerminal as _;
 
-/// Check the configuration, the files and the machine; change nothing.
+/// Check the configuration, the files and the machine. It changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Exit code 1 when a check fails; warnings do not count.")]
 pub struct Args {
@@ -25,7 +25,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Ok,
@@ -51,11 +51,11 @@ impl State {
     }
 }
 
-/// What a check found.
+/// A check and its result.
 struct Finding {
     check: &'static str,
     state: State,
-    /// What was seen, and what helps.
+    /// What was found, and what to do.
     message: String,
 }
 
@@ -96,15 +96,16 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     let file = config.file.display();
     let configuration = if config.file.exists() {
-        ok("configuration", format!("{file} is fine; see sarsen serve --print-config"))
+        ok("configuration", format!("{file} is valid; sarsen serve --print-config shows all settings"))
     } else {
-        ok("configuration", format!("there is no {file}; the defaults count"))
+        ok("configuration", format!("there is no {file}; the defaults apply"))
     };
     let mut findings = vec![configuration, secret_key(config)];
     findings.extend(database::check(config));
     findings.push(machine::disk(&serve::beside_data(config)));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());
+    findings.push(issuer::proxies(config));
     findings.push(issuer::check(config, environment)?);
     Ok(findings)
 }
@@ -115,7 +116,7 @@ fn secret_key(config: &Config) -> Finding {
         return fail(CHECK, error.to_string());
     }
     match &config.secret_key {
-        Some(_) => ok(CHECK, "it is in the environment"),
+        Some(_) => ok(CHECK, "SARSEN_SECRET_KEY is set"),
         None => machine::secret_file(CHECK, &config.secret_key_file.value),
     }
 }
