@@ -1,4 +1,4 @@
-//! The environment of this process, read once and handed on as an argument.
+//! The environment of this process, read once and passed as an argument.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// What this process was started with. What is not UTF-8 is none of ours, or a mistake.
+    /// The variables of this process. A variable of ours that is not UTF-8 is an error; others are left out.
     pub fn of_this_process() -> Result<Environment> {
         let mut variables = BTreeMap::new();
         for (name, value) in std::env::vars_os() {
@@ -30,7 +30,7 @@ impl Environment {
         Environment(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
-    /// The value of a variable; an empty one counts as none.
+    /// The value of a variable. An empty value counts as none.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }

@@ -1,8 +1,8 @@
 //! The one error type of the program.
 //!
-//! Policy: a message is for the person at the terminal, on one line: what was tried, what came back, what to
-//! do. No message holds a token, a password, a key or the URL of a database with its password. What the
-//! person can mend by other arguments or settings exits with 2, everything else with 1.
+//! Policy: a message is one line for the user of the terminal: what was wrong, then what to do. No message has a token, a
+//! password, a key or the URL of a database with its password. An error that other arguments or settings can mend exits
+//! with 2, every other one with 1.
 
 use std::io;
 use std::path::Path;
@@ -11,37 +11,37 @@ use std::process::ExitCode;
 /// The result of everything here.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a command did not do what it should.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A wrong argument or setting: the person's to mend.
+    /// A wrong argument or setting.
     #[error("{0}")]
     Usage(String),
-    /// Something could not be done; the text says what and what helps.
+    /// Something failed; the text says what, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("{what}: {source}")]
     Io {
         /// What was tried.
         what: String,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
-    /// A server refused; its own words.
+    /// An error answer of a server, with its own text.
     #[error("{detail}")]
     Refused {
         /// The HTTP status.
         status: u16,
         /// The stable code of the problem.
         code: String,
-        /// What the server says.
+        /// The text.
         detail: String,
     },
-    /// The command has said on stdout already what is wrong.
+    /// The command has printed what is wrong.
     #[error("something failed")]
     AlreadyReported,
-    /// The load generator's own.
+    /// An error of the load generator.
     #[error(transparent)]
     Bench(#[from] bench::Error),
 }
@@ -52,30 +52,30 @@ impl Error {
         Error::Usage(text.into())
     }
 
-    /// Something could not be done.
+    /// Something failed.
     pub fn failed(text: impl Into<String>) -> Error {
         Error::Failed(text.into())
     }
 
-    /// For `map_err`: the operating system refused to `verb` the file at `path`.
+    /// For `map_err`: the operating system did not `verb` the file at `path`.
     pub fn file(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let what = format!("cannot {verb} {}", path.display());
         move |source| Error::Io { what, source }
     }
 
-    /// For `map_err`: the operating system refused.
+    /// For `map_err`: an error of the operating system.
     pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { what: what.to_owned(), source }
     }
 
-    /// Says it on stderr.
+    /// Prints the message on stderr.
     pub fn print(&self) {
         if !matches!(self, Error::AlreadyReported) {
             eprintln!("sarsen: {self}");
         }
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Error::Usage(_) | Error::Bench(bench::Error::Usage(_)) => ExitCode::from(2),

@@ -1,4 +1,4 @@
-//! Files that hold secrets: only their owner may read them, and no moment exists in which others could.
+//! Files with secrets: only their owner may read them, from the moment that they exist.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Reading and writing, for the owner alone.
+/// The owner may read and write, no one else.
 const PRIVATE: u32 = 0o600;
 
 /// Writes a new file. Fails when there is one already.
@@ -15,10 +15,10 @@ pub fn create_private(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::file("write", path))
 }
 
-/// Puts a file in the place of the one that may be there; readers see the old or the new one.
+/// Creates or replaces a file. Readers see the old or the new content.
 pub fn replace_private(path: &Path, text: &str) -> Result<()> {
     let beside = with_suffix(path, &format!(".{}.new", std::process::id()));
-    // Left over from a process that died with our number.
+    // A process with the same number may have died and left it.
     let _ = fs::remove_file(&beside);
     create_private(&beside, text)?;
     fs::rename(&beside, path).map_err(Error::file("write", path))
@@ -45,13 +45,13 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes a folder that only its owner may enter, with its parents; one that is there must be ours.
+/// Creates a folder, and its parents, that only its owner may enter. A folder that exists must belong to this user.
 pub fn private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file("create", path))?;
     let owner = fs::metadata(path).map_err(Error::file("read", path))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
         return Err(Error::failed(format!(
-            "{} belongs to somebody else; choose another folder",
+            "{} belongs to another user; choose another folder",
             path.display()
         )));
     }
@@ -65,7 +65,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A lock that is held until it is dropped, or its process ends.
+/// A lock on a file. It ends when this value is dropped or the process ends.
 pub struct Lock {
     _file: File,
 }
@@ -78,7 +78,7 @@ impl Lock {
         Ok(Lock { _file: file })
     }
 
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or returns the process that has it.
     pub fn take(path: &Path) -> Result<std::result::Result<Lock, Holder>> {
         let mut file = open_lock(path)?;
         match file.try_lock() {
@@ -110,12 +110,12 @@ pub struct Holder(String);
 impl Holder {
     fn read(file: &mut File) -> Holder {
         let mut number = String::new();
-        // Without the number the sentence is still true.
+        // Without the number the message still holds.
         let _ = file.read_to_string(&mut number);
         Holder(number)
     }
 
-    /// Who holds the lock at `path` right now, if there is such a file and anybody does.
+    /// The process that has the lock at `path`, if there is one.
     pub fn of(path: &Path) -> Option<Holder> {
         let mut file = File::open(path).ok()?;
         match file.try_lock_shared() {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_private_stays_so_and_is_not_overwritten_by_mistake() {
+    fn a_private_file_stays_private_and_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
         create_private(&path, "one").expect("made");

@@ -1,4 +1,4 @@
-//! The log: to stderr, by a thread of its own, so that no request waits for a terminal.
+//! The log: written to stderr by its own thread, so that no request waits for a terminal.
 
 use crate::config::LogFormat;
 use crate::error::{Error, Result};
@@ -6,13 +6,14 @@ use std::io::IsTerminal as _;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-/// Lines that may wait for whoever reads the log; more are dropped and counted. The queue takes 32 bytes a place from
-/// the start, and the crate's own choice of 128,000 places would be a quarter of an idle server's memory.
+/// Lines in the queue; more are dropped and counted. The queue allocates 32 bytes a line at the start: the default of
+/// 128,000 lines would be a quarter of the memory of an idle server.
 const WAITING_MAX: usize = 8192;
 
-/// Starts logging; what is still to be written is written when the guard is dropped.
+/// Starts the log. Dropping the guard writes the rest of the queue.
 pub fn start(filter: &str, format: LogFormat, colours: bool) -> Result<WorkerGuard> {
-    let filter = parse_filter(filter).ok_or_else(|| Error::usage("the log filter cannot be read"))?;
+    let filter = parse_filter(filter)
+        .ok_or_else(|| Error::usage("the log filter is not valid; use one like info or warn,server=debug"))?;
     let (writer, guard) =
         NonBlockingBuilder::default().buffered_lines_limit(WAITING_MAX).finish(std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
@@ -20,7 +21,7 @@ pub fn start(filter: &str, format: LogFormat, colours: bool) -> Result<WorkerGua
         LogFormat::Text => log.with_ansi(colours && std::io::stderr().is_terminal()).try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
-    started.map_err(|error| Error::failed(format!("the log cannot be started: {error}")))?;
+    started.map_err(|error| Error::failed(format!("cannot start the log: {error}")))?;
     Ok(guard)
 }
 

@@ -12,7 +12,7 @@ use server::WriterLimits;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The program beside `sarsen` that has the tools of the benchmarks.
+/// The program with the tools of the benchmarks, beside `sarsen`.
 const BENCH_TOOLS: &str = "sarsen-bench-tools";
 
 /// Identity and single sign-on for a suite of products, in one program.
@@ -50,40 +50,40 @@ pub enum Command {
     Login(login::Args),
     /// Sign this terminal out
     Logout(logout::Args),
-    /// Say who this terminal is signed in as, and what it may administer
+    /// Show the account that this terminal is signed in to, and what it may administer
     Whoami(whoami::Args),
     /// Organizations: the tenants of a server
     Org(org::Args),
-    /// Those who administer an organization
+    /// Members: the administrators of an organization
     Member(member::Args),
     /// Services: the products of an organization
     Service(service::Args),
-    /// Clients: the programs that sign people in to a service
+    /// Clients: the programs that sign users in to a service
     Client(client::Args),
     /// Plans: what an organization sells
     Plan(plan::Args),
-    /// Subscriptions: who has which plan
+    /// Subscriptions: which user or customer has which plan
     Subscription(subscription::Args),
     /// Users: the accounts of an organization
     User(user::Args),
-    /// The audit trail: who did what
+    /// The audit trail of an organization
     Audit(audit::Args),
     /// Measure a server
     Bench(bench::Args),
 }
 
-/// What a command gets beside its arguments.
+/// What a command needs beside its arguments.
 pub struct Context {
     /// The variables of the process.
     pub environment: Environment,
     /// Limits of the database's writer for `serve` and `demo`. Benchmarks and tests lower them.
     pub writer_limits: WriterLimits,
-    /// The program with the tools of the benchmarks, where there is one.
+    /// The program `sarsen-bench-tools`, if it is there.
     pub bench_tools: Option<PathBuf>,
 }
 
 impl Context {
-    /// The environment of this process, the default limits, and the tools that lie beside this program.
+    /// The environment of this process, the default limits, and the tools beside this program.
     pub fn of_this_process() -> Result<Context> {
         let tools = std::env::current_exe().map_err(Error::io("cannot find this program's own file"))?;
         let tools = tools.with_file_name(BENCH_TOOLS);

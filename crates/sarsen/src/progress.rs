@@ -1,21 +1,23 @@
-//! How far something is, on stderr: one line that is written over on a terminal, a line a tenth elsewhere.
+//! Progress on stderr: a line that is rewritten on a terminal, a line for each tenth elsewhere.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
-/// Of something that takes minutes, in one step or several.
+/// The progress of a task of one or more steps.
 pub struct ProgressBar {
     on_terminal: bool,
     shown: Option<(&'static str, u64)>,
     began: Instant,
 }
 
-/// How much of a step is done.
+/// The progress of a step.
 pub struct StepProgress {
+    /// Done by now.
     pub done: u64,
-    /// Of what is done, what was there already when the step began.
+    /// Of these, done before the step began.
     pub found: u64,
+    /// To do in all.
     pub total: u64,
     /// What is counted.
     pub unit: &'static str,
@@ -27,7 +29,7 @@ impl ProgressBar {
         ProgressBar { on_terminal: std::io::stderr().is_terminal(), shown: None, began: Instant::now() }
     }
 
-    /// So much of this step is done; `detail`: with what it is busy.
+    /// Shows the progress of a step, and `detail` beside it.
     pub fn show(&mut self, step: &'static str, count: StepProgress, detail: &str) {
         let StepProgress { done, found, total, unit } = count;
         let percent = done.saturating_mul(100) / total.max(1);
@@ -48,14 +50,14 @@ impl ProgressBar {
         let line = line.trim_end();
         if self.on_terminal {
             eprint!("\r\u{1b}[K{line}");
-            // What cannot be shown is not worth an error.
+            // Progress that cannot be shown is no error.
             let _ = std::io::stderr().flush();
         } else {
             eprintln!("{line}");
         }
     }
 
-    /// Leaves the line as it is.
+    /// Ends the line.
     pub fn end(&self) {
         if self.on_terminal && self.shown.is_some() {
             eprintln!();

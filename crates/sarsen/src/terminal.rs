@@ -1,15 +1,15 @@
-//! Questions to the person at the terminal. They are asked on stderr: stdout is for results.
+//! Questions to the user of the terminal. They are printed on stderr: stdout is for results.
 
 use crate::error::{Error, Result};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// Whether somebody is there to answer.
+/// Whether a user can answer.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks; an empty answer is the default, when there is one. An answer that `check` refuses is asked again.
+/// Asks a question. An empty answer means the default, if there is one. It asks again while `check` fails.
 pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result<()>) -> Result<String> {
     loop {
         match default {
@@ -23,7 +23,7 @@ pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result
             .read_line(&mut line)
             .map_err(Error::io("cannot read from the terminal"))?;
         if read == 0 {
-            return Err(Error::usage("the input ended before the question was answered"));
+            return Err(Error::usage("the input ended before the answer"));
         }
         let answer = match (line.trim(), default) {
             ("", Some(default)) => default,
@@ -37,8 +37,8 @@ pub fn ask(question: &str, default: Option<&str>, check: impl Fn(&str) -> Result
     }
 }
 
-/// Lets time pass, because a server asked for it.
-#[expect(clippy::disallowed_methods, reason = "a server's Retry-After or interval is time and nothing else")]
+/// Waits as long as a server asked for.
+#[expect(clippy::disallowed_methods, reason = "a Retry-After or an interval of a server is a time to wait")]
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,4 +1,4 @@
-//! Where this terminal is signed in: `credentials.json` in the configuration folder, for its owner's eyes only.
+//! The saved sign-ins of this terminal: `credentials.json` in the configuration folder. Only its owner may read it.
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -10,35 +10,35 @@ use std::path::PathBuf;
 /// A sign-in at one server. No `Debug`: it holds tokens.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
-    /// Who.
+    /// The e-mail address of the user.
     pub email: String,
-    /// What was granted, with the organizations that the token covers.
+    /// The granted scope, with the organizations that the token covers.
     pub scope: String,
-    /// Good until `expires_at`.
+    /// Expires at `expires_at`.
     pub access_token: String,
-    /// Good for the next access token.
+    /// Gets the next access token, once.
     pub refresh_token: String,
-    /// Seconds since 1970, by this machine's clock.
+    /// Seconds since 1970, by the clock of this machine.
     pub expires_at: i64,
-    /// Where tokens are exchanged.
+    /// Where tokens are refreshed.
     pub token_endpoint: String,
-    /// Where they are given back.
+    /// Where tokens are revoked.
     pub revocation_endpoint: Option<String>,
 }
 
 impl Login {
-    /// The organizations that the token covers, without the reserved one.
+    /// The organizations that the token covers, without the platform.
     pub fn organizations(&self) -> Vec<&str> {
         let covered = self.scope.split(' ').filter_map(|scope| scope.strip_prefix("org:"));
         covered.filter(|slug| !["*", "platform"].contains(slug)).collect()
     }
 
-    /// Whether he who is signed in owns the server: only its owners administer the reserved organization.
+    /// Whether the user owns the server: only its owners administer the platform.
     pub fn owns_server(&self) -> bool {
         self.scope.split(' ').any(|scope| scope == "org:platform")
     }
 
-    /// What he may administer, in words that follow "you".
+    /// What the user may administer, in words that follow "you".
     pub fn powers(&self) -> String {
         let organizations = self.organizations().join(", ");
         match (self.owns_server(), self.covers_all(), organizations.is_empty()) {
@@ -50,7 +50,7 @@ impl Login {
         }
     }
 
-    /// Whether the token is for all organizations because they are too many to be named in it.
+    /// Whether the token covers all organizations of the user, because they are too many to name.
     pub fn covers_all(&self) -> bool {
         self.scope.split(' ').any(|scope| scope == "org:*")
     }
@@ -59,13 +59,13 @@ impl Login {
 /// All sign-ins, by issuer.
 #[derive(Default, Serialize, Deserialize)]
 pub struct SavedLogins {
-    /// The server that is meant when none is named.
+    /// The server of commands that name none.
     pub current: Option<String>,
     /// Sign-ins by issuer.
     pub servers: BTreeMap<String, Login>,
 }
 
-/// Where sign-ins are saved.
+/// The file of the sign-ins.
 #[derive(Clone)]
 pub struct CredentialsFile {
     path: PathBuf,
@@ -77,9 +77,8 @@ impl CredentialsFile {
         let configured = environment.get("XDG_CONFIG_HOME").map(PathBuf::from);
         let home = || environment.get("HOME").map(|home| PathBuf::from(home).join(".config"));
         let folder = configured.or_else(home);
-        let folder = folder.ok_or_else(|| {
-            Error::usage("there is no place to keep the sign-in: set HOME or XDG_CONFIG_HOME")
-        })?;
+        let folder = folder
+            .ok_or_else(|| Error::usage("there is no folder for the sign-in; set HOME or XDG_CONFIG_HOME"))?;
         Ok(CredentialsFile { path: folder.join("sarsen").join("credentials.json") })
     }
 
@@ -91,7 +90,7 @@ impl CredentialsFile {
         })
     }
 
-    /// Changes the sign-ins while no other process does. What `change` returns an error for is not kept.
+    /// Changes the sign-ins under a lock. When `change` fails, nothing is written.
     pub fn change<T>(&self, change: impl FnOnce(&mut SavedLogins) -> Result<T>) -> Result<T> {
         if let Some(folder) = self.path.parent() {
             files::private_folder(folder)?;
@@ -100,7 +99,7 @@ impl CredentialsFile {
         let mut saved = self.read()?;
         let result = change(&mut saved)?;
         let text = serde_json::to_string_pretty(&saved);
-        let text = text.map_err(|error| Error::failed(format!("the sign-in cannot be written: {error}")))?;
+        let text = text.map_err(|error| Error::failed(format!("cannot write the sign-in: {error}")))?;
         files::replace_private(&self.path, &format!("{text}\n"))?;
         Ok(result)
     }
@@ -112,7 +111,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     #[test]
-    fn what_a_sign_in_may_administer_is_told_in_words() {
+    fn the_powers_of_a_sign_in_are_put_into_words() {
         let login = |scope: &str| Login {
             email: "ada@acme.test".to_owned(),
             scope: scope.to_owned(),
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_in_is_for_its_owner_s_eyes_only() {
+    fn only_its_owner_may_read_a_sign_in() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().to_str().expect("text");
         let credentials_file =

@@ -1,5 +1,4 @@
-//! HTTP as a terminal needs it: one request, one answer, no redirects. Nothing is sent in the clear to
-//! another machine.
+//! HTTP for a terminal: one request, one answer, no redirects. `http` is for this machine; other machines need `https`.
 
 use crate::config::loopback_name;
 use crate::environment::Environment;
@@ -13,13 +12,13 @@ use ureq::http::{HeaderMap, Method, Request, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Proxy};
 
-/// A held poll takes ten seconds; nothing else takes long.
+/// A long poll takes ten seconds; other requests are short.
 const TIME_MAX: Duration = Duration::from_secs(30);
-/// How often a server may say "not now" (429, 503) to one request, and how long a wait it may ask for.
+/// How often a request is sent while the answer is 429 or 503, and the longest `Retry-After` that is obeyed.
 const TRIES_MAX: u32 = 4;
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// What is sent along.
+/// The body of a request.
 pub enum Body<'a> {
     /// Nothing.
     None,
@@ -29,26 +28,26 @@ pub enum Body<'a> {
     Json(&'a Value),
 }
 
-/// What came back. No `Debug`: it may hold tokens.
+/// An answer. No `Debug`: it may hold tokens.
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The body, when it is JSON; else null.
+    /// The body, if it is JSON; otherwise null.
     pub body: Value,
 }
 
-/// A client for one server after the other.
+/// A client for any number of servers.
 pub struct HttpClient {
-    /// Through the proxy of the environment, if there is one.
+    /// Uses the proxy that the environment names.
     proxied: Agent,
-    /// For this machine.
+    /// For servers on this machine: no proxy.
     direct: Agent,
 }
 
 impl HttpClient {
-    /// Trusts what the system's `SSL_CERT_FILE` names, else the public authorities.
+    /// Trusts the certificates of the file `SSL_CERT_FILE`, or the public authorities without one.
     pub fn new(environment: &Environment) -> Result<HttpClient> {
         let tls = TlsConfig::builder()
             .root_certs(roots(environment.get("SSL_CERT_FILE"))?)
@@ -69,7 +68,7 @@ impl HttpClient {
         Ok(HttpClient { proxied: agent(Proxy::try_from_env()), direct: agent(None) })
     }
 
-    /// Sends a request; one that the server puts off is sent again when it says so.
+    /// Sends a request, and again after `Retry-After` when the server answers 429 or 503.
     pub fn send(
         &self,
         method: &Method,
@@ -79,7 +78,7 @@ impl HttpClient {
     ) -> Result<Answer> {
         for _ in 1..TRIES_MAX {
             let answer = self.send_once(method, url, headers, body)?;
-            // With these the server has done nothing, and says so.
+            // With these the server has changed nothing.
             if !matches!(answer.status, 429 | 503) {
                 return Ok(answer);
             }
@@ -102,7 +101,7 @@ impl HttpClient {
             request = request.header(name, *value);
         }
         let (kind, text) = match body {
-            // A method that may have a body says that it is empty.
+            // A method that may have a body declares an empty one.
             Body::None if ![Method::GET, Method::DELETE].contains(method) => {
                 (Some("text/plain"), String::new())
             }
@@ -113,7 +112,7 @@ impl HttpClient {
             }
             Body::Json(value) => (Some("application/json"), value.to_string()),
         };
-        let wrong = |error: ureq::http::Error| Error::usage(format!("{url} cannot be asked: {error}"));
+        let wrong = |error: ureq::http::Error| Error::usage(format!("{url} is not valid: {error}"));
         let sent = match kind {
             None => agent.run(request.body(()).map_err(wrong)?),
             Some(kind) => agent.run(request.header(CONTENT_TYPE, kind).body(text).map_err(wrong)?),
@@ -121,8 +120,7 @@ impl HttpClient {
         let mut response = sent.map_err(|error| unreachable(url, &error))?;
         let is_json = response.body().mime_type().is_some_and(|kind| kind.ends_with("json"));
         let body = if is_json { response.body_mut().read_json() } else { Ok(Value::Null) };
-        let body =
-            body.map_err(|error| Error::failed(format!("{url}: the answer cannot be read: {error}")))?;
+        let body = body.map_err(|error| Error::failed(format!("{url}: cannot read the answer: {error}")))?;
         Ok(Answer { status: response.status().as_u16(), headers: response.headers().clone(), body })
     }
 
@@ -134,20 +132,20 @@ impl HttpClient {
             ("http" | "https", true) => Ok(&self.direct),
             ("https", false) => Ok(&self.proxied),
             ("http", false) => {
-                Err(Error::usage(format!("{url} is not asked: http is for this machine only; use https")))
+                Err(Error::usage(format!("{url} is not allowed: http is for this machine only; use https")))
             }
-            _ => Err(Error::usage(format!("{url:?} is no address of a server; use https://HOST"))),
+            _ => Err(Error::usage(format!("{url:?} is not the address of a server; use https://HOST"))),
         }
     }
 }
 
 impl Answer {
-    /// The body, when the request has succeeded; else what the server says is wrong.
+    /// The body of a successful answer; otherwise the error of the server.
     pub fn ok(self) -> Result<Value> {
         if (200..300).contains(&self.status) { Ok(self.body) } else { Err(self.refusal()) }
     }
 
-    /// What the server says is wrong: a problem document (RFC 9457) or an OAuth error (RFC 6749).
+    /// The error of the server: a problem document (RFC 9457) or an OAuth error (RFC 6749).
     pub fn refusal(&self) -> Error {
         let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(output::sanitize);
         let code = text("code").or_else(|| text("error")).unwrap_or_default();
@@ -178,7 +176,7 @@ fn unreachable(url: &str, error: &ureq::Error) -> Error {
         ureq::Error::Io(error) => error.to_string(),
         error => error.to_string(),
     };
-    Error::failed(format!("no answer from {origin}: {why}; is it running there?"))
+    Error::failed(format!("no answer from {origin}: {why}; check the address, and that the server runs"))
 }
 
 fn roots(file: Option<&str>) -> Result<RootCerts> {
@@ -191,7 +189,7 @@ fn roots(file: Option<&str>) -> Result<RootCerts> {
         })
         .collect();
     if certificates.is_empty() {
-        return Err(Error::usage(format!("{path} (SSL_CERT_FILE) holds no certificate")));
+        return Err(Error::usage(format!("{path} (SSL_CERT_FILE) has no certificate; use a PEM file")));
     }
     Ok(RootCerts::new_with_certs(&certificates))
 }
@@ -201,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_goes_to_another_machine_in_the_clear() {
+    fn only_this_machine_is_reached_by_http() {
         let http = HttpClient::new(&Environment::default()).expect("a client");
         for url in
             ["http://id.example.com/x", "ftp://localhost/x", "id.example.com", "http://localhost.example.com"]
@@ -214,18 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_server_s_words() {
-        let told = |status: u16, body: Value| {
+    fn a_refusal_has_the_text_of_the_server() {
+        let text = |status: u16, body: Value| {
             Answer { status, headers: HeaderMap::new(), body }.refusal().to_string()
         };
         assert_eq!(
-            told(409, serde_json::json!({"code": "taken", "detail": "slug is taken."})),
+            text(409, serde_json::json!({"code": "taken", "detail": "slug is taken."})),
             "slug is taken."
         );
         assert_eq!(
-            told(400, serde_json::json!({"error": "invalid_grant", "error_description": "No."})),
+            text(400, serde_json::json!({"error": "invalid_grant", "error_description": "No."})),
             "No."
         );
-        assert_eq!(told(502, Value::Null), "the server answered 502");
+        assert_eq!(text(502, Value::Null), "the server answered 502");
     }
 }

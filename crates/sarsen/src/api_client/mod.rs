@@ -1,6 +1,6 @@
-//! How this terminal speaks to a server: signed in, over HTTP.
+//! The client of the API: HTTP with the saved sign-in of this terminal.
 //!
-//! - `http.rs`: requests and answers. `oauth.rs`: the device flow. `credentials.rs`: where the sign-in is kept.
+//! - `http.rs`: requests and answers. `oauth.rs`: the device flow. `credentials.rs`: the saved sign-ins.
 
 mod credentials;
 mod http;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::Method;
 
-/// A token is exchanged when it ends within these seconds.
+/// A token is refreshed when it expires within these seconds.
 const MARGIN_S: i64 = 30;
 
 /// A server that this terminal is signed in to.
@@ -45,18 +45,18 @@ impl ApiClient {
         &self.server
     }
 
-    /// The sign-in.
+    /// The saved sign-in.
     pub fn login(&self) -> &Login {
         &self.login
     }
 
-    /// Sends a request; the body of a good answer.
+    /// Sends a request and returns the body of a successful answer.
     pub fn send(&mut self, method: &Method, path: &str, body: &Body<'_>) -> Result<Value> {
         if self.login.expires_at - MARGIN_S <= oauth::now() {
             self.refresh()?;
         }
         match self.send_once(method, path, body) {
-            // The token may be older than what it should cover, or was ended: one that is new knows more.
+            // The token may be older than the organization that it should cover, or revoked: a new one may do.
             Err(Error::Refused { code, .. }) if ["insufficient_scope", "invalid_token"].contains(&&*code) => {
                 self.refresh()?;
                 self.send_once(method, path, body)
@@ -70,12 +70,12 @@ impl ApiClient {
         self.http.send(method, &format!("{}{path}", self.server), &[(http::BEARER, &bearer)], body)?.ok()
     }
 
-    /// Gets new tokens, which cover what there is by now.
+    /// Gets new tokens. They cover the organizations that exist by now.
     pub fn refresh(&mut self) -> Result<()> {
         let (http, server, mine) = (&self.http, &self.server, &self.login);
         let renewed = self.credentials_file.change(|saved| {
             let Some(kept) = saved.servers.get(server).cloned() else { return Ok(None) };
-            // Another process was quicker; a refresh token is good for one.
+            // Another process has used the refresh token, which works once.
             if kept.refresh_token != mine.refresh_token {
                 return Ok(Some(kept));
             }

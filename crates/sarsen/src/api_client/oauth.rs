@@ -1,4 +1,4 @@
-//! Our own first customer of the device flow (RFC 8628): discovery, codes, polls, refresh, revocation.
+//! OAuth for a terminal: discovery, the device flow (RFC 8628), refresh, revocation.
 
 use super::credentials::Login;
 use super::http::{Answer, BEARER, Body, HttpClient, bearer};
@@ -12,17 +12,17 @@ use server::{Clock as _, SystemClock};
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderName, Method};
 
-/// The platform's client for terminals.
+/// The client of the platform for terminals.
 const CLIENT_ID: &str = "cli";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// How long a poll may be held (RFC 7240).
+/// Asks for a long poll (RFC 7240).
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const HOLD: &str = "wait=10";
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
-/// What `slow_down` adds.
+/// What `slow_down` adds to the interval.
 const SLOWER: Duration = Duration::from_secs(5);
 
-/// What a server says about itself (RFC 8414).
+/// The metadata of a server (RFC 8414).
 #[derive(Deserialize)]
 pub struct Discovery {
     issuer: String,
@@ -32,13 +32,13 @@ pub struct Discovery {
     userinfo_endpoint: Option<String>,
 }
 
-/// Codes for a device.
+/// The codes of a device.
 #[derive(Deserialize)]
 pub struct Codes {
     device_code: String,
-    /// What the person types …
+    /// What the user types.
     pub user_code: String,
-    /// … and where.
+    /// Where the user types it.
     pub verification_uri: String,
     /// Seconds.
     pub expires_in: u64,
@@ -53,28 +53,28 @@ struct Tokens {
     scope: Option<String>,
 }
 
-/// Asks a server what it is. It must go by the name that it was asked by: its tokens say so.
+/// Gets the metadata of a server. Its issuer must be the address that was used: its tokens name it.
 pub fn discover(http: &HttpClient, server: &str) -> Result<Discovery> {
     if let Some(advice) = address_with_scheme(server) {
-        return Err(Error::usage(format!("{server} is no address of a server; use {advice}")));
+        return Err(Error::usage(format!("{server} is not the address of a server; use {advice}")));
     }
     let url = format!("{server}/.well-known/openid-configuration");
     let answer = http.send(&Method::GET, &url, &[], &Body::None)?;
     if answer.status == 404 {
-        return Err(Error::failed(format!("{server} is no identity server: it has no {url}")));
+        return Err(Error::failed(format!("{server} is not an identity server: there is no {url}")));
     }
     let discovery: Discovery = read(answer)?;
     if discovery.issuer != server {
         let advice = match Origin::parse(&discovery.issuer) {
             Some(origin) => format!("use sarsen login --server {origin}"),
-            None => "that is not the server that you mean".to_owned(),
+            None => "that is another server".to_owned(),
         };
-        return Err(Error::failed(format!("{server} calls itself {:?}; {advice}", discovery.issuer)));
+        return Err(Error::failed(format!("the issuer of {server} is {:?}; {advice}", discovery.issuer)));
     }
     Ok(discovery)
 }
 
-/// What somebody means who leaves out `https://`; none when it is there, or when another scheme is.
+/// The address with its scheme, where that was left out.
 fn address_with_scheme(server: &str) -> Option<String> {
     if server.contains("://") {
         return None;
@@ -85,15 +85,16 @@ fn address_with_scheme(server: &str) -> Option<String> {
 }
 
 impl Discovery {
-    /// Begins a sign-in.
+    /// Starts a sign-in.
     pub fn begin(&self, http: &HttpClient, scope: &str) -> Result<Codes> {
         let endpoint = self.device_authorization_endpoint.as_deref();
-        let endpoint = endpoint.ok_or_else(|| Error::failed("this server cannot sign in terminals"))?;
+        let endpoint =
+            endpoint.ok_or_else(|| Error::failed("this server has no device flow for terminals"))?;
         let form = [("client_id", CLIENT_ID), ("scope", scope)];
         read(http.send(&Method::POST, endpoint, &[], &Body::Form(&form))?)
     }
 
-    /// Waits until the person has decided.
+    /// Waits for the decision of the user.
     pub fn wait(&self, http: &HttpClient, codes: &Codes) -> Result<Login> {
         let mut interval = codes.interval.map_or(INTERVAL_DEFAULT, Duration::from_secs);
         let ends = Instant::now() + Duration::from_secs(codes.expires_in);
@@ -111,15 +112,15 @@ impl Discovery {
                 Some("expired_token") => break,
                 Some(_) => return Err(answer.refusal()),
             }
-            // A poll that was held has waited already.
+            // A long poll has waited already.
             terminal::sleep(interval.saturating_sub(asked.elapsed()));
         }
-        Err(Error::failed("nobody has typed the code in time; run sarsen login again"))
+        Err(Error::failed("the code has expired; run sarsen login again"))
     }
 
     fn login(&self, http: &HttpClient, tokens: Tokens) -> Result<Login> {
         let refresh_token =
-            tokens.refresh_token.ok_or_else(|| Error::failed("the server gave no refresh token"))?;
+            tokens.refresh_token.ok_or_else(|| Error::failed("the server sent no refresh token"))?;
         let email = match &self.userinfo_endpoint {
             Some(endpoint) => self.email(http, endpoint, &tokens.access_token)?,
             None => String::new(),
@@ -142,8 +143,7 @@ impl Discovery {
     }
 }
 
-/// Exchanges the refresh token for the next pair; the token then covers what there is by now. `None`: the
-/// sign-in has ended.
+/// Exchanges the refresh token for new tokens. `None`: the sign-in has ended.
 pub fn refresh(http: &HttpClient, login: &Login) -> Result<Option<Login>> {
     let form =
         [("grant_type", "refresh_token"), ("refresh_token", &login.refresh_token), ("client_id", CLIENT_ID)];
@@ -161,7 +161,7 @@ pub fn refresh(http: &HttpClient, login: &Login) -> Result<Option<Login>> {
     }))
 }
 
-/// Gives the sign-in back (RFC 7009).
+/// Revokes the tokens of a sign-in (RFC 7009).
 pub fn revoke(http: &HttpClient, login: &Login) -> Result<()> {
     let Some(endpoint) = &login.revocation_endpoint else { return Ok(()) };
     let form = [("token", &*login.refresh_token), ("client_id", CLIENT_ID)];
@@ -177,7 +177,7 @@ fn ends_at(expires_in: i64) -> i64 {
     now().saturating_add(expires_in)
 }
 
-/// The body, as this type. Its text is in no message: it may hold tokens.
+/// The body, as this type.
 fn read<T: DeserializeOwned>(answer: Answer) -> Result<T> {
     serde_json::from_value(answer.ok()?)
         .map_err(|error| Error::failed(format!("the server's answer is not what it should be: {error}")))

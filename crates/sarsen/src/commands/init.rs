@@ -1,4 +1,4 @@
-//! `sarsen init`: writes a configuration and a secret key, after three questions. Overwrites nothing.
+//! `sarsen init`: asks three questions and writes a configuration and a secret key. It overwrites nothing.
 
 use crate::config::{self, Config, Database, Flags, Origin};
 use crate::environment::Environment;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Without a terminal:\n\
                   \x20   sarsen init --yes --issuer https://id.example.com --listen 0.0.0.0:7070")]
 pub struct Args {
-    /// The configuration file to write; the key comes beside it
+    /// The configuration file to write; the key is written beside it
     #[arg(long, value_name = "FILE", default_value = "sarsen.toml")]
     config: PathBuf,
-    /// Ask nothing; take what the flags say, and the defaults
+    /// Ask nothing; use the flags and the defaults
     #[arg(long)]
     yes: bool,
     /// Address to listen on
@@ -43,14 +43,14 @@ pub fn run(args: &Args) -> Result<()> {
     for path in [&args.config, &key_file] {
         if path.exists() {
             return Err(Error::failed(format!(
-                "{} is there already; nothing was changed. Edit it, or move it away",
+                "{} exists; nothing was changed. Edit it, or move it away",
                 path.display()
             )));
         }
     }
     if !args.yes && !terminal::is_interactive() {
         let text =
-            "init asks questions, and here is no terminal; use --yes with --listen, --issuer and --database";
+            "init asks questions and needs a terminal; use --yes with --listen, --issuer and --database";
         return Err(Error::usage(text));
     }
     let answers = answer(args)?;
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     files::create_private(&key_file, &format!("{}\n", SecretKey::generate(&SystemRandom)))?;
     files::create_private(&args.config, &answers.file())?;
-    // What was written is what `serve` will accept.
+    // `serve` must accept the new file.
     let config = Config::load(&Flags::with_config(args.config.clone()), &Environment::default())?;
     output::print(&next_steps(args, &config, &key_file))
 }
@@ -77,31 +77,31 @@ fn answer(args: &Args) -> Result<Answers> {
     let address: SocketAddr = listen.parse().unwrap_or(config::LISTEN);
     let default_issuer = format!("http://localhost:{}", address.port());
     let check_issuer = |text: &str| check_issuer(text, address);
-    let issuer = given(&args.issuer, "Public address, as browsers see it", default_issuer, &check_issuer)?;
+    let issuer = given(&args.issuer, "Public address", default_issuer, &check_issuer)?;
     let database = given(&args.database, "Database", Database::default().to_string(), &check_database)?;
     Ok(Answers { listen, issuer, database })
 }
 
 fn check_listen(text: &str) -> Result<()> {
     let rule =
-        || Error::usage(format!("{text:?} is no address with a port; use something like 127.0.0.1:7070"));
+        || Error::usage(format!("{text:?} is not an address with a port; use one like 127.0.0.1:7070"));
     text.parse::<SocketAddr>().map(|_| ()).map_err(|_| rule())
 }
 
 fn check_issuer(text: &str, listen: SocketAddr) -> Result<()> {
     let rule = "use https:// and a host, like https://id.example.com, without a slash at the end";
     let Some(origin) = Origin::parse(text) else {
-        return Err(Error::usage(format!("{text:?} is not an address that this can be; {rule}")));
+        return Err(Error::usage(format!("{text:?} is not an issuer; {rule}")));
     };
     if origin.is_https() || origin.is_loopback() && listen.ip().is_loopback() {
         return Ok(());
     }
     let why = if origin.is_loopback() {
-        format!("others can reach {listen}")
+        format!("other machines can reach {listen}")
     } else {
-        "http is not safe".to_owned()
+        "http is for this machine only".to_owned()
     };
-    Err(Error::usage(format!("{text} will not do, because {why}; {rule}")))
+    Err(Error::usage(format!("{text} is not allowed, because {why}; {rule}")))
 }
 
 fn check_database(text: &str) -> Result<()> {
@@ -114,20 +114,20 @@ impl Answers {
         // A TOML basic string and a JSON string quote the same way.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         format!(
-            "# Configuration of Sarsen. `sarsen serve --print-config` shows all settings and where they come from.\n\
+            "# Configuration of Sarsen. `sarsen serve --print-config` shows all settings and their sources.\n\
              \n\
              # Where the server listens.\n\
              listen = {}\n\
-             # Its public address, as browsers and clients see it. It cannot be changed later without signing all out.\n\
+             # The public address of the server. A change signs out all users and clients.\n\
              issuer = {}\n\
-             # Where the data is. A path is meant from this file's folder.\n\
+             # The database. A path is relative to the folder of this file.\n\
              database = {}\n\
              \n\
              # More settings, with their defaults:\n\
              # secret_key_file = \"sarsen.key\"\n\
-             # trusted_proxies = []       # peers whose X-Forwarded-For is believed\n\
-             # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read them\n\
-             # sign_up = true             # whether people may make accounts by themselves\n\
+             # trusted_proxies = []       # proxies that may send X-Forwarded-For\n\
+             # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
+             # sign_up = true             # whether visitors may create accounts\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
              # log = \"info\"\n\
@@ -148,11 +148,11 @@ fn next_steps(args: &Args, config: &Config, key_file: &Path) -> String {
     let issuer = config.issuer_at(&config.listen.value);
     format!(
         "Wrote {} and {}.\n\
-         Keep a copy of the key where your backups are not: without it the data cannot be used.\n\
+         Keep a copy of the key apart from your backups: without the key the data cannot be used.\n\
          \n\
          Next:\n\
          \x20 1. {serve}\n\
-         \x20 2. Open the one-time link that it writes into {}, and become the owner.\n\
+         \x20 2. Open the one-time link in {} and become the owner of the server.\n\
          \x20 3. sarsen login --server {issuer}\n",
         args.config.display(),
         key_file.display(),

@@ -1,4 +1,4 @@
-//! `sarsen login`: signs this terminal in by the device flow. The code is typed, not linked.
+//! `sarsen login`: signs this terminal in by the device flow. The user types the code into a browser.
 
 use crate::api_client::{self, CredentialsFile, HttpClient};
 use crate::environment::Environment;
@@ -6,21 +6,21 @@ use crate::error::Result;
 use crate::output;
 use serde_json::json;
 
-/// The server when none is named and none is known.
+/// The server when none is given and none is saved.
 const SERVER: &str = "http://localhost:7070";
-/// What a terminal asks for: to administer what its user administers.
+/// The scope of a terminal: everything that its user may administer.
 const SCOPE: &str = "openid email offline_access platform org:*";
 
-/// Sign this terminal in to a server, by typing a code into a browser.
+/// Sign this terminal in to a server, with a code that you type into a browser.
 #[derive(clap::Args)]
 #[command(after_help = "Example:  sarsen login --server https://id.example.com\n\
                   \n\
-                  The sign-in is kept in $XDG_CONFIG_HOME/sarsen/credentials.json (or ~/.config/sarsen).")]
+                  The sign-in is saved in $XDG_CONFIG_HOME/sarsen/credentials.json (or ~/.config/sarsen).")]
 pub struct Args {
-    /// The server's address [default: the current one, else http://localhost:7070]
+    /// The server's address [default: the current one, or http://localhost:7070]
     #[arg(long, value_name = "URL", env = "SARSEN_SERVER", hide_env_values = true)]
     server: Option<String>,
-    /// An organization to administer, beside those that you administer already; may be repeated
+    /// Another organization to administer; may be repeated
     #[arg(long, value_name = "SLUG")]
     org: Vec<String>,
     /// Print the result as JSON
@@ -40,19 +40,19 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     eprintln!("Open  {}", output::sanitize(&codes.verification_uri));
     eprintln!("Type  {}", output::sanitize(&codes.user_code));
     eprintln!(
-        "Waiting until you have allowed it there ({} minutes at most) …",
+        "Waiting for you to allow it there; the code expires in {} minutes …",
         codes.expires_in.div_ceil(60)
     );
     let login = discovery.wait(&http, &codes)?;
     let (email, powers) = (login.email.clone(), login.powers());
-    let says = json!({ "server": server, "email": email, "organizations": login.organizations() });
+    let result = json!({ "server": server, "email": email, "organizations": login.organizations() });
     credentials_file.change(|saved| {
         saved.current = Some(server.clone());
         saved.servers.insert(server.clone(), login.clone());
         Ok(())
     })?;
     if args.json {
-        return output::print_json(&says);
+        return output::print_json(&result);
     }
     output::print(&format!(
         "Signed in to {server} as {}; you {}.\n",

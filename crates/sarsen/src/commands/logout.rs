@@ -1,10 +1,10 @@
-//! `sarsen logout`: gives the sign-in back to the server and forgets it.
+//! `sarsen logout`: revokes the tokens of this terminal and deletes the sign-in.
 
 use crate::api_client::{self, CredentialsFile, HttpClient};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// Sign this terminal out; the server forgets it too.
+/// Sign this terminal out, here and at the server.
 #[derive(clap::Args)]
 pub struct Args {
     /// The server's address [default: the current one]
@@ -12,23 +12,23 @@ pub struct Args {
     server: Option<String>,
 }
 
-/// Runs it. What cannot be given back is forgotten all the same.
+/// Runs it. The sign-in is deleted here even when the server cannot be reached.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let (credentials_file, http) = (CredentialsFile::new(environment)?, HttpClient::new(environment)?);
     let (server, login) = credentials_file.change(|saved| {
         let server = args.server.as_deref().map(|server| server.trim_end_matches('/').to_owned());
         let server = server.or(saved.current.clone());
         let found = server.and_then(|server| saved.servers.remove_entry(&server));
-        let (server, login) = found.ok_or_else(|| Error::failed("this terminal is not signed in there"))?;
+        let (server, login) = found.ok_or_else(|| {
+            Error::failed("this terminal is not signed in; there is nothing to sign out of")
+        })?;
         if saved.current.as_ref() == Some(&server) {
             saved.current = saved.servers.keys().next().cloned();
         }
         Ok((server, login))
     })?;
     api_client::revoke(&http, &login).map_err(|error| {
-        Error::failed(format!(
-            "this terminal has forgotten the sign-in, but the server was not told: {error}"
-        ))
+        Error::failed(format!("the sign-in was deleted here, but its tokens were not revoked: {error}"))
     })?;
     eprintln!("Signed out of {server}.");
     Ok(())

@@ -1,4 +1,4 @@
-//! `sarsen move`: everything from one database to another, compared at the end.
+//! `sarsen move`: copies everything to another database and compares both.
 
 use crate::config::Database;
 use crate::error::{Error, Result};
@@ -12,10 +12,10 @@ use std::time::Instant;
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
 #[derive(clap::Args)]
 #[command(
-    after_help = "Stop the server first. The source is only read, once it has the schema of this version. The \
-    target must be an empty database. A move that was interrupted goes on where it ended when it is started again.\n\n\
+    after_help = "Stop the server first. The source is brought to the schema of this version and then only read. The \
+    target must be an empty database. Run an interrupted move again to continue it.\n\n\
     Example:  sarsen move --from sqlite:data/sarsen.db --to postgres://sarsen:SECRET@db.internal/sarsen\n\
-    Then set `database` to the new URL in sarsen.toml; secret_key stays the same."
+    Then set `database` to the new URL in sarsen.toml. Keep the secret key."
 )]
 pub struct Args {
     /// The database to read: sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE
@@ -24,7 +24,7 @@ pub struct Args {
     /// The empty database to fill
     #[arg(long, value_name = "URL", env = "SARSEN_MOVE_TO", hide_env_values = true)]
     to: String,
-    /// Copy and compare, then leave the target as empty as it was
+    /// Copy and compare, then empty the target again
     #[arg(long)]
     rehearse: bool,
     /// Print the result as JSON
@@ -56,7 +56,7 @@ async fn move_all(args: &Args) -> Result<()> {
         from.close();
         to.close();
     });
-    closed.await.map_err(|error| Error::failed(format!("closing the databases: {error}")))?;
+    closed.await.map_err(|error| Error::failed(format!("cannot close the databases: {error}")))?;
     report(args, &moved.map_err(explain)?, began)
 }
 
@@ -86,9 +86,7 @@ fn explain(error: MoveError) -> Error {
     match error {
         MoveError::NotEmpty(_) | MoveError::Taken | MoveError::Source(_) => Error::usage(error.to_string()),
         MoveError::Differs(_) => Error::failed(error.to_string()),
-        MoveError::Domain(error) => {
-            Error::failed(format!("{error}. Start the same command again: it goes on where it ended"))
-        }
+        MoveError::Domain(error) => Error::failed(format!("{error}. Run the same command again to continue")),
     }
 }
 
@@ -114,13 +112,13 @@ fn report(args: &Args, tables: &[MovedTable], began: Instant) -> Result<()> {
     output::print_table(tables, "No tables.")?;
     let what = if args.rehearse { "Rehearsed" } else { "Moved" };
     output::print(&format!(
-        "{what} {rows} rows in {:.1} minutes; every table has the same count and hash on both sides.\n",
+        "{what} {rows} rows in {:.1} minutes. Every table has the same count and hash on both sides.\n",
         seconds / 60.0
     ))?;
     let next = if args.rehearse {
-        "The target is empty again; without --rehearse it is filled for good.\n"
+        "The target is empty again. Run the command without --rehearse to move.\n"
     } else {
-        "Now set `database` to the new URL in sarsen.toml and start the server; secret_key stays the same.\n"
+        "Next: set `database` to the new URL in sarsen.toml and start the server. Keep the secret key.\n"
     };
     output::print(next)
 }

@@ -1,4 +1,4 @@
-//! `sarsen serve`: the server, as its configuration says.
+//! `sarsen serve`: the server, with its configuration.
 
 use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
 use crate::error::{Error, Result};
@@ -8,20 +8,21 @@ use crate::{files, logs, output};
 use server::{App, Bound, Limits, SecretKey};
 use std::path::{Path, PathBuf};
 
-/// Run the server until SIGTERM or Ctrl-C; a second one stops at once.
+/// Run the server until SIGTERM or Ctrl-C. A second signal stops it at once.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Each setting may stand in the file, in the environment and among the flags; the later wins:\n\
+    after_help = "A setting comes from the file, the environment or a flag. A flag overrides the environment, which overrides the\n\
+                  file:\n\
                   \x20   session_days = 7          in sarsen.toml\n\
                   \x20   SARSEN_SESSION_DAYS=7     in the environment\n\
                   \x20   --session-days 7          as a flag\n\
                   \n\
-                  The first start writes a one-time link for the first owner into setup-link.txt beside the database."
+                  The first start writes a one-time link for the first owner to setup-link.txt beside the database."
 )]
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Print the effective settings, and where each comes from, and stop
+    /// Print the effective settings with their sources, and exit
     #[arg(long, help_heading = None::<&str>)]
     print_config: bool,
 }
@@ -67,16 +68,16 @@ async fn serve(config: &Config, app: App, bound: Bound) -> Result<()> {
     Ok(())
 }
 
-/// While nobody owns the server, a link for the first owner lies in a file; never in a log.
+/// Until the server has an owner, a file has the link for the first one. No log has it.
 async fn write_link(config: &Config, app: &App) -> Result<()> {
     let path = beside_data(config).join(LINK_FILE);
     let link = server::first_start::link(app).await;
-    match link.map_err(|error| Error::failed(format!("the set-up link cannot be made: {error}")))? {
+    match link.map_err(|error| Error::failed(format!("cannot make the set-up link: {error}")))? {
         None => files::remove(&path),
         Some(link) => {
             files::replace_private(&path, &format!("{link}\n"))?;
             eprintln!(
-                "This server has no owner yet. The link to become it is in {} (good once, for one hour).",
+                "This server has no owner yet. Open the link in {} to become the owner. It works once, for one hour.",
                 path.display()
             );
             Ok(())
@@ -93,7 +94,7 @@ pub fn beside_data(config: &Config) -> PathBuf {
     }
 }
 
-/// The installation's secret: from the environment, or from its file.
+/// The secret key: from the environment, or from its file.
 pub fn secret_key(config: &Config) -> Result<SecretKey> {
     if let Some(text) = &config.secret_key {
         return SecretKey::parse(text)
@@ -112,17 +113,17 @@ fn missing_key(config: &Config) -> String {
     let (key, database) = (config.secret_key_file.value.display(), &config.database.value);
     match database.path() {
         Some(path) if path.exists() => format!(
-            "the secret key {key} is missing; the database {} was made with it and cannot be used without: put it \
-             back, or set {SECRET_KEY_VARIABLE}",
+            "the secret key {key} is missing, and the database {} cannot be used without it; restore the file, or set \
+             {SECRET_KEY_VARIABLE}",
             path.display()
         ),
         Some(path) => format!(
-            "there is neither a secret key ({key}) nor a database ({}); for a new server run `sarsen init` first",
+            "there is no secret key ({key}) and no database ({}); for a new server run `sarsen init` first",
             path.display()
         ),
         None => format!(
-            "the secret key {key} is missing; for a new server run `sarsen init` first, for another instance of one \
-             copy its key, or set {SECRET_KEY_VARIABLE}"
+            "the secret key {key} is missing; for a new server run `sarsen init` first, for another instance copy its \
+             key or set {SECRET_KEY_VARIABLE}"
         ),
     }
 }

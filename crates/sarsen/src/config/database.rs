@@ -1,18 +1,18 @@
-//! Where the data is: a file of SQLite, or a server.
+//! The setting `database`: a file of SQLite, or a server.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A database's place. Its text form has no password in it.
+/// The location of a database. Its text form has no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
     /// The file of an SQLite database.
     Sqlite(PathBuf),
-    /// The URL of a server, as it was given.
+    /// The URL of a server.
     Server(Url),
 }
 
-/// A URL with a password, perhaps.
+/// A URL that may have a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url(String);
 
@@ -44,7 +44,7 @@ impl Database {
         }
     }
 
-    /// A path that is not absolute is meant from `folder`.
+    /// Makes a relative path relative to `folder`.
     pub(super) fn under(self, folder: &Path) -> Database {
         match self {
             Database::Sqlite(path) => Database::Sqlite(folder.join(path)),
@@ -52,7 +52,7 @@ impl Database {
         }
     }
 
-    /// For the store.
+    /// The URL for the store.
     pub fn url(&self) -> String {
         match self {
             Database::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -74,7 +74,7 @@ impl Database {
     }
 }
 
-/// With the password masked.
+/// The URL with its password masked.
 impl fmt::Display for Database {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,16 +84,16 @@ impl fmt::Display for Database {
     }
 }
 
-/// Scheme, user, host and name only: a password may stand between `:` and `@`, and in the query.
+/// Scheme, user, host and name: a password may be between `:` and `@`, and in the query.
 fn masked(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     if query.contains('@') {
-        // It may end a password that holds a question mark: then nothing tells where that begins.
+        // A password with a question mark may end here, and its start is not known.
         return format!("{scheme}://…");
     }
     let query = if query.is_empty() { "" } else { "?…" };
-    // The last @ ends the password: one that was not escaped must not show a part of it.
+    // The last @ ends the password, even one with @ in it.
     let shown = match rest.rsplit_once('@') {
         None => rest.to_owned(),
         Some((login, place)) => match login.split_once(':') {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_not_taken() {
+    fn other_texts_are_not_databases() {
         for wrong in ["", "sarsen.db", "sqlite:", "oracle://db/x", "postgres:x", "mysql:x"] {
             assert_eq!(Database::parse(wrong), None, "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! `sarsen.toml`: its settings with the lines where they stand.
+//! `sarsen.toml`: its settings and their lines.
 
 use super::value::RawValue;
 use crate::error::{Error, Result};
@@ -10,17 +10,17 @@ use toml::de::{DeTable, DeValue};
 pub(super) struct Line {
     pub name: String,
     pub raw: RawValue,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
 }
 
-/// Reads the file; none when it is not there.
+/// Reads the file. `None`: there is no such file.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Line>>> {
     let Some(text) = files::read(path)? else { return Ok(None) };
     let table = DeTable::parse(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(&text, span.start));
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        Error::usage(format!("{} line {line} is not TOML: {what}", path.display()))
+        Error::usage(format!("{} line {line} is not valid TOML: {what}", path.display()))
     })?;
     let settings = table.get_ref().iter().map(|(name, value)| Line {
         name: name.get_ref().to_string(),

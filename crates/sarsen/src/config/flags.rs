@@ -16,49 +16,49 @@ pub struct Flags {
     /// Public origin of the server, like https://id.example.com [default on loopback: http://localhost:PORT]
     #[arg(long, value_name = "URL")]
     issuer: Option<String>,
-    /// Where the data is: sqlite:PATH, postgres://… or mysql://… [default: sqlite:sarsen.db]
+    /// Database: sqlite:PATH, postgres://… or mysql://… [default: sqlite:sarsen.db]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Replica of a PostgreSQL database where lists are read, best first; may be repeated [default: none]
+    /// Replica of a PostgreSQL database for lists, best first; may be repeated [default: none]
     #[arg(long, value_name = "URL")]
     replicas: Vec<String>,
-    /// The PostgreSQL server itself, where `database` leads to a pooler: wake-ups are heard there [default: none]
+    /// PostgreSQL server for notifications, where `database` is a connection pooler [default: none]
     #[arg(long, value_name = "URL")]
     database_direct: Option<String>,
-    /// Whether instances on PostgreSQL wake each other, so that changes are heard of sooner [default: true]
+    /// Whether instances on PostgreSQL notify each other of changes [default: true]
     #[arg(long, value_name = "BOOL")]
     wake_ups: Option<String>,
-    /// File with the secret key (or the key itself in SARSEN_SECRET_KEY) [default: sarsen.key]
+    /// File with the secret key; SARSEN_SECRET_KEY is the key itself [default: sarsen.key]
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
-    /// Proxy whose X-Forwarded-For is believed; may be repeated [default: none]
+    /// Proxy that may send X-Forwarded-For; may be repeated [default: none]
     #[arg(long, value_name = "IP")]
     trusted_proxies: Vec<String>,
-    /// Bearer token for /metrics; without one only this machine may read them
+    /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]
     metrics_token: Option<String>,
-    /// Whether people may make accounts by themselves [default: true]
+    /// Whether visitors may create accounts [default: true]
     #[arg(long, value_name = "BOOL")]
     sign_up: Option<String>,
-    /// Threads that hash passwords [default: one a processor]
+    /// Threads that hash passwords [default: one per processor]
     #[arg(long, value_name = "N")]
     hash_threads: Option<String>,
-    /// Days that a browser stays signed in [default: 30]
+    /// Days until the session of a browser expires [default: 30]
     #[arg(long, value_name = "N")]
     session_days: Option<String>,
-    /// Connections at once [default: 50000]
+    /// Open connections at most [default: 50000]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
-    /// What is logged, like info or warn,server=debug [default: info]
+    /// Filter of the log, like info or warn,server=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
-    /// How it is logged: text or json [default: text]
+    /// Format of the log: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
 }
 
 impl Flags {
-    /// With nothing but a configuration file.
+    /// Only a configuration file.
     pub fn with_config(path: PathBuf) -> Flags {
         Flags { config: Some(path), ..Flags::default() }
     }

@@ -1,10 +1,10 @@
-//! The issuer: one origin, advertised byte for byte as it was given.
+//! The setting `issuer`: an origin, advertised byte for byte as it was given.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use ureq::http::Uri;
 
-/// `https://host` or `http://host:port`, without anything after it.
+/// `https://host` or `http://host:port`, and nothing after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     text: String,
@@ -13,8 +13,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Reads an origin. A slash at its end, a path, a user or capital letters are not taken: everybody who
-    /// compares the issuer compares bytes.
+    /// Reads an origin. It has no slash at its end, no path, no user and no capital letters: clients compare the bytes
+    /// of issuers.
     pub fn parse(text: &str) -> Option<Origin> {
         let uri: Uri = text.parse().ok()?;
         let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -49,7 +49,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Whether a host's name or address is this machine's own.
+/// Whether a name or an address of a host is this machine.
 pub fn loopback_name(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_name_and_address() {
+    fn loopback_names_and_addresses_are_this_machine() {
         let is_loopback = |text: &str| Origin::parse(text).expect("an origin").is_loopback();
         for own in ["http://localhost:7070", "http://app.localhost", "http://127.1.2.3", "http://[::1]:7070"]
         {

@@ -1,11 +1,10 @@
-//! Every setting, three times with one name: `sarsen.toml`, environment `SARSEN_…`, flag; the later wins.
+//! Every setting, by one name in three sources: `sarsen.toml`, the environment (`SARSEN_…`), a flag. The later wins.
 //!
-//! - `keys.rs`: the table of settings: name, what is allowed. `flags.rs`: the same as flags;
-//! - `layers.rs`: where a value comes from. `file.rs`: `sarsen.toml` with its lines. `raw.rs`: values as they
-//!   are written, and how they are read;
-//! - `issuer.rs`, `database.rs`: what these two may be. `print.rs`: `--print-config`.
+//! - `settings.rs`: the table of settings: names, and what is allowed. `flags.rs`: the same as flags;
+//! - `sources.rs`: which source wins. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
+//! - `issuer.rs`, `database.rs`: the types of these two. `print.rs`: `--print-config`.
 //!
-//! A setting that is unknown or wrong stops the start with one line that says which, where and what is allowed.
+//! An unknown or wrong setting stops the start with one line: the setting, its source, and what is allowed.
 
 mod database;
 mod file;
@@ -31,56 +30,56 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the server listens when nothing is said.
+/// The default address.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
-/// The secret key, when it is not in a file.
+/// The variable of the secret key, in place of a file.
 pub const SECRET_KEY_VARIABLE: &str = "SARSEN_SECRET_KEY";
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug)]
 pub struct Setting<T> {
     /// The value.
     pub value: T,
-    /// Where it was set.
+    /// Its source.
     pub source: Source,
 }
 
-/// What a server runs with.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The configuration file; it need not exist.
     pub file: PathBuf,
     /// Addresses to listen on; at least one.
     pub listen: Setting<Vec<SocketAddr>>,
-    /// The public origin; when it is not set it follows from `listen`.
+    /// The public origin. Without one it follows from `listen`.
     pub issuer: Setting<Option<Origin>>,
-    /// Where the data is.
+    /// The database.
     pub database: Setting<Database>,
     /// Replicas of a PostgreSQL database, best first.
     pub replicas: Setting<Vec<Database>>,
-    /// The PostgreSQL server itself, where `database` leads to a pooler.
+    /// The PostgreSQL server, where `database` is a connection pooler.
     pub database_direct: Setting<Option<Database>>,
-    /// Whether instances wake each other.
+    /// Whether instances notify each other of changes.
     pub wake_ups: Setting<bool>,
-    /// Where the secret key is, unless `secret_key` is set.
+    /// The file of the secret key, unless `secret_key` is set.
     pub secret_key_file: Setting<PathBuf>,
     /// The key itself, from the environment only.
     pub secret_key: Option<String>,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Proxies that may send `X-Forwarded-For`.
     pub trusted_proxies: Setting<Vec<IpAddr>>,
     /// Bearer token for `/metrics`.
     pub metrics_token: Setting<Option<String>>,
-    /// Whether people may make accounts by themselves.
+    /// Whether visitors may create accounts.
     pub sign_up: Setting<bool>,
-    /// Threads that hash passwords; none: as many as there are processors.
+    /// Threads that hash passwords. `None`: one a processor.
     pub hash_threads: Setting<Option<usize>>,
-    /// How long a browser stays signed in.
+    /// Days until the session of a browser expires.
     pub session_days: Setting<u32>,
-    /// Connections at once.
+    /// Open connections at most.
     pub connections_max: Setting<usize>,
-    /// What is logged.
+    /// The filter of the log.
     pub log: Setting<String>,
-    /// How.
+    /// The format of the log.
     pub log_format: Setting<LogFormat>,
 }
 
@@ -95,7 +94,7 @@ impl Config {
         let mut database = layers.setting("database", value::database, Database::default)?;
         let mut secret_key_file =
             layers.setting("secret_key_file", value::path, || PathBuf::from("sarsen.key"))?;
-        // What the file and the defaults say is meant from where the file is, wherever we were started.
+        // A path of the file or a default is relative to the folder of the file, not to the current one.
         if database.source.is_beside_file() {
             database.value = database.value.under(&beside);
         }
@@ -138,7 +137,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What concerns PostgreSQL only must not be believed to help elsewhere.
+    /// Settings of PostgreSQL are errors with other databases.
     fn check_database(&self) -> Result<()> {
         if self.database.value.is_postgres() {
             return Ok(());
@@ -148,14 +147,14 @@ impl Config {
             self.database_direct.value.as_ref().map(|_| ("database_direct", &self.database_direct.source));
         match replicas.or(direct) {
             Some((name, source)) => Err(Error::usage(format!(
-                "{name} ({source}) is not allowed with this database ({}): it is for PostgreSQL; leave it out",
+                "{name} ({source}) is for PostgreSQL only, and database is {}; remove it",
                 self.database.value
             ))),
             None => Ok(()),
         }
     }
 
-    /// How the store is opened.
+    /// The options of the store.
     pub fn store_options(&self, limits: WriterLimits) -> server::StoreOptions {
         let mut options = server::store_options(self.database.value.url());
         options.replicas = self.replicas.value.iter().map(Database::url).collect();
@@ -165,7 +164,7 @@ impl Config {
         options
     }
 
-    /// An `http` issuer is for this machine only; an address that others reach needs one that they know.
+    /// An `http` issuer is for this machine only. An address that other machines reach needs an issuer.
     fn check_issuer(&self) -> Result<()> {
         match &self.issuer.value {
             Some(issuer) if !issuer.is_https() && !issuer.is_loopback() => Err(Error::usage(format!(
@@ -175,7 +174,7 @@ impl Config {
             ))),
             None => match self.listen.value.iter().find(|address| !address.ip().is_loopback()) {
                 Some(address) => Err(Error::usage(format!(
-                    "issuer is not set, and others can reach {address} (listen, {}): set the public address, like \
+                    "issuer is not set, and other machines can reach {address} (listen, {}); set the public address, like \
                      https://id.example.com, as issuer in {}, SARSEN_ISSUER or --issuer",
                     self.listen.source,
                     self.file.display()
@@ -194,7 +193,7 @@ impl Config {
         }
     }
 
-    /// What the server is told.
+    /// The settings of the server.
     pub fn settings(&self, listen: &[SocketAddr]) -> server::Settings {
         let mut settings = server::Settings::new(self.issuer_at(listen));
         settings.trusted_proxies = self.trusted_proxies.value.clone();

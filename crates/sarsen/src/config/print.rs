@@ -1,4 +1,4 @@
-//! `--print-config`: the effective settings as TOML, each with where it comes from; secrets are masked.
+//! `--print-config`: the effective settings as TOML with their sources. Secrets are masked.
 
 use super::{Config, SECRET_KEY_VARIABLE, Setting, Source};
 use std::fmt::Write as _;
@@ -47,12 +47,12 @@ pub fn print(config: &Config) -> String {
     lines.finish()
 }
 
-/// Settings with what stands behind them.
+/// Lines of settings, and the sources behind them.
 #[derive(Default)]
 struct Lines(Vec<(String, String)>);
 
 impl Lines {
-    /// A setting; without a value it is shown as a comment.
+    /// A setting. Without a value it is a comment.
     fn add<T>(&mut self, name: &str, setting: &Setting<T>, value: Option<String>) {
         let source = match &setting.source {
             Source::Default => "default".to_owned(),
@@ -62,7 +62,7 @@ impl Lines {
         self.0.push((text, source));
     }
 
-    /// What is no setting of the file.
+    /// A line that is not a setting of the file.
     fn note(&mut self, text: &str) {
         self.0.push((format!("# {text}"), String::new()));
     }

@@ -1,12 +1,12 @@
-//! The table of settings. A name stands here once; the file, the environment and the flags follow from it.
+//! The table of settings. The file, the environment and the flags take the names from here.
 
 use super::Database;
 
 /// A setting.
 pub(super) struct Definition {
-    /// Its one name: in the file as it is, `SARSEN_NAME` in the environment, `--na-me` as a flag.
+    /// Its name: as it is in the file, `SARSEN_NAME` in the environment, `--na-me` as a flag.
     pub name: &'static str,
-    /// What it may be, after "use".
+    /// What is allowed, after "use".
     pub allowed: &'static str,
     /// Whether its value is never shown.
     pub secret: bool,
@@ -19,7 +19,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 /// All of them, in the order in which they are shown.
 pub(super) const SETTINGS: [Definition; 15] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
-    key("issuer", "an address without a path and without a slash at its end, like https://id.example.com"),
+    key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
     Definition { secret: true, ..key("database", Database::FORMS) },
     Definition {
@@ -28,12 +28,15 @@ pub(super) const SETTINGS: [Definition; 15] = [
     },
     Definition {
         secret: true,
-        ..key("database_direct", "postgres://… of the server itself, past its pooler")
+        ..key("database_direct", "postgres://… of the server, without its connection pooler")
     },
     key("wake_ups", "true or false"),
     key("secret_key_file", "the path of a file"),
     key("trusted_proxies", "addresses of proxies without a port, like 10.0.0.7"),
-    Definition { secret: true, ..key("metrics_token", "at least 16 letters that can stand in a header") },
+    Definition {
+        secret: true,
+        ..key("metrics_token", "at least 16 characters of A-Z, a-z, 0-9 and -._~+/=")
+    },
     key("sign_up", "true or false"),
     key("hash_threads", "a whole number from 1 to 1024"),
     key("session_days", "a whole number from 1 to 400"),
@@ -52,13 +55,13 @@ pub(super) fn names() -> String {
     SETTINGS.map(|key| key.name).join(", ")
 }
 
-/// The name that somebody may have meant: the one with the fewest wrong letters, if they are few.
+/// The setting with the most similar name, if one is similar.
 pub(super) fn nearest(wrong: &str) -> Option<&'static str> {
     let scored = SETTINGS.iter().map(|key| (distance(wrong, key.name), key.name));
     scored.min().filter(|(distance, name)| *distance * 3 <= name.len()).map(|(_, name)| name)
 }
 
-/// Letters to change, to add or to take away.
+/// The edit distance: letters to change, add or remove.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut line: Vec<usize> = (0..=right.len()).collect();
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_understood() {
+    fn a_typing_error_finds_the_setting() {
         assert_eq!(nearest("listn"), Some("listen"));
         assert_eq!(nearest("trusted_proxy"), Some("trusted_proxies"));
         assert_eq!(nearest("colour"), None);

@@ -1,4 +1,4 @@
-//! Where a value comes from: a flag, else the environment, else the file, else the default.
+//! The source of a value: a flag, then the environment, then the file, then the default.
 
 use super::flags::Flags;
 use super::value::RawValue;
@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The configuration file, when none is named.
+/// The default configuration file.
 const FILE: &str = "sarsen.toml";
 const PREFIX: &str = "SARSEN_";
-/// Variables that begin like settings and are something else.
+/// Variables with the prefix of settings that are no settings …
 const NO_SETTINGS: [&str; 6] =
     [SECRET_KEY_VARIABLE, "SARSEN_CONFIG", "SARSEN_ORG", "SARSEN_SERVER", "SARSEN_BIN", "SARSEN_SOAK"];
-/// … or that begin so. Kubernetes sets the last two in every pod beside a service named `sarsen`.
+/// … and prefixes of such: of the test suite, of the bench, and two that Kubernetes sets beside a service named `sarsen`.
 const NO_SETTINGS_WITH: [&str; 4] = ["SARSEN_TEST_", "SARSEN_BENCH_", "SARSEN_SERVICE_", "SARSEN_PORT"];
 
-/// Where a value was set.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Nowhere.
+    /// The default.
     Default,
-    /// In the configuration file, in this line.
+    /// This line of the configuration file.
     File(PathBuf, usize),
-    /// In the environment, in this variable.
+    /// This variable of the environment.
     Environment(String),
-    /// By this flag.
+    /// This flag.
     Flag(String),
 }
 
 impl Source {
-    /// Whether a path of it is meant from where the configuration file is.
+    /// Whether a path of it is relative to the folder of the configuration file.
     pub(super) fn is_beside_file(&self) -> bool {
         matches!(self, Source::Default | Source::File(..))
     }
@@ -49,21 +49,21 @@ impl fmt::Display for Source {
     }
 }
 
-/// What was set, and where; of each setting the layer that counts.
+/// Every setting that was set, from the source that wins.
 pub(super) struct Sources {
-    /// The configuration file, or where it would be.
+    /// The configuration file; it need not exist.
     pub file: PathBuf,
     given: BTreeMap<&'static str, (RawValue, Source)>,
 }
 
 impl Sources {
-    /// Reads them all. Unknown names are refused.
+    /// Reads all sources. An unknown name is an error.
     pub fn gather(flags: &Flags, environment: &Environment) -> Result<Sources> {
         let file = flags.config.clone().unwrap_or_else(|| PathBuf::from(FILE));
         let lines = match file::read(&file)? {
             None if flags.config.is_some() => {
                 return Err(Error::usage(format!(
-                    "there is no file {}; `sarsen init` makes one",
+                    "there is no file {}; `sarsen init` writes one",
                     file.display()
                 )));
             }
@@ -119,5 +119,5 @@ fn known(name: &str, source: &Source) -> Result<&'static str> {
         return Ok(key.name);
     }
     let meant = settings::nearest(name).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-    Err(Error::usage(format!("unknown setting {name} ({source}); {meant}known are {}", settings::names())))
+    Err(Error::usage(format!("unknown setting {name} ({source}); {meant}settings are {}", settings::names())))
 }

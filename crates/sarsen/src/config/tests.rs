@@ -1,4 +1,4 @@
-//! What a configuration is made of, and how it is refused.
+//! Sources of settings, and errors.
 
 use super::*;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Case {
 }
 
 #[test]
-fn nothing_set_means_this_machine_only() {
+fn the_defaults_are_for_this_machine_only() {
     let config = Case::with("").load(&[]).expect("good");
     assert_eq!(config.listen.value, [LISTEN]);
     assert_eq!(config.issuer_at(&config.listen.value), "http://localhost:7070");
@@ -53,7 +53,7 @@ fn the_environment_wins_over_the_file_and_paths_of_the_file_are_beside_it() {
 }
 
 #[test]
-fn what_is_wrong_is_told_on_one_line_with_its_source_and_what_is_allowed() {
+fn an_error_is_one_line_with_the_source_and_what_is_allowed() {
     let refusals: Vec<String> = [
         ("listn = \"x\"", &[][..]),
         ("\n\nhash_threads = \"many\"", &[]),
@@ -83,7 +83,7 @@ fn what_is_wrong_is_told_on_one_line_with_its_source_and_what_is_allowed() {
 }
 
 #[test]
-fn variables_that_are_no_settings_are_left_alone() {
+fn variables_that_are_no_settings_are_ignored() {
     let variables = [
         ("SARSEN_TEST_BATCH_MAX", "3"),
         ("SARSEN_SERVICE_HOST", "10.0.0.1"),
@@ -95,14 +95,14 @@ fn variables_that_are_no_settings_are_left_alone() {
 }
 
 #[test]
-fn a_file_that_was_named_must_be_there() {
+fn a_file_that_was_given_must_exist() {
     let error = Config::load(&Flags::with_config("no/such.toml".into()), &Environment::default())
         .expect_err("missing");
-    assert_eq!(error.to_string(), "there is no file no/such.toml; `sarsen init` makes one");
+    assert_eq!(error.to_string(), "there is no file no/such.toml; `sarsen init` writes one");
 }
 
 #[test]
-fn what_is_printed_has_no_secret_in_it_and_can_be_read_again() {
+fn printed_settings_are_valid_and_have_no_secret() {
     let text = "listen = \"127.0.0.1:9\"\ndatabase = \"postgres://ada:hunter2@db/x\"\nmetrics_token = \"hunter2hunter2hunter2\"\n";
     let config = Case::with(text).load(&[(SECRET_KEY_VARIABLE, "hunter2")]).expect("good");
     let printed = print(&config);

@@ -1,5 +1,5 @@
-//! Values as they are written in the file, the environment or a flag, and how they are read. A reader that
-//! says nothing (`None`) means: not allowed.
+//! Values as they are written in the file, the environment or a flag, and how they are read. `None` means that a value is
+//! not allowed.
 
 use super::database::Database;
 use crate::logs;
@@ -8,10 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// A value before it is understood.
+/// A value before it is parsed.
 #[derive(Clone, Debug)]
 pub(super) enum RawValue {
-    /// Text; all that the environment and flags have.
+    /// Text; the environment and flags have no other kind.
     Text(String),
     /// A list of texts.
     List(Vec<String>),
@@ -19,7 +19,7 @@ pub(super) enum RawValue {
     Number(i64),
     /// True or false.
     Flag(bool),
-    /// A kind of TOML value that no setting has, by its name.
+    /// A kind of TOML value that no setting has.
     Other(&'static str),
 }
 
@@ -36,12 +36,12 @@ impl fmt::Display for RawValue {
     }
 }
 
-/// How log lines look.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Lines of text.
     Text,
-    /// A JSON object a line.
+    /// A JSON object per line.
     Json,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn text(raw: &RawValue) -> Option<&str> {
     }
 }
 
-/// A list, or one text with commas between its parts.
+/// A list, or a text with commas between the items.
 fn items(raw: &RawValue) -> Option<Vec<&str>> {
     match raw {
         RawValue::List(items) => Some(items.iter().map(|item| item.trim()).collect()),

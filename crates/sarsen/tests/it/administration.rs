@@ -1,4 +1,4 @@
-//! The API from a terminal: a tenant from nothing, by its owner.
+//! The commands of the API: an owner sets up and runs an organization.
 
 use crate::signing_in::sign_in;
 use crate::support::{Demo, Place};
@@ -17,7 +17,7 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
     let organizations = place.json(&["org", "list"]);
     assert_eq!((&organizations[0]["slug"], &organizations[0]["status"]), (&json!("acme"), &json!("active")));
 
-    // Of the only organization, so it need not be named.
+    // The user administers one organization, so --org is not needed.
     let made = place.json(&["service", "create", "tables", "--name", "Acme Tables"]);
     assert_eq!(made["slug"], "tables");
     let plan = [
@@ -52,7 +52,7 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
 }
 
 #[test]
-fn the_device_flow_is_switched_from_a_terminal() {
+fn the_device_flow_is_switched_on_and_off() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -88,7 +88,7 @@ fn the_device_flow_is_switched_from_a_terminal() {
 }
 
 #[test]
-fn a_plan_is_changed_or_given() {
+fn a_subscription_is_changed_or_created() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -119,14 +119,14 @@ fn a_plan_is_changed_or_given() {
     ]);
     assert_eq!(ends["current_period_end"], "2020-01-01T00:00:00Z");
     let made = place.json(&["subscription", "change", "--user", "grace@acme.test", "--plan", "starter"]);
-    assert_ne!(made["id"], ends["id"], "what is over stays over");
+    assert_ne!(made["id"], ends["id"], "an ended subscription is not changed");
     let unknown = place.run(&["subscription", "change", "--user", "grace@acme.test", "--plan", "gold"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""));
     insta::assert_snapshot!(unknown.stderr, @r#"sarsen: There is no plan "gold" here; use pro or starter."#);
 }
 
 #[test]
-fn people_and_things_are_shown_by_name_beside_their_ids() {
+fn names_are_shown_beside_ids() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -153,7 +153,7 @@ fn people_and_things_are_shown_by_name_beside_their_ids() {
 }
 
 #[test]
-fn clients_and_their_secrets_are_made_and_taken_away() {
+fn clients_and_their_secrets_are_created_and_deleted() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -180,7 +180,7 @@ fn clients_and_their_secrets_are_made_and_taken_away() {
 }
 
 #[test]
-fn accounts_are_stopped_and_let_in() {
+fn accounts_are_suspended_and_activated() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -199,14 +199,14 @@ fn accounts_are_stopped_and_let_in() {
 }
 
 #[test]
-fn an_owner_of_the_server_approves_and_a_new_organization_is_covered_at_once() {
+fn an_owner_of_the_server_approves_a_new_organization() {
     let (place, other) = (Place::new(), Place::new());
     let demo = Demo::start(&place);
     sign_in(&other, &demo, "/organization/admin");
     let pending = other.json(&["org", "create", "initech", "--name", "Initech"]);
     assert_eq!(pending["status"], "pending");
     assert_eq!(other.json(&["org", "show", "initech"])["slug"], "initech");
-    assert_eq!(other.run(&["org", "approve", "initech"]).code, 1, "not by its own maker");
+    assert_eq!(other.run(&["org", "approve", "initech"]).code, 1, "its own owner may not");
     let which = other.run(&["service", "list"]);
     assert_eq!(which.code, 2);
     assert!(which.stderr.contains("acme, initech"), "{}", which.stderr);
@@ -215,7 +215,7 @@ fn an_owner_of_the_server_approves_and_a_new_organization_is_covered_at_once() {
     assert_eq!(place.json(&["whoami"])["owns_server"], true);
     assert_eq!(other.json(&["whoami"])["owns_server"], false);
     let outside = place.run(&["user", "list", "--org", "acme"]);
-    assert_eq!(outside.code, 1, "an owner of the server has no power inside of an organization");
+    assert_eq!(outside.code, 1, "an owner of the server does not administer its organizations");
     assert!(outside.stderr.contains("owner@sarsen.test does not administer acme"), "{}", outside.stderr);
     assert_eq!(place.json(&["org", "show", "initech"])["status"], "pending");
     assert_eq!(place.json(&["org", "list", "--all"]).as_array().map(Vec::len), Some(3));

@@ -1,7 +1,7 @@
-//! What a load balancer does before several instances, for the clients of a test; or, with one instance, nothing.
+//! A load balancer in front of one or more instances, for the clients of a test.
 //!
-//! A connection that is refused, or closed before an answer has begun, is tried at the next instance, and so is 503
-//! with `Retry-After`. Nothing else is: any other error is the test's failure.
+//! It tries the next instance when a connection is refused, or closed before an answer, and on 503 with `Retry-After`.
+//! Any other error fails the test.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -10,52 +10,52 @@ use std::time::{Duration, Instant};
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
-/// How long a request may go from one instance to the next.
+/// How long a request is retried.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two rounds in which no instance has taken the request.
+/// The pause after a round in which no instance accepted the request.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Shared by all who come through it; each clone has connections of its own.
+/// Clones share the instances; each has its own connections.
 pub struct Balancer {
     agent: Agent,
-    doors: Arc<[Door]>,
+    instances: Arc<[Instance]>,
     turn: Arc<AtomicUsize>,
 }
 
-struct Door {
+struct Instance {
     address: String,
     answers: AtomicUsize,
 }
 
 impl Balancer {
-    /// Before the instances at these addresses, `http://…` without a slash at the end.
-    pub fn new(doors: &[String]) -> Balancer {
-        let door = |address: &String| Door { address: address.clone(), answers: AtomicUsize::new(0) };
-        Balancer { agent: agent(), doors: doors.iter().map(door).collect(), turn: Arc::default() }
+    /// In front of the instances at these addresses, `http://…` without a slash at the end.
+    pub fn new(instances: &[String]) -> Balancer {
+        let instance = |address: &String| Instance { address: address.clone(), answers: AtomicUsize::new(0) };
+        Balancer { agent: agent(), instances: instances.iter().map(instance).collect(), turn: Arc::default() }
     }
 
-    /// How many answers an instance has given.
-    pub fn answers(&self, door: usize) -> usize {
-        self.doors[door].answers.load(Ordering::SeqCst)
+    /// The number of answers of an instance.
+    pub fn answers(&self, instance: usize) -> usize {
+        self.instances[instance].answers.load(Ordering::SeqCst)
     }
 
-    /// The answer to a request, made for the instance that it goes to.
+    /// Sends a request, which is made for an instance, and returns the answer.
     pub fn send<B: AsSendBody>(&self, request: impl Fn(&str) -> Request<B>) -> Response<String> {
         let began = Instant::now();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for tried in 1.. {
-            let door = &self.doors[(first + tried) % self.doors.len()];
-            let wrong = match self.agent.run(request(&door.address)) {
+            let instance = &self.instances[(first + tried) % self.instances.len()];
+            let wrong = match self.agent.run(request(&instance.address)) {
                 Ok(answer) if is_put_off(&answer) => format!("{answer:?}"),
                 Ok(answer) => {
-                    door.answers.fetch_add(1, Ordering::SeqCst);
+                    instance.answers.fetch_add(1, Ordering::SeqCst);
                     return read(answer).expect("an answer that has begun is complete");
                 }
                 Err(error) if was_not_taken(&error) => format!("{error:?}"),
-                Err(error) => panic!("{}: no balancer would try that again: {error:?}", door.address),
+                Err(error) => panic!("{}: a balancer does not retry this: {error:?}", instance.address),
             };
-            assert!(began.elapsed() < PATIENCE, "{}: {wrong}", door.address);
-            if tried % self.doors.len() == 0 {
+            assert!(began.elapsed() < PATIENCE, "{}: {wrong}", instance.address);
+            if tried % self.instances.len() == 0 {
                 std::thread::park_timeout(PAUSE);
             }
         }
@@ -65,11 +65,11 @@ impl Balancer {
 
 impl Clone for Balancer {
     fn clone(&self) -> Balancer {
-        Balancer { agent: agent(), doors: self.doors.clone(), turn: self.turn.clone() }
+        Balancer { agent: agent(), instances: self.instances.clone(), turn: self.turn.clone() }
     }
 }
 
-/// Follows nothing and takes every status for an answer.
+/// An agent that follows no redirect and treats every status as an answer.
 pub fn agent() -> Agent {
     let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
     config.timeout_global(Some(PATIENCE)).build().new_agent()

@@ -1,4 +1,4 @@
-//! A person at a browser without scripts: opens pages, fills in the one form that is there, keeps cookies.
+//! A browser without scripts: it opens pages, submits forms and keeps cookies.
 
 use crate::balancer::Balancer;
 use std::collections::BTreeMap;
@@ -20,29 +20,29 @@ impl Browser {
         Browser::behind(Balancer::new(&[issuer.to_owned()]), issuer)
     }
 
-    /// One that reaches the issuer by way of a balancer.
+    /// A browser that reaches the issuer through a balancer.
     pub fn behind(balancer: Balancer, issuer: &str) -> Browser {
         Browser { balancer, issuer: issuer.to_owned(), cookies: BTreeMap::new() }
     }
 
     /// Opens an address of the server.
     pub fn open(&mut self, path: &str) -> Page {
-        let response = self.balancer.send(|door| {
-            let request = Request::get(self.url(door, path)).header("cookie", self.cookie_line());
+        let response = self.balancer.send(|instance| {
+            let request = Request::get(self.url(instance, path)).header("cookie", self.cookie_line());
             request.body(()).expect("a request")
         });
         self.follow(response)
     }
 
-    /// Fills in the form of `page` that goes to `action`: hidden fields as they are, the others as given.
+    /// Submits the form of `page` with this `action`: hidden fields as they are, the others as given.
     pub fn submit(&mut self, page: &Page, action: &str, typed: &[(&str, &str)]) -> Page {
         let form = page.text.split("<form").find(|form| form.contains(&format!("action=\"{action}\"")));
         let form = form.unwrap_or_else(|| panic!("no form to {action} in:\n{}", page.text));
         let mut fields: Vec<(String, String)> = hidden_fields(form);
         fields.extend(typed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let response = self.balancer.send(|door| {
-            let request = Request::post(self.url(door, action))
+        let response = self.balancer.send(|instance| {
+            let request = Request::post(self.url(instance, action))
                 .header("cookie", self.cookie_line())
                 .header("origin", &self.issuer)
                 .header("content-type", "application/x-www-form-urlencoded");
@@ -51,7 +51,7 @@ impl Browser {
         self.follow(response)
     }
 
-    /// Signs in, types the code, looks, and allows it with the password once more.
+    /// Signs in, types the code, and allows it with the password again.
     pub fn approve(&mut self, email: &str, password: &str, user_code: &str) -> Page {
         let page = self.open("/login");
         let page = self.submit(&page, "/login", &[("email", email), ("password", password)]);
@@ -62,7 +62,7 @@ impl Browser {
         self.submit(&page, "/activate", &[("decision", "allow"), ("password", password)])
     }
 
-    /// What the server has given it to be known by.
+    /// The values of its cookies.
     pub fn cookies(&self) -> impl Iterator<Item = &str> {
         self.cookies.values().map(String::as_str)
     }
@@ -84,9 +84,9 @@ impl Browser {
         }
     }
 
-    fn url(&self, door: &str, path: &str) -> String {
+    fn url(&self, instance: &str, path: &str) -> String {
         let path = path.strip_prefix(&self.issuer).unwrap_or(path);
-        if path.starts_with('/') { format!("{door}{path}") } else { path.to_owned() }
+        if path.starts_with('/') { format!("{instance}{path}") } else { path.to_owned() }
     }
 
     fn cookie_line(&self) -> String {

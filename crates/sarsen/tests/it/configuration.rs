@@ -15,23 +15,23 @@ fn init_writes_a_configuration_and_a_key_and_overwrites_nothing() {
     exit 1
     --- stdout
     --- stderr
-    sarsen: sarsen.toml is there already; nothing was changed. Edit it, or move it away
+    sarsen: sarsen.toml exists; nothing was changed. Edit it, or move it away
     ");
     assert_eq!(std::fs::read_to_string(place.path("sarsen.toml")).expect("there"), written);
     std::fs::remove_file(place.path("sarsen.toml")).expect("removed");
-    assert!(place.run(&["init", "--yes"]).stderr.contains("sarsen.key is there already"));
+    assert!(place.run(&["init", "--yes"]).stderr.contains("sarsen.key exists"));
 }
 
 #[test]
-fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_would_not_take() {
+fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_refuses() {
     let place = Place::new();
     let refused = place.run(&["init"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("use --yes"), "{}", refused.stderr);
     for (flags, expected) in [
-        (["--listen", "7070"], "no address with a port"),
-        (["--listen", "0.0.0.0:7070"], "others can reach 0.0.0.0:7070"),
-        (["--issuer", "http://id.example.com"], "http is not safe"),
+        (["--listen", "7070"], "not an address with a port"),
+        (["--listen", "0.0.0.0:7070"], "other machines can reach 0.0.0.0:7070"),
+        (["--issuer", "http://id.example.com"], "http is for this machine only"),
         (["--issuer", "https://id.example.com/"], "without a slash at the end"),
         (["--database", "oracle://x"], "use sqlite:PATH"),
     ] {
@@ -43,7 +43,7 @@ fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_would_not_take() 
 }
 
 #[test]
-fn what_was_written_elsewhere_is_used_from_anywhere() {
+fn paths_of_a_configuration_are_relative_to_its_folder() {
     let place = Place::new();
     let made = place.run(&["init", "--yes", "--config", "etc/id.toml", "--issuer", "https://id.example.com"]);
     assert!(made.stdout.contains("sarsen serve --config etc/id.toml"), "{}", made.seen());
@@ -53,7 +53,7 @@ fn what_was_written_elsewhere_is_used_from_anywhere() {
 }
 
 #[test]
-fn print_config_shows_each_setting_with_its_place_and_no_secret() {
+fn print_config_shows_each_setting_with_its_source_and_no_secret() {
     let place = Place::new();
     let text = "listen = [\"127.0.0.1:8001\"]\nsession_days = 7\ndatabase = \"postgres://ada:hunter2@db.test/sarsen\"\n";
     std::fs::write(place.path("sarsen.toml"), text).expect("written");

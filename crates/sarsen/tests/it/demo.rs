@@ -1,4 +1,4 @@
-//! `sarsen demo`: the same again from the same folder, and nobody else's data.
+//! `sarsen demo`: the same data from the same folder, and no data of others.
 
 use crate::support::{Demo, Place, Running, mode};
 
@@ -15,8 +15,7 @@ fn the_same_folder_gives_the_same_demo() {
     ] {
         assert!(!first.text(pointer).is_empty(), "{pointer}");
     }
-    let port =
-        first.issuer().strip_prefix("http://localhost:").expect("a name that passkeys take").to_owned();
+    let port = first.issuer().strip_prefix("http://localhost:").expect("the name localhost").to_owned();
     assert_eq!(first.text("/console"), format!("http://localhost:{port}/console"));
     for host in ["localhost", "127.0.0.1"] {
         let answer = ureq::get(format!("http://{host}:{port}/readyz")).call().expect("ready");
@@ -30,7 +29,7 @@ fn the_same_folder_gives_the_same_demo() {
     assert_eq!(busy.code, 1);
     assert!(busy.stderr.contains(&format!("in use by process {}", first.running.pid())), "{}", busy.stderr);
     let store = place.run(&["demo", "--data", "other", "--database", "sqlite:demo/demo.db"]);
-    assert!(store.stderr.contains("is not a database that a demo in other has made"), "{}", store.stderr);
+    assert!(store.stderr.contains("is not a database that a demo in other made"), "{}", store.stderr);
 
     let said = first.says.clone();
     assert_eq!(first.running.stop(), 0);
@@ -46,11 +45,11 @@ fn the_same_folder_gives_the_same_demo() {
     for client in ["web", "spa", "cli", "machine"] {
         assert_eq!(second.says["clients"][client], said["clients"][client], "{client}");
     }
-    assert!(second.text("/products/0/url").starts_with(second.issuer()), "the products moved along");
+    assert!(second.text("/products/0/url").starts_with(second.issuer()), "the products have the new address");
 }
 
 #[test]
-fn a_demo_tells_people_what_to_try() {
+fn a_demo_prints_what_to_try() {
     let place = Place::new();
     let command = place.sarsen(&["demo", "--data", "demo", "--listen", "127.0.0.1:0"]);
     let mut demo = Running::start(command, place.path("log"));
@@ -83,15 +82,15 @@ fn a_demo_is_for_this_machine_and_its_own_data() {
     assert!(!place.path("demo").exists());
 
     std::fs::create_dir(place.path("demo")).expect("made");
-    std::fs::write(place.path("demo/demo.db"), "somebody's data").expect("written");
+    std::fs::write(place.path("demo/demo.db"), "other data").expect("written");
     let foreign = place.run(&["demo", "--data", "demo"]);
     assert_eq!(foreign.code, 1);
     assert!(foreign.stderr.contains("not a database that a demo"), "{}", foreign.stderr);
-    assert_eq!(std::fs::read_to_string(place.path("demo/demo.db")).expect("there"), "somebody's data");
+    assert_eq!(std::fs::read_to_string(place.path("demo/demo.db")).expect("there"), "other data");
 }
 
 #[test]
-fn a_port_that_was_asked_for_is_not_exchanged() {
+fn a_port_that_was_given_is_not_replaced() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();

@@ -1,4 +1,4 @@
-//! `sarsen doctor`: what it sees, and that it changes nothing.
+//! `sarsen doctor`: what it finds, and that it changes nothing.
 
 use crate::support::{Place, Running};
 use std::os::unix::fs::PermissionsExt;
@@ -12,11 +12,11 @@ fn states(place: &Place, args: &[&str]) -> Vec<(String, String)> {
 
 fn state(place: &Place, check: &str) -> String {
     let found = states(place, &[]).into_iter().find(|(name, _)| name == check);
-    found.unwrap_or_else(|| panic!("{check} was not looked at")).1
+    found.unwrap_or_else(|| panic!("{check} was not checked")).1
 }
 
 #[test]
-fn doctor_says_what_is_wrong_and_what_helps() {
+fn doctor_prints_what_is_wrong_and_what_to_do() {
     let place = Place::new();
     assert_eq!(state(&place, "secret key"), "fail");
     assert_eq!(place.run(&["doctor"]).code, 1);
@@ -46,6 +46,6 @@ fn doctor_finds_a_server_that_runs() {
     server.wait_for("listening");
     assert_eq!(state(&place, "issuer"), "ok");
     let seen = place.run(&["doctor"]);
-    assert!(seen.stdout.contains(&format!("process {} runs on it", server.pid())), "{}", seen.seen());
+    assert!(seen.stdout.contains(&format!("process {} uses it", server.pid())), "{}", seen.seen());
     assert_eq!(server.stop(), 0);
 }

@@ -1,4 +1,4 @@
-//! By trace of the system calls: between a command and its reply, the write-ahead log was flushed.
+//! A trace of the system calls: the write-ahead log is flushed between a command and its reply.
 
 use crate::support::{Place, Running};
 use serde_json::Value;
@@ -41,7 +41,7 @@ fn a_flush_of_the_log_ends_between_each_command_and_its_reply() {
     assert_eq!(replies_behind_a_flush(&calls), REQUESTS, "one for each request");
 }
 
-/// Ends the program that strace runs; strace ends with it.
+/// Stops the program that strace runs. strace ends with it.
 fn stop_traced(strace: u32) {
     let children =
         std::fs::read_to_string(format!("/proc/{strace}/task/{strace}/children")).expect("children");
@@ -50,12 +50,12 @@ fn stop_traced(strace: u32) {
     rustix::process::kill_process(child, rustix::process::Signal::TERM).expect("a signal");
 }
 
-/// Walks the calls in their order; fails at a reply that went out while the log was not flushed.
+/// Counts the replies. A reply that was sent before the log was flushed fails the test.
 fn replies_behind_a_flush(calls: &str) -> usize {
     let mut logs: HashSet<String> = HashSet::new();
     let mut unfinished: Vec<(String, String)> = Vec::new();
-    // A commit of the background may begin between a flush and its reply: what counts is that a flush of
-    // what was written has ended since the reply before.
+    // A commit in the background may begin between a flush and its reply. The rule is: a flush of the written pages has
+    // ended since the previous reply.
     let (mut written, mut flushed, mut replies) = (false, false, 0);
     for line in calls.lines() {
         let (thread, call) = line.split_once(' ').unwrap_or_default();

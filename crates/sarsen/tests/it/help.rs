@@ -1,4 +1,4 @@
-//! What `--help` says, of every command: a contract.
+//! The output of `--help` of every command.
 
 use crate::support::Place;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ fn every_command_explains_itself() {
     }
     all.sort();
     assert!(all.len() > 50, "{}", all.len());
-    // The load generator explains itself in its own crate.
+    // The help of the load generator is in its own crate.
     all.retain(|(name, _)| !name.starts_with("sarsen bench "));
     let mut seen = HashSet::new();
     let text =

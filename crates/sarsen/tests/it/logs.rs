@@ -1,12 +1,11 @@
-//! A log may be shown to others: it holds nothing that opens anything, and no e-mail address.
+//! Logs are shown to others: they have no secrets and no e-mail addresses.
 
 use crate::browser::Browser;
 use crate::support::{Demo, Place, Running};
-use crate::survival::traffic::{Terminal, Told, allow, sign_in, text_at};
+use crate::survival::traffic::{DeviceClient, TokenAnswer, allow, sign_in, text_at};
 use server::testing::TestPlace;
 
-/// What a secret may look like: as it is, as forms and addresses spell it, without a dash, and the half of an
-/// `<id>.<secret>` that is secret.
+/// The spellings of a secret: as it is, percent-encoded, without dashes, and the secret half of `<id>.<secret>`.
 fn spellings(secret: &str) -> Vec<String> {
     let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     let half = secret.rsplit('.').next().unwrap_or_default();
@@ -28,7 +27,7 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     let mut running = Running::start(command, place.path("demo.log"));
     let says = serde_json::from_str(&running.line()).expect("a line of JSON");
     let demo = Demo { running, says };
-    let terminal = Terminal::new(&demo.says);
+    let terminal = DeviceClient::new(&demo.says);
     let mut secrets: Vec<String> = Vec::new();
 
     let mut ada = Browser::new(demo.issuer());
@@ -51,13 +50,13 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     let next = terminal.refresh(&tokens.given("refresh_token")).expect("an answer");
     assert!(introspect(&demo, &next.given("access_token")).contains("active"));
     let last = terminal.refresh(&next.given("refresh_token")).expect("an answer");
-    // It comes back, which is worth a warning; then it is revoked as well.
+    // A used refresh token is logged as a warning, and its grant is revoked.
     assert_eq!(terminal.refresh(&tokens.text("refresh_token")).expect("an answer").status, 400);
     assert_eq!(terminal.revoke(&last.given("refresh_token")).expect("an answer").status, 200);
-    let text = |told: &Told, name: &str| told.given(name);
+    let text = |answer: &TokenAnswer, name: &str| answer.given(name);
     secrets.extend([text(&codes, "user_code"), device_code, text(&tokens, "id_token")]);
-    for told in [&tokens, &next, &last] {
-        secrets.extend(["access_token", "refresh_token"].map(|name| text(told, name)));
+    for answer in [&tokens, &next, &last] {
+        secrets.extend(["access_token", "refresh_token"].map(|name| text(answer, name)));
     }
     assert!(ada.cookies().count() > 0, "ada is signed in");
     secrets.extend(ada.cookies().map(str::to_owned));

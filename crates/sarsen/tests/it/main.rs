@@ -1,8 +1,7 @@
-//! The real program, run as people run it.
+//! The program, run as users run it.
 //!
-//! `support.rs`: starting and ending it. `browser.rs`: a person at a browser without scripts; `balancer.rs`: the way to
-//! several instances. `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on
-//! SQLite.
+//! `support.rs` starts and stops it. `browser.rs`: a browser without scripts. `balancer.rs`: a load balancer.
+//! `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
 
 mod administration;
 mod balancer;

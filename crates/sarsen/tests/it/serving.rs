@@ -1,4 +1,4 @@
-//! `sarsen serve`: from nothing to an owner's link, and a clean end.
+//! `sarsen serve`: the first start, the set-up link, a clean shutdown.
 
 use crate::support::{Place, Running, mode};
 
@@ -8,13 +8,13 @@ fn serve(place: &Place, name: &str) -> Running {
 }
 
 #[test]
-fn a_server_without_key_and_database_says_how_to_begin() {
+fn a_server_without_key_and_database_points_to_init() {
     let place = Place::new();
     insta::assert_snapshot!(place.run(&["serve", "--listen", "127.0.0.1:0"]).seen(), @r"
     exit 2
     --- stdout
     --- stderr
-    sarsen: there is neither a secret key (sarsen.key) nor a database (sarsen.db); for a new server run `sarsen init` first
+    sarsen: there is no secret key (sarsen.key) and no database (sarsen.db); for a new server run `sarsen init` first
     ");
     assert!(!place.path("sarsen.db").exists());
     std::fs::write(place.path("sarsen.db"), "").expect("written");
@@ -38,9 +38,9 @@ fn the_first_start_leaves_the_owner_s_link_in_a_private_file_and_ends_cleanly() 
     assert_eq!(second.code, 1);
     assert!(second.stderr.contains(&format!("in use by process {}", first.pid())), "{}", second.stderr);
 
-    assert!(!first.log().contains(token), "the link is in no log");
+    assert!(!first.log().contains(token), "no log has the link");
     assert_eq!(first.stop(), 0);
-    assert!(!place.path("sarsen.db-wal").exists(), "nothing is left to be done");
+    assert!(!place.path("sarsen.db-wal").exists(), "the log is merged into the file");
 
     let mut again = serve(&place, "again.log");
     again.wait_for("listening");
@@ -48,7 +48,7 @@ fn the_first_start_leaves_the_owner_s_link_in_a_private_file_and_ends_cleanly() 
 }
 
 #[test]
-fn a_second_signal_ends_at_once_what_a_first_one_lets_finish() {
+fn a_second_signal_stops_the_server_at_once() {
     let place = Place::new();
     assert_eq!(place.run(&["init", "--yes"]).code, 0);
     let mut server = serve(&place, "log");
@@ -59,7 +59,7 @@ fn a_second_signal_ends_at_once_what_a_first_one_lets_finish() {
     let head = "POST /auth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 5\r\nexpect: 100-continue\r\n\r\n";
     std::io::Write::write_all(&mut slow, head.as_bytes()).expect("sent");
-    // The server asks for the body: the request is under way.
+    // The server asks for the body, so it has begun the request.
     std::io::Read::read_exact(&mut slow, &mut [0; 12]).expect("an answer");
     server.terminate();
     server.wait_for("stopping");
@@ -122,7 +122,7 @@ fn a_taken_address_and_a_missing_folder_stop_the_start_before_anything_is_made()
 fn a_database_server_that_does_not_answer_is_mentioned_after_a_second() {
     let place = Place::new();
     assert_eq!(place.run(&["init", "--yes"]).code, 0);
-    // It takes connections and says nothing.
+    // It accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("postgres://ada:hunter2@{}/sarsen", silent.local_addr().expect("its address"));
     let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0", "--database", &url]);

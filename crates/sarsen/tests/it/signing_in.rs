@@ -4,7 +4,7 @@ use crate::browser::Browser;
 use crate::support::{Demo, Place, Running, mode};
 use std::process::Stdio;
 
-/// Signs this place's terminal in, through a browser.
+/// Signs the terminal of this place in, through a browser.
 pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
     let command = place.sarsen(&["login", "--server", demo.issuer()]);
     let mut login = Running::start(command, place.path("login.log"));
@@ -25,8 +25,13 @@ pub fn sign_in(place: &Place, demo: &Demo, person: &str) {
 fn a_terminal_is_signed_in_and_out() {
     let place = Place::new();
     let demo = Demo::start(&place);
-    let nobody = place.run(&["whoami"]);
-    assert_eq!((nobody.code, nobody.stderr.contains("run sarsen login")), (1, true), "{}", nobody.stderr);
+    let signed_out = place.run(&["whoami"]);
+    assert_eq!(
+        (signed_out.code, signed_out.stderr.contains("run sarsen login")),
+        (1, true),
+        "{}",
+        signed_out.stderr
+    );
 
     sign_in(&place, &demo, "/organization/admin");
     let file = place.path("config/sarsen/credentials.json");
@@ -44,16 +49,16 @@ fn a_terminal_is_signed_in_and_out() {
     };
     let kept = refresh_token(&std::fs::read_to_string(&file).expect("kept"));
     assert_eq!(place.run(&["logout"]).code, 0);
-    assert!(!std::fs::read_to_string(&file).expect("there").contains(&kept), "forgotten here");
+    assert!(!std::fs::read_to_string(&file).expect("there").contains(&kept), "deleted here");
     let form = [("grant_type", "refresh_token"), ("refresh_token", kept.as_str()), ("client_id", "cli")];
     let refused =
-        ureq::post(format!("{}/auth/token", demo.issuer())).send_form(form).expect_err("forgotten there");
+        ureq::post(format!("{}/auth/token", demo.issuer())).send_form(form).expect_err("revoked there");
     assert!(matches!(refused, ureq::Error::StatusCode(400)), "{refused}");
     assert_eq!(place.run(&["whoami"]).code, 1);
 }
 
 #[test]
-fn a_token_that_has_ended_is_exchanged_and_a_sign_in_that_has_ended_is_told() {
+fn an_expired_token_is_refreshed_and_an_ended_sign_in_is_an_error() {
     let place = Place::new();
     let demo = Demo::start(&place);
     sign_in(&place, &demo, "/organization/admin");
@@ -72,11 +77,11 @@ fn a_token_that_has_ended_is_exchanged_and_a_sign_in_that_has_ended_is_told() {
     for mut one in many {
         assert!(
             one.wait().expect("it ends").success(),
-            "a refresh token is good for one, and all wait for it"
+            "a refresh token works once, and the others wait for the new one"
         );
     }
     change("access_token", "no.good.token".into());
-    assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test", "the server says when it is no good");
+    assert_eq!(place.json(&["whoami"])["email"], "admin@acme.test", "a refused token is refreshed");
     change("refresh_token", "rt_unknown.secret".into());
     change("expires_at", 0.into());
     let ended = place.run(&["whoami"]);
@@ -85,7 +90,7 @@ fn a_token_that_has_ended_is_exchanged_and_a_sign_in_that_has_ended_is_told() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_goes_by_another_name_is_told() {
+fn a_server_that_is_not_there_or_has_another_issuer_is_an_error() {
     let place = Place::new();
     let demo = Demo::start(&place);
     let by_number = demo.issuer().replace("localhost", "127.0.0.1");
@@ -96,15 +101,15 @@ fn a_server_that_is_not_there_or_goes_by_another_name_is_told() {
         "{}",
         other.stderr
     );
-    let nobody = place.run(&["login", "--server", "http://localhost:1"]);
-    assert_eq!(nobody.code, 1);
-    assert!(nobody.stderr.contains("is it running there?"), "{}", nobody.stderr);
-    for (typed, meant) in
+    let closed = place.run(&["login", "--server", "http://localhost:1"]);
+    assert_eq!(closed.code, 1);
+    assert!(closed.stderr.contains("check the address"), "{}", closed.stderr);
+    for (typed, expected) in
         [("localhost:7070", "use http://localhost:7070"), ("id.example.com", "use https://id.example.com")]
     {
         let bare = place.run(&["login", "--server", typed]);
         assert_eq!(bare.code, 2);
-        assert!(bare.stderr.contains(meant) && !bare.stderr.contains(".well-known"), "{}", bare.stderr);
+        assert!(bare.stderr.contains(expected) && !bare.stderr.contains(".well-known"), "{}", bare.stderr);
     }
     let open = place.run(&["login", "--server", "http://id.example.com"]);
     assert_eq!(open.code, 2);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A folder for one test, with a program that sees nothing of the machine's own configuration.
+/// A folder for one test. The program does not see the configuration of this machine.
 pub struct Place {
     folder: TempDir,
 }
@@ -37,13 +37,13 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program until it ends.
     pub fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> Ended {
         let output = self.sarsen(args).output().expect("it runs");
         Ended::of(&output, self.root())
     }
 
-    /// The JSON that it prints.
+    /// Runs it with `--json`: what it prints.
     pub fn json<A: AsRef<OsStr>>(&self, args: &[A]) -> Value {
         let mut args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
         args.push(OsStr::new("--json"));
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// How it ended, without the folder's own name.
+/// The result of a program, with `PLACE` for the name of the folder.
 #[derive(Debug)]
 pub struct Ended {
     pub code: i32,
@@ -70,13 +70,13 @@ impl Ended {
         Ended { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// For snapshots: everything that was seen.
+    /// Exit code and output, for snapshots.
     pub fn seen(&self) -> String {
         format!("exit {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr)
     }
 }
 
-/// A program that runs. Dropping it kills it.
+/// A running program. Dropping it kills it.
 pub struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -84,7 +84,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it; its stderr goes to a file.
+    /// Starts it. Its stderr goes to a file.
     pub fn start(mut command: Command, log: PathBuf) -> Running {
         let stderr = std::fs::File::create(&log).expect("a file for the log");
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("it starts");
@@ -100,15 +100,15 @@ impl Running {
         std::fs::read_to_string(&self.log).expect("a log")
     }
 
-    /// The next line on stdout; what the log says when there is none.
+    /// The next line on stdout.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("text");
-        assert!(!line.is_empty(), "it ended without a word:\n{}", self.log());
+        assert!(!line.is_empty(), "it ended without a line:\n{}", self.log());
         line
     }
 
-    /// Waits until the log holds `text`; the whole log then.
+    /// Waits until the log has `text`, and returns the log.
     pub fn wait_for(&mut self, text: &str) -> String {
         loop {
             let log = self.log();
@@ -116,7 +116,7 @@ impl Running {
                 return log;
             }
             let ended = self.child.try_wait().expect("a state");
-            assert!(ended.is_none(), "it ended ({ended:?}) before it said {text:?}:\n{log}");
+            assert!(ended.is_none(), "it ended ({ended:?}) before it logged {text:?}:\n{log}");
             std::thread::yield_now();
         }
     }
@@ -130,13 +130,13 @@ impl Running {
         rustix::process::kill_process(pid.expect("a number"), signal).expect("a signal");
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM and returns the exit code.
     pub fn stop(mut self) -> i32 {
         self.terminate();
         self.child.wait().expect("it ends").code().expect("not by the signal itself")
     }
 
-    /// The exit code of one that ends by itself, and the rest of its stdout.
+    /// Waits for its end: the exit code and the rest of its stdout.
     pub fn finish(mut self) -> (i32, String) {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("text");
@@ -152,7 +152,7 @@ impl Drop for Running {
     }
 }
 
-/// A demo on a free port, and what it said.
+/// A demo on a free port, and the JSON that it printed.
 pub struct Demo {
     pub running: Running,
     pub says: Value,
@@ -163,7 +163,7 @@ impl Demo {
         Demo::start_at(place, "127.0.0.1:0", None)
     }
 
-    /// At an address, and perhaps on another database than its own file.
+    /// A demo at an address, and on another database than its file if one is given.
     pub fn start_at(place: &Place, listen: &str, database: Option<&str>) -> Demo {
         let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", listen]);
         command.args(database.iter().flat_map(|url| ["--database", url]));

@@ -1,7 +1,6 @@
-//! The folder in which a demo lives on: database, key, and the credentials that it was made with.
+//! The folder of a demo: its database, its key and its credentials.
 //!
-//! `demo.json` is the mark that a demo made what is here. A database beside it that has no such mark, or
-//! another one than it names, is never touched.
+//! `demo.json` marks the folder as one of a demo and names the database. A database without that mark is never touched.
 
 use crate::config::Database;
 use crate::error::{Error, Result};
@@ -16,17 +15,17 @@ const MARK: &str = "sarsen demo";
 /// The folder's own database, in the record.
 const OWN: &str = "sqlite:demo.db";
 
-/// What `demo.json` holds.
+/// The content of `demo.json`.
 #[derive(Serialize, Deserialize)]
 struct Record {
     made_by: String,
     /// Without its password.
     database: String,
-    /// None until the tenant is complete.
+    /// `None` until the tenant is complete.
     credentials: Option<Credentials>,
 }
 
-/// An open folder, which no other demo uses.
+/// An open folder. No other demo uses it meanwhile.
 pub(super) struct DataDir {
     path: PathBuf,
     database: Database,
@@ -34,7 +33,7 @@ pub(super) struct DataDir {
     _lock: Lock,
 }
 
-/// Beside what cargo makes, where there is such a place; else where the system keeps what is temporary.
+/// `target/sarsen-demo` in a folder of cargo, otherwise in the folder for temporary files.
 pub(super) fn default_path() -> PathBuf {
     let target = Path::new("target");
     let parent = if target.is_dir() { target.to_owned() } else { std::env::temp_dir() };
@@ -42,7 +41,7 @@ pub(super) fn default_path() -> PathBuf {
 }
 
 impl DataDir {
-    /// Opens the folder at `path`, or makes it. `database`: another one than `demo.db` in it.
+    /// Opens or creates the folder at `path`. `database` is in place of the file `demo.db` in it.
     pub(super) fn open(path: PathBuf, database: Option<Database>) -> Result<DataDir> {
         files::private_folder(&path)?;
         refuse_foreign(&path)?;
@@ -61,7 +60,7 @@ impl DataDir {
             _ => Database::Sqlite(own.clone()),
         };
         let record = match read_record(&path.join("demo.json"), &database, &own)? {
-            // An unfinished tenant in a file of our own: begin again.
+            // The tenant was not completed: start again.
             Some(record) if record.credentials.is_none() && database.path() == Some(&own) => {
                 remove_database(&own)?;
                 record
@@ -70,7 +69,7 @@ impl DataDir {
             None => {
                 if let Some(file) = database.path().filter(|file| file.exists()) {
                     return Err(Error::failed(format!(
-                        "{} is not a database that a demo in {} has made; choose another folder with --data",
+                        "{} is not a database that a demo in {} made; choose another folder with --data",
                         file.display(),
                         path.display()
                     )));
@@ -101,13 +100,13 @@ impl DataDir {
         SecretKey::parse(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display())))
     }
 
-    /// What the tenant was made with, when it was made before.
+    /// The credentials of the tenant, if it is complete.
     pub(super) fn credentials(&self) -> Option<Credentials> {
         self.record.borrow().credentials.clone()
     }
 
-    /// Notes what the tenant was made with.
-    pub(super) fn remember(&self, credentials: &Credentials) -> Result<()> {
+    /// Saves the credentials of the tenant.
+    pub(super) fn save(&self, credentials: &Credentials) -> Result<()> {
         self.record.borrow_mut().credentials = Some(credentials.clone());
         self.write()
     }
@@ -126,39 +125,39 @@ impl DataDir {
 
     fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&*self.record.borrow());
-        let text = text.map_err(|error| Error::failed(format!("demo.json cannot be written: {error}")))?;
+        let text = text.map_err(|error| Error::failed(format!("cannot write demo.json: {error}")))?;
         files::replace_private(&self.path.join("demo.json"), &format!("{text}\n"))
     }
 }
 
-/// A folder with other things in it, and nothing of a demo's, is not ours to fill: somebody meant another one.
+/// Refuses a folder with files of which none is from a demo.
 fn refuse_foreign(path: &Path) -> Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(Error::file("read", path))? {
         names.push(entry.map_err(Error::file("read", path))?.file_name());
     }
-    // What a new volume has.
+    // A new volume has this folder.
     names.retain(|name| name != "lost+found");
     if names.is_empty() || names.iter().any(|name| name.to_string_lossy().starts_with("demo.")) {
         return Ok(());
     }
     Err(Error::failed(format!(
-        "{} is not empty, and no demo has made what is in it; choose another folder with --data",
+        "{} is not empty, and its files are not from a demo; choose another folder with --data",
         path.display()
     )))
 }
 
-/// The mark, if there is one; it must be ours and name this database.
+/// The record, if there is one. It must be from a demo and name this database.
 fn read_record(path: &Path, database: &Database, own: &Path) -> Result<Option<Record>> {
     let Some(text) = files::read(path)? else { return Ok(None) };
     let record: Option<Record> = serde_json::from_str(&text).ok();
     match record.filter(|record| record.made_by == MARK) {
         None => Err(Error::failed(format!(
-            "{} was not made by a demo; choose another folder with --data",
+            "{} is not from a demo; choose another folder with --data",
             path.display()
         ))),
         Some(record) if !is_database_of(&record, database, own) => Err(Error::failed(format!(
-            "the demo in this folder ({}) lives in {}, not in {database}; choose another folder with --data",
+            "the demo of this folder ({}) has its data in {}, not in {database}; choose another folder with --data",
             path.display(),
             record.database
         ))),
@@ -208,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_demo_touches_only_what_a_demo_has_made() {
+    fn a_demo_touches_only_files_of_a_demo() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data");
         let first = DataDir::open(path.clone(), None).expect("made");
@@ -228,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_other_things_in_it_stays_as_it_is() {
+    fn a_folder_with_other_files_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("passwd"), "somebody's").expect("written");
         let Err(error) = DataDir::open(folder.path().to_owned(), None) else { panic!("taken") };
         assert!(error.to_string().contains("is not empty"), "{error}");
-        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was put beside it");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing was added");
 
         let volume = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(volume.path().join("lost+found")).expect("made");

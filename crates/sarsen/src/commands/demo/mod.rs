@@ -1,6 +1,6 @@
 //! `sarsen demo`: a server with a demo tenant, ready in seconds, on this machine only.
 //!
-//! - `data.rs`: the folder in which a demo lives on. `ports.rs`: where it listens. `page.rs`: what it says.
+//! - `data_dir.rs`: the folder with its data. `ports.rs`: where it listens. `summary.rs`: what it prints.
 
 mod data_dir;
 mod ports;
@@ -25,19 +25,19 @@ use std::path::PathBuf;
                   \x20   sarsen demo --data mine      the same data and passwords each time\n\
                   \x20   sarsen demo --json --listen 127.0.0.1:0 | jq .issuer\n\
                   \n\
-                  Without --data the folder is target/sarsen-demo where there is a folder target, else sarsen-demo among\n\
-                  the system's temporary files.")]
+                  Without --data the folder is target/sarsen-demo if there is a folder target, otherwise sarsen-demo in the\n\
+                  folder for temporary files.")]
 pub struct Args {
-    /// Loopback address; its IPv4 or IPv6 twin is served too [default: 127.0.0.1:7070 or the next free port]
+    /// Loopback address; the server listens on IPv4 and IPv6 [default: 127.0.0.1:7070 or the next free port]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// DataDir for the data; with the same one the demo comes up again as it was [default: see below]
+    /// Folder for the data; a demo with the same folder has the same data and passwords [default: see below]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Another database than the one in the folder; it must be empty, or this demo's own
+    /// Database in place of the one in the folder; it must be empty or of this demo
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Print one line of JSON once it answers
+    /// Print one line of JSON when the server is ready
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +107,7 @@ async fn start(
         server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
         let known = folder.credentials();
         let credentials = demo::seed(&app, known).await.map_err(|error| failed(&error))?;
-        folder.remember(&credentials)?;
+        folder.save(&credentials)?;
         match server_process::start(app, bound, Limits::default()).await {
             Ok(running) => return Ok((running, issuer, credentials)),
             Err(error) if error.taken && candidates.may_go_on() => bound = candidates.bind_next()?,

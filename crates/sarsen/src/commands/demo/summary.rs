@@ -1,4 +1,4 @@
-//! What a demo says when it is ready: a line of JSON, or a short page for people with what to try next.
+//! What a demo prints when it is ready: a line of JSON, or a text with what to try next.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use server::demo::{Commands, Credentials, commands};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Of which it speaks.
+/// The demo that it describes.
 pub(super) struct Summary<'a> {
     pub(super) issuer: &'a str,
     pub(super) credentials: &'a Credentials,
@@ -30,10 +30,10 @@ impl Summary<'_> {
     pub(super) fn json(&self) -> Result<String> {
         let line = Line { issuer: self.issuer, console: self.console(), credentials: self.credentials };
         serde_json::to_string(&line)
-            .map_err(|error| Error::failed(format!("the credentials cannot be written: {error}")))
+            .map_err(|error| Error::failed(format!("cannot write the credentials: {error}")))
     }
 
-    /// A page, for people.
+    /// A text, for people.
     pub(super) fn text(&self) -> String {
         let Summary { issuer, credentials, folder } = self;
         let mut rows: Vec<(&str, String)> = vec![("Open", (*issuer).to_owned())];
@@ -47,9 +47,9 @@ impl Summary<'_> {
         rows.push(("Console", self.console()));
         let admin = &credentials.organization.admin;
         let slug = &credentials.organization.slug;
-        rows.push(("  as", format!("{}  {}  (administers {slug})", admin.email, admin.password)));
+        rows.push(("  as", format!("{}  {}  (administrator of {slug})", admin.email, admin.password)));
         let owner = &credentials.owner;
-        rows.push(("  or", format!("{}  {}  (owns the server)", owner.email, owner.password)));
+        rows.push(("  or", format!("{}  {}  (server owner)", owner.email, owner.password)));
 
         let mut text = String::from("The demo is running. Ctrl-C ends it.\n\n");
         for (label, value) in rows {
@@ -62,16 +62,16 @@ impl Summary<'_> {
         let administrator = &admin.email;
         let _ = write!(
             text,
-            "\nSign in a device, as a terminal or a television does. Ask for a code, allow it as {user} at the\n\
-             verification_uri_complete of the answer, fetch the tokens, and ask what {user} may use:\n\
+            "\nSign in a device, such as a terminal or a television. Request a code, open the verification_uri_complete\n\
+             of the answer and allow it as {user}, get the tokens, and read the plan of {user}:\n\
              \x20 {begin}\n\
              \x20 {redeem}\n\
              \x20 {ask}\n\
-             Sign this terminal in as {administrator}, and change a plan:\n\
+             Sign this terminal in as {administrator} and change a plan:\n\
              \x20 sarsen login --server {issuer}\n\
              \x20 sarsen subscription change --org {slug} --user {user} --plan starter\n\
              \n\
-             The data is in {}; with the same --data it will be there again.\n",
+             The data is in {}. Start with the same --data to use it again.\n",
             folder.display()
         );
         text

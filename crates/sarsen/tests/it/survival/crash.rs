@@ -1,7 +1,7 @@
-//! `kill -9` in the middle of full traffic, again and again: whatever was acknowledged is there afterwards,
-//! nothing that was acknowledged as revoked is accepted, and no half of a command shows.
+//! `kill -9` under full traffic, many times. Afterwards every acknowledged change is there, every revoked token is refused,
+//! and no command is half done.
 
-use super::traffic::{Acknowledged, Terminal, sign_in, soon};
+use super::traffic::{Acknowledged, DeviceClient, sign_in, wait_until};
 use crate::browser::Browser;
 use crate::support::{Demo, Place, Running};
 use server::testing::{TestPlace, free_port};
@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// On a file each round tears another moment of its log. A server's log is the server's: what a round can tear there
-/// is a conversation with it, and fewer rounds see all of its places in the time that twenty take on a file.
+/// On SQLite each round interrupts another moment of the write-ahead log. On a database server a crash can only interrupt
+/// the protocol, which needs fewer rounds.
 const ROUNDS: usize = 20;
 const ROUNDS_ON_A_SERVER: usize = 8;
-/// The moments of the crashes are spread over this.
+/// The crashes are spread over this time.
 const FIRST_CRASH_MS: u64 = 40;
 const SPREAD_MS: u64 = 460;
-/// Codes that each round has given before its crash, at least.
+/// Device codes before each crash, at least.
 const CODES: usize = 20;
-/// Grants made before each round: to be refreshed, to be revoked, to be redeemed.
+/// Grants before each round: to refresh, to revoke, to redeem.
 const CHAINS: usize = 3;
 const REVOCATIONS: usize = 12;
 const REDEMPTIONS: usize = 12;
 
 #[test]
-fn what_was_acknowledged_survives_kill_9_again_and_again() {
+fn acknowledged_changes_survive_many_kills() {
     let database = TestPlace::create();
     let (place, listen) = (Place::new(), format!("127.0.0.1:{}", free_port()));
     let start = || Demo::start_at(&place, &listen, Some(&database.url()));
@@ -32,7 +32,7 @@ fn what_was_acknowledged_survives_kill_9_again_and_again() {
     let mut total = 0;
     for round in 0..rounds {
         let demo = start();
-        let terminal = Terminal::new(&demo.says);
+        let terminal = DeviceClient::new(&demo.says);
         let mut ada = Browser::new(demo.issuer());
         sign_in(&mut ada, &demo.says);
         let moment = FIRST_CRASH_MS + SPREAD_MS * round as u64 / rounds as u64;
@@ -40,14 +40,14 @@ fn what_was_acknowledged_survives_kill_9_again_and_again() {
         total += acknowledged.codes.len();
 
         let demo = start();
-        acknowledged.check(&Terminal::new(&demo.says), &format!("round {round}"));
-        assert_eq!(demo.running.stop(), 0, "and it ends cleanly");
+        acknowledged.check(&DeviceClient::new(&demo.says), &format!("round {round}"));
+        assert_eq!(demo.running.stop(), 0, "a clean shutdown");
     }
-    println!("{total} acknowledged device codes were there after {rounds} kills");
+    println!("{total} acknowledged device codes survived {rounds} kills");
 }
 
-/// Full traffic on all kinds of writes, ended by SIGKILL.
-fn traffic(terminal: &Terminal, ada: &mut Browser, running: Running, moment: Duration) -> Acknowledged {
+/// Full traffic of all kinds of writes, ended by SIGKILL.
+fn traffic(terminal: &DeviceClient, ada: &mut Browser, running: Running, moment: Duration) -> Acknowledged {
     let mut grant = || terminal.grant(ada).text("refresh_token");
     let chains: Vec<String> = (0..CHAINS).map(|_| grant()).collect();
     let to_revoke: Vec<String> = (0..REVOCATIONS).map(|_| grant()).collect();
@@ -60,9 +60,9 @@ fn traffic(terminal: &Terminal, ada: &mut Browser, running: Running, moment: Dur
             let (terminal, seen) = (terminal.clone(), seen.clone());
             scope.spawn(move || {
                 while goes_on()
-                    && let Some(told) = terminal.begin()
+                    && let Some(answer) = terminal.begin()
                 {
-                    seen.lock().expect("a lock").codes.push(told.given("device_code"));
+                    seen.lock().expect("a lock").codes.push(answer.given("device_code"));
                 }
             });
         }
@@ -70,9 +70,9 @@ fn traffic(terminal: &Terminal, ada: &mut Browser, running: Running, moment: Dur
             let (terminal, seen) = (terminal.clone(), seen.clone());
             scope.spawn(move || {
                 while goes_on()
-                    && let Some(told) = terminal.refresh(&token)
+                    && let Some(answer) = terminal.refresh(&token)
                 {
-                    token = told.given("refresh_token");
+                    token = answer.given("refresh_token");
                 }
                 seen.lock().expect("a lock").newest_refresh_tokens.push(token);
             });
@@ -80,29 +80,29 @@ fn traffic(terminal: &Terminal, ada: &mut Browser, running: Running, moment: Dur
         let (revoking, revoked) = (terminal.clone(), seen.clone());
         scope.spawn(move || {
             for token in to_revoke {
-                let Some(told) = revoking.revoke(&token) else { return };
-                assert_eq!(told.status, 200, "{told:?}");
+                let Some(answer) = revoking.revoke(&token) else { return };
+                assert_eq!(answer.status, 200, "{answer:?}");
                 revoked.lock().expect("a lock").revoked.push(token);
             }
         });
         let (redeeming, redeemed) = (terminal.clone(), seen.clone());
         scope.spawn(move || {
             for code in to_redeem {
-                let told = redeeming.redeem(&code);
+                let answer = redeeming.redeem(&code);
                 let mut seen = redeemed.lock().expect("a lock");
-                match told {
-                    Some(told) => {
-                        let token = told.given("refresh_token");
+                match answer {
+                    Some(answer) => {
+                        let token = answer.given("refresh_token");
                         seen.redeemed.push((code, token));
                     }
                     None => seen.not_redeemed.push(code),
                 }
             }
         });
-        // Not a wait for something: the moment of the crash, another one in each round.
+        // The moment of the crash: another one in each round.
         let crash = std::sync::mpsc::channel::<()>();
         let _ = crash.1.recv_timeout(moment);
-        soon("there is traffic", || seen.lock().expect("a lock").codes.len() > CODES);
+        wait_until("there is traffic", || seen.lock().expect("a lock").codes.len() > CODES);
         // Dropping it is SIGKILL.
         drop(running);
         killed.store(true, Ordering::SeqCst);

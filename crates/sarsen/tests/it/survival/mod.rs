@@ -1,7 +1,7 @@
-//! What survives when something ends in the middle of the traffic: Sarsen itself (`crash.rs`), one of two instances after
-//! the other (`rolling.rs`), the database's server (`outage.rs`).
+//! Acknowledged changes survive a crash of Sarsen (`crash.rs`), a rolling restart of two instances (`rolling.rs`) and
+//! outages of the database server (`outage.rs`), all under traffic.
 //!
-//! `traffic.rs`: those who use it meanwhile, and what they were told. The database is a throw-away one of the kind that
+//! `traffic.rs`: the clients, and what the server has acknowledged. The database is a throw-away one of the kind that
 //! `SARSEN_TEST_DATABASE` names.
 
 mod crash;

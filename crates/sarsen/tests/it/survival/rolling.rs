@@ -1,7 +1,7 @@
-//! Two instances on one database, restarted one after the other while people and programs come to either: behind a
-//! balancer nobody notices, and nothing that was acknowledged is lost.
+//! A rolling restart of two instances on one database, under traffic through a balancer: clients see no error, and no
+//! acknowledged change is lost.
 
-use super::traffic::{Acknowledged, Stop, Terminal, allow, sign_in, soon};
+use super::traffic::{Acknowledged, DeviceClient, Stop, allow, sign_in, wait_until};
 use crate::balancer::{Balancer, agent, read};
 use crate::browser::Browser;
 use crate::support::{Demo, Place, Running};
@@ -9,13 +9,13 @@ use serde_json::Value;
 use server::testing::{TestPlace, free_port};
 use std::sync::Mutex;
 
-/// How often each of the two is restarted.
+/// Restarts of each instance.
 const TIMES: usize = 2;
-/// Answers that an instance gives between two restarts, at least.
+/// Answers of an instance between two restarts, at least.
 const ANSWERS: usize = 100;
 
 #[test]
-fn a_rolling_restart_is_noticed_by_nobody() {
+fn no_client_notices_a_rolling_restart() {
     let database = TestPlace::create();
     if !database.is_shared() {
         return;
@@ -23,21 +23,22 @@ fn a_rolling_restart_is_noticed_by_nobody() {
     let place = Place::new();
     let both = Both::new(&place, &database);
     let mut running = [Some(both.start(0)), Some(both.start(1))];
-    let balancer = Balancer::new(&both.doors);
-    let terminal = Terminal::behind(balancer.clone(), &both.says);
+    let balancer = Balancer::new(&both.instances);
+    let terminal = DeviceClient::behind(balancer.clone(), &both.says);
     let mut ada = both.ada(&balancer);
     let (stop, seen) = (Stop::default(), Mutex::new(Acknowledged::default()));
     std::thread::scope(|scope| {
         let _ends = stop.at_the_end();
-        let answers = |door: usize| {
-            let before = balancer.answers(door);
-            soon("it answers", || balancer.answers(door) > before + ANSWERS);
+        let answers = |instance: usize| {
+            let before = balancer.answers(instance);
+            wait_until("it answers", || balancer.answers(instance) > before + ANSWERS);
         };
-        let hold = |door: usize| {
+        let hold = |instance: usize| {
             let codes = terminal.begin().expect("an answer");
-            let (device, code) = (Terminal::at(&both.doors[door], &both.says), codes.given("device_code"));
+            let (device, code) =
+                (DeviceClient::at(&both.instances[instance], &both.says), codes.given("device_code"));
             let held = scope.spawn(move || device.held(&code));
-            soon("the poll is held", || both.holds_a_poll(door));
+            wait_until("the poll is held", || both.holds_a_poll(instance));
             (codes, held)
         };
         let both_answer = || (0..2).for_each(answers);
@@ -51,14 +52,14 @@ fn a_rolling_restart_is_noticed_by_nobody() {
             let (other, stays) = hold(1 - leaving);
             let (codes, ends) = hold(leaving);
 
-            assert_eq!(running[leaving].take().map(Running::stop), Some(0), "it ends cleanly");
-            let told = ends.join().expect("no panic").expect("an answer, not a broken connection");
-            assert_eq!((told.status, &*told.text("error")), (400, "authorization_pending"), "{told:?}");
-            assert!(both.holds_a_poll(1 - leaving), "the one that began before it still waits");
+            assert_eq!(running[leaving].take().map(Running::stop), Some(0), "a clean shutdown");
+            let answer = ends.join().expect("no panic").expect("an answer, not a broken connection");
+            assert_eq!((answer.status, &*answer.text("error")), (400, "authorization_pending"), "{answer:?}");
+            assert!(both.holds_a_poll(1 - leaving), "the long poll of the other instance goes on");
             [&codes, &other].into_iter().for_each(|codes| allow(&mut ada, &codes.given("user_code")));
             let found = terminal.redeem(&codes.given("device_code"));
-            let heard = stays.join().expect("no panic");
-            for (codes, tokens) in [(codes, found), (other, heard)] {
+            let other_tokens = stays.join().expect("no panic");
+            for (codes, tokens) in [(codes, found), (other, other_tokens)] {
                 let token = tokens.expect("an answer").given("refresh_token");
                 seen.lock().expect("a lock").redeemed.push((codes.given("device_code"), token));
             }
@@ -76,31 +77,31 @@ fn a_rolling_restart_is_noticed_by_nobody() {
     }
 }
 
-/// Two instances of one installation.
+/// Two instances on one database.
 struct Both<'p> {
     place: &'p Place,
     database: String,
     key: String,
     issuer: String,
-    doors: [String; 2],
+    instances: [String; 2],
     says: Value,
 }
 
 impl Both<'_> {
-    /// A demo's tenant, without the demo.
+    /// The tenant of a demo, without the demo.
     fn new<'p>(place: &'p Place, database: &TestPlace) -> Both<'p> {
         let database = database.url();
         let demo = Demo::start_at(place, "127.0.0.1:0", Some(&database));
         let says = demo.says.clone();
         assert_eq!(demo.running.stop(), 0);
         let key = std::fs::read_to_string(place.path("demo/demo.key")).expect("a key");
-        let doors = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let instances = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
         let issuer = "http://localhost:7070".to_owned();
-        Both { place, database, key: key.trim().to_owned(), issuer, doors, says }
+        Both { place, database, key: key.trim().to_owned(), issuer, instances, says }
     }
 
     fn start(&self, number: usize) -> Running {
-        let listen = self.doors[number].trim_start_matches("http://");
+        let listen = self.instances[number].trim_start_matches("http://");
         let arguments = ["serve", "--listen", listen, "--issuer", &self.issuer, "--database", &self.database];
         let mut command = self.place.sarsen(&arguments);
         command.env("SARSEN_SECRET_KEY", &self.key);
@@ -109,7 +110,7 @@ impl Both<'_> {
         running
     }
 
-    /// Ada, signed in at a browser of her own.
+    /// Ada, signed in with her own browser.
     fn ada(&self, balancer: &Balancer) -> Browser {
         let mut ada = Browser::behind(balancer.clone(), &self.issuer);
         sign_in(&mut ada, &self.says);
@@ -117,19 +118,19 @@ impl Both<'_> {
     }
 
     fn holds_a_poll(&self, number: usize) -> bool {
-        let answer = agent().get(format!("{}/metrics", self.doors[number])).call().and_then(read);
+        let answer = agent().get(format!("{}/metrics", self.instances[number])).call().and_then(read);
         answer.expect("an answer").body().contains("sarsen_held_polls 1\n")
     }
 }
 
-fn ask_for_codes(terminal: &Terminal, stop: &Stop, seen: &Mutex<Acknowledged>) {
+fn ask_for_codes(terminal: &DeviceClient, stop: &Stop, seen: &Mutex<Acknowledged>) {
     while !stop.is_set() {
         let codes = terminal.begin().expect("an answer");
         seen.lock().expect("a lock").codes.push(codes.given("device_code"));
     }
 }
 
-fn refresh(terminal: &Terminal, ada: &mut Browser, stop: &Stop, seen: &Mutex<Acknowledged>) {
+fn refresh(terminal: &DeviceClient, ada: &mut Browser, stop: &Stop, seen: &Mutex<Acknowledged>) {
     let mut token = terminal.grant(ada).text("refresh_token");
     while !stop.is_set() {
         token = terminal.refresh(&token).expect("an answer").given("refresh_token");
@@ -137,8 +138,8 @@ fn refresh(terminal: &Terminal, ada: &mut Browser, stop: &Stop, seen: &Mutex<Ack
     seen.lock().expect("a lock").newest_refresh_tokens.push(token);
 }
 
-/// Devices are signed in; every other one is signed out again.
-fn come_and_go(terminal: &Terminal, ada: &mut Browser, stop: &Stop, seen: &Mutex<Acknowledged>) {
+/// Signs devices in, and every other one out again.
+fn come_and_go(terminal: &DeviceClient, ada: &mut Browser, stop: &Stop, seen: &Mutex<Acknowledged>) {
     for number in 0.. {
         if stop.is_set() {
             return;
@@ -149,8 +150,8 @@ fn come_and_go(terminal: &Terminal, ada: &mut Browser, stop: &Stop, seen: &Mutex
             seen.lock().expect("a lock").redeemed.push((code, token));
             continue;
         }
-        let told = terminal.revoke(&token).expect("an answer");
-        assert_eq!(told.status, 200, "{told:?}");
+        let answer = terminal.revoke(&token).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
         seen.lock().expect("a lock").revoked.push(token);
     }
 }
