@@ -1,33 +1,32 @@
 //! The one error type of the load generator.
 //!
-//! Policy: every message is for the person at the terminal. It says what was tried, what came back and, where we
-//! know, what to do. Requests that fail *under load* are not errors but results: see [`crate::measure::Cause`].
-//! No message holds a token, a password or a code.
+//! Policy: a message is for the user of the terminal: what was wrong, then what to do. Requests that fail *under load* are
+//! results and not errors: see [`crate::measure::Cause`]. No message has a token, a password or a code.
 
 use std::io;
 
-/// Why a benchmark could not be set up, run or written down.
+/// Why a benchmark failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The flags do not fit together, or this machine cannot do what they ask.
+    /// The flags are wrong, or not possible on this machine.
     #[error("{0}")]
     Usage(String),
-    /// The workload starts programs of `sarsen-bench-tools`, and there is no such program beside this one.
+    /// The workload needs `sarsen-bench-tools`, which is missing.
     #[error("this needs sarsen-bench-tools; build it with `cargo build --release -p bench-tools`")]
     ToolsMissing,
-    /// A server under test did not come up.
+    /// A server under test did not start.
     #[error("{server} did not start: {detail}")]
     Start { server: String, detail: String },
-    /// A program that the bench had started ended too early, or not as it should.
+    /// A program of the run ended early, or with an error.
     #[error("{server}: {detail}")]
     Ended { server: String, detail: String },
-    /// What was measured breaks a promise.
+    /// The result breaks a promise.
     #[error("{0}")]
     Broken(String),
-    /// Something on this machine refused: a file, a socket, a limit.
+    /// An error of the operating system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
-    /// The server answered a set-up request in a way that the bench cannot work with.
+    /// The server answered a request of the set-up in an unexpected way.
     #[error("set-up failed at {step}: {detail}")]
     SetUp { step: String, detail: String },
     /// Ctrl-C.

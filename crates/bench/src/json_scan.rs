@@ -1,7 +1,7 @@
-//! Finds a string member of a JSON object without parsing the rest: the hot path needs one or two fields of an
-//! answer. Looks at the top level only; escapes are not undone (codes and slugs have none).
+//! Finds a string member of a JSON object without parsing the rest, for the hot path. It reads the top level and does not
+//! decode escapes: codes and slugs have none.
 
-/// The raw bytes of the string that the top-level member `name` holds.
+/// The raw bytes of the string member `name`.
 pub fn string_field<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut scanner = Scanner { bytes: json, at: 0 };
     scanner.skip_space();

@@ -1,4 +1,4 @@
-//! How a server under test is started, and what is left of it afterwards: nothing.
+//! Starts and stops the servers under test.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,22 +14,22 @@ use tokio::time::{sleep, timeout};
 
 use crate::error::Error;
 
-/// A server that has said nothing for this long will not come up.
+/// A server must be ready within this time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that was asked to stop is killed after this.
+/// A server that does not stop is killed after this time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const LOG_LINES_SHOWN: usize = 12;
 
 /// Starts the programs of a run.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// `sarsen`: the server under test, and what is measured of the command line.
+    /// `sarsen`: the server under test.
     pub program: PathBuf,
     /// `sarsen-bench-tools`: the bare server, further instances, fixtures and faults.
     pub tools: Option<PathBuf>,
-    /// Stand before the subcommand.
+    /// Arguments before the subcommand.
     pub arguments: Vec<OsString>,
-    /// Added to the environment that is inherited.
+    /// Variables that are added to the environment.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -66,8 +66,8 @@ impl Launcher {
         command
     }
 
-    /// Starts the program with `arguments` and waits for the line of JSON that it prints when it answers. With
-    /// `core`, all of its threads are pinned to that core. Its log goes to a file in `directory`.
+    /// Starts the program with `arguments` and waits for the line of JSON that it prints when it is ready. With `core`, it is
+    /// pinned to that core. Its log is a file in `directory`.
     pub async fn start<A: AsRef<OsStr>>(
         &self,
         name: &str,
@@ -79,7 +79,7 @@ impl Launcher {
         let log =
             File::create(&log_path).map_err(Error::io(format!("cannot write {}", log_path.display())))?;
         let mut command = self.command(arguments, core);
-        // It is closed when this process ends, however it ends: what must not outlive the bench looks at it.
+        // The pipe closes when this process ends in any way: injected faults end then.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let failed = |detail: String| Error::Start { server: name.to_owned(), detail };
         let mut child = command.spawn().map_err(|error| {
@@ -108,7 +108,7 @@ pub struct ServerProcess {
     child: Child,
     name: String,
     log_path: PathBuf,
-    /// Disconnected when it has closed its stdout: it has ended, or is about to.
+    /// Disconnected when it has closed its stdout, at its end.
     over: Receiver<()>,
     /// The line of JSON that it printed when it was ready.
     pub ready: Value,
@@ -127,7 +127,7 @@ impl ServerProcess {
         })
     }
 
-    /// Asks it to stop and waits until it has; says so when it had ended before that.
+    /// Stops it and waits for its end. A process that has ended before is an error.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.terminate()?;
         let pause = Duration::from_millis(20);
@@ -136,13 +136,12 @@ impl ServerProcess {
                 sleep(pause).await;
             }
         };
-        // When it does not listen, dropping kills it.
+        // If it does not stop, dropping kills it.
         let _ = timeout(STOP_TIMEOUT, stopped).await;
         Ok(())
     }
 
-    /// Asks it to stop and waits until it has, as it must bring something in order before; fails when it says that it
-    /// could not. Blocks.
+    /// Stops it and waits for its end, which undoes a fault. An exit code other than 0 is an error. Blocks.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         self.terminate()?;
         let detail = match self.over.recv_timeout(STOP_TIMEOUT) {
@@ -176,8 +175,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it; hands out the first
-/// line that is a JSON object.
+/// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it. Returns the first line that is
+/// a JSON object.
 fn first_json_line(stdout: ChildStdout, over: Sender<()>) -> oneshot::Receiver<Value> {
     let (found, receiver) = oneshot::channel();
     std::thread::spawn(move || {

@@ -1,11 +1,11 @@
-//! The load generator of Sarsen: measures servers from outside, over HTTP, and imports nothing of ours.
+//! The load generator of Sarsen. It measures servers over HTTP and imports no other crate of this workspace.
 //!
 //! Layout, from the wire up:
 //! - [`http`]: request bytes out, answers in, one connection;
-//! - [`measure`]: outcomes by cause, HDR histograms, the operating system's accounts;
+//! - [`measure`]: results by cause, HDR histograms, CPU and memory from the operating system;
 //! - [`load`]: virtual users in a closed or an open loop, one measured run;
 //! - [`setup`]: fills a server with organizations and signed-in accounts through its API and pages;
-//! - [`workloads`]: what is asked, and what must be answered;
+//! - [`workloads`]: the requests and the expected answers;
 //! - [`report`]: the live line, the table, the JSON.
 //!
 //! Everything runs on one thread: the generator has one core, the server has the others.
@@ -34,8 +34,8 @@ pub use json_scan::string_field;
 pub use launcher::{Launcher, ServerProcess};
 pub use subprocess::{Finished, Outcome};
 
-/// Runs `command` to its end: progress on stderr, the result on stdout. Blocks; may be called from anywhere, because
-/// it works on a thread (and with a runtime) of its own. Servers that it starts are gone when it returns.
+/// Runs `command` to its end: progress on stderr, the result on stdout. It blocks, with a thread and a runtime of its own.
+/// The servers that it starts are stopped when it returns.
 pub fn run(command: Command, launcher: Launcher) -> Result<(), Error> {
     std::thread::scope(|scope| match scope.spawn(|| run_here(command, launcher)).join() {
         Ok(result) => result,
@@ -77,9 +77,9 @@ impl Command {
             Command::Sso(args) => args.common.pin,
             Command::Revocation(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
-            // CPU costs are compared on one core only.
+            // CPU costs are compared on one core.
             Command::Cost(_) => true,
-            // What takes minutes takes what it can get.
+            // The mover may use all cores.
             Command::Move(_) => false,
         }
     }

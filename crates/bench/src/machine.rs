@@ -1,4 +1,4 @@
-//! What the generator asks of the operating system for itself: file descriptors and a core.
+//! Resources of the generator: file descriptors and a core.
 
 use crate::error::Error;
 
@@ -9,31 +9,30 @@ pub const GENERATOR_CORE: usize = 1;
 /// Descriptors for everything that is not a connection of the load.
 const DESCRIPTORS_SPARE: u64 = 200;
 
-/// Raises the limit of file descriptors as far as it goes (servers started later inherit it) and makes sure that
-/// `connections` fit under it.
+/// Raises the limit of file descriptors to its maximum, also for servers that are started later. `connections` must fit.
 pub fn ensure_descriptors(connections: usize) -> Result<(), Error> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Where raising fails, the check below speaks.
+    // The check below reports a failure.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let wanted = connections as u64 + DESCRIPTORS_SPARE;
     match getrlimit(Resource::Nofile).current {
         Some(current) if current < wanted => Err(Error::Usage(format!(
             "{connections} connections need {wanted} file descriptors and this process may have {current}; \
-             raise the hard limit (ulimit -Hn, LimitNOFILE) or ask for fewer"
+             raise the hard limit (ulimit -Hn, LimitNOFILE) or use fewer connections"
         ))),
         _ => Ok(()),
     }
 }
 
-/// How many connections fit under the limit of file descriptors.
+/// The connections that fit under the limit of file descriptors.
 pub fn connections_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let fit = limit.maximum.map_or(u64::MAX, |maximum| maximum.saturating_sub(DESCRIPTORS_SPARE));
     usize::try_from(fit).unwrap_or(usize::MAX)
 }
 
-/// Pins the calling thread, and what it starts, to the generator's core.
+/// Pins the calling thread, and its children, to the core of the generator.
 #[cfg(target_os = "linux")]
 pub fn pin_generator() -> Result<(), Error> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

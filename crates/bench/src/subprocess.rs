@@ -1,5 +1,4 @@
-//! A program that comes to an end by itself: what it says meanwhile is shown, what it says in the end is kept. It may be
-//! killed on the way.
+//! A program that ends by itself. Its stderr is shown as progress and its stdout is the result. It may be killed on the way.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
@@ -15,15 +14,14 @@ use crate::launcher::Launcher;
 use crate::measure::process_memory;
 use crate::report::progress;
 
-/// How often it is asked how much memory it has. The peak is the operating system's, so only the last moments can be
-/// missed.
+/// The interval at which its memory is read. The operating system keeps the peak, so only the last interval can be missed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Lines of its progress that may wait to be shown.
+/// Lines of progress in the queue.
 const LINES_WAITING: usize = 64;
-/// What the program puts before the reason when it fails.
-const COMPLAINS: &str = "sarsen: ";
+/// The prefix of its error message.
+const ERROR_PREFIX: &str = "sarsen: ";
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug)]
 pub struct Finished {
     pub took: Duration,
@@ -33,9 +31,9 @@ pub struct Finished {
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// With success, and this JSON on stdout.
+    /// It succeeded, with this JSON on stdout.
     Completed(Value),
-    /// By SIGKILL, after it had said this.
+    /// It was killed after this line.
     Killed(String),
 }
 
@@ -50,8 +48,8 @@ impl Drop for Task {
 }
 
 impl Launcher {
-    /// Runs the program with `arguments` to its end and passes on what it says on stderr, or kills it with SIGKILL as
-    /// soon as it says a line that `is_last` takes for its last one. Fails when the program does.
+    /// Runs the program with `arguments` to its end and shows its stderr. SIGKILL ends it at the first line that `is_last`
+    /// accepts. Fails when the program fails.
     pub async fn run<A: AsRef<OsStr>>(
         &self,
         name: &str,
@@ -71,13 +69,13 @@ impl Launcher {
         let (mut lines, output) = (lines_of(stderr), all_of(stdout));
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let (mut peak, mut complaint, mut killed) = (None, String::new(), None);
+        let (mut peak, mut error_text, mut killed) = (None, String::new(), None);
         loop {
             tokio::select! {
                 line = lines.recv() => {
                     let Some(line) = line else { break };
-                    if let Some(text) = line.strip_prefix(COMPLAINS) {
-                        complaint = text.to_owned();
+                    if let Some(text) = line.strip_prefix(ERROR_PREFIX) {
+                        error_text = text.to_owned();
                         continue;
                     }
                     progress(&format!("{name}: {line}"));
@@ -94,17 +92,17 @@ impl Launcher {
         let took = began.elapsed();
         let ended = |detail: String| Error::Ended { server: name.to_owned(), detail };
         let outcome = match killed {
-            // It may have come to its end in the moment before.
+            // Unless it had ended just before.
             Some(line) if status.code().is_none() => Outcome::Killed(line),
             Some(_) => {
-                return Err(ended("it ended before it could be killed; give it more to do".to_owned()));
+                return Err(ended("it ended before it was killed; use more rows".to_owned()));
             }
             None if status.success() => {
                 let said = serde_json::from_slice(&output);
                 Outcome::Completed(said.map_err(|error| ended(format!("it printed no JSON: {error}")))?)
             }
-            None if complaint.is_empty() => return Err(ended(status.to_string())),
-            None => return Err(ended(complaint)),
+            None if error_text.is_empty() => return Err(ended(status.to_string())),
+            None => return Err(ended(error_text)),
         };
         Ok(Finished { took, peak_resident_bytes: peak, outcome })
     }
@@ -114,7 +112,7 @@ fn peak_of(child: &Child) -> Option<u64> {
     process_memory(child.id()).map(|memory| memory.peak_bytes)
 }
 
-/// Read on threads of their own, so that it never waits for anybody who reads.
+/// Reads on a thread of its own, so that the program never blocks on its output.
 fn lines_of(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(LINES_WAITING);
     std::thread::spawn(move || {
@@ -131,7 +129,7 @@ fn all_of(mut stream: impl Read + Send + 'static) -> oneshot::Receiver<Vec<u8>> 
     let (sender, output) = oneshot::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What arrived before it broke off is looked at.
+        // The bytes before an error count.
         let _ = stream.read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });

@@ -1,18 +1,18 @@
-//! The database as the author of the load test set it up.
+//! The database, with the settings of the original load test.
 
 use std::time::Duration;
 
 #[cfg(not(feature = "postgres"))]
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-/// The one pool for everything.
+/// The one pool for all queries.
 #[cfg(not(feature = "postgres"))]
 pub type Pool = sqlx::SqlitePool;
 #[cfg(feature = "postgres")]
 pub type Pool = sqlx::PgPool;
 
-/// Run once each, on whichever connection of the pool is free: that is how it was, and why most of them
-/// held on one connection of a hundred. Only the journal mode is kept in the file.
+/// Each is run once, on any free connection of the pool, as in the original. So most of them apply to one connection of a
+/// hundred. Only the journal mode is saved in the file.
 #[cfg(not(feature = "postgres"))]
 const PRAGMAS: [&str; 6] = [
     "PRAGMA journal_mode = WAL",
@@ -47,7 +47,7 @@ const TABLES: [&str; 9] = [
     "CREATE INDEX sessions_by_user ON sessions (user_id)",
 ];
 
-/// A database on a server, given by its URL; it must be empty.
+/// An empty database on a server, by its URL.
 #[cfg(feature = "postgres")]
 pub async fn open(url: &str) -> Result<Pool, Box<dyn std::error::Error>> {
     let pool = sqlx::postgres::PgPoolOptions::new()
@@ -62,7 +62,7 @@ pub async fn open(url: &str) -> Result<Pool, Box<dyn std::error::Error>> {
     Ok(pool)
 }
 
-/// A new file each time: a run must not inherit the rows of another.
+/// A new file for each run.
 #[cfg(not(feature = "postgres"))]
 pub async fn open(path: &str) -> Result<Pool, Box<dyn std::error::Error>> {
     for suffix in ["", "-wal", "-shm"] {

@@ -1,5 +1,5 @@
-//! The device flow: `POST /auth/device/code` checks by a read and writes by an INSERT of its own;
-//! `POST /auth/token` looks the code up. No code is ever approved here, so the answer is "pending".
+//! The device flow: `POST /auth/device/code` is one read and one INSERT, `POST /auth/token` reads the code. Codes are never
+//! approved here, so the answer is "pending".
 
 use axum::Json;
 use axum::body::Bytes;
@@ -65,7 +65,7 @@ pub async fn token(State(state): State<AppState>, headers: HeaderMap, body: Byte
     }
 }
 
-/// A form or a JSON object, as the Content-Type says.
+/// A form or a JSON object, by its Content-Type.
 fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Failure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.starts_with("application/json") {

@@ -1,4 +1,4 @@
-//! Failures as answers: an OAuth-like object, and 500 for everything that is the server's fault.
+//! Errors as answers: an object like that of OAuth, and 500 for errors of the server.
 
 use axum::Json;
 use axum::http::StatusCode;

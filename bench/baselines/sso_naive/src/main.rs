@@ -1,18 +1,15 @@
-//! The naive single-sign-on server that the project is measured against in W1: axum and sqlx on SQLite, an
-//! INSERT for each device code, right in its handler.
+//! The naive single-sign-on server, the baseline of W1: axum and sqlx on SQLite, an INSERT in the handler for each device
+//! code.
 //!
-//! It is written anew after the description of a published load test's first version, and with the settings
-//! that its author chose: one pool for everything (100 connections at most, 10 at least, 30 s to get one), the
-//! PRAGMAs run once through that pool, RS256 tokens whose session is looked up for each request, no caches.
-//! Only what both servers need for a fair run is shared with Sarsen: the paths, the fields, and the answer
-//! `authorization_pending`.
+//! It is written from the description of a published load test, with the settings of its author: one pool (100 connections
+//! at most, 10 at least, 30 s to get one), PRAGMAs run once through that pool, RS256 tokens whose session is read for each
+//! request, no caches. It shares with Sarsen the paths, the fields, and the answer `authorization_pending`.
 //!
 //! ```text
 //! sso_naive --listen 127.0.0.1:0 --database naive.db --users 2000
 //! ```
-//! fills the database, prints one line of JSON (where it listens, a token for each user, what a device
-//! sends) and serves until it is stopped. What it acknowledges is as durable as `synchronous` makes it on
-//! the connection at hand; see `database.rs`.
+//! fills the database, prints one line of JSON (its address, a token for each user, the fields of a device) and serves until
+//! it is stopped. Its writes are as durable as `synchronous` of the connection makes them; see `database.rs`.
 
 mod database;
 mod device;
@@ -76,7 +73,7 @@ fn arguments() -> Option<Arguments> {
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    // Thousands of virtual users are thousands of sockets.
+    // Each virtual user is a socket.
     rlimit::increase_nofile_limit(u64::MAX)?;
     let keys = Arc::new(Keys::generate()?);
     let pool = database::open(&arguments.database).await?;

@@ -1,4 +1,4 @@
-//! `GET /api/subscription` and `GET /api/user`: a signature, a session row, a user row, a plan. No caches.
+//! `GET /api/subscription` and `GET /api/user`: one signature, then rows of session, user and plan. No caches.
 
 use axum::Json;
 use axum::extract::State;
@@ -74,7 +74,7 @@ pub async fn user(State(state): State<AppState>, headers: HeaderMap) -> Result<J
     }))
 }
 
-/// The signature is checked, then the session by the token's hash, then the user is read.
+/// Checks the signature, reads the session by the hash of the token, then the user.
 async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, Failure> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(|value| value.strip_prefix("Bearer ")).ok_or(Failure::UNAUTHORIZED)?;
@@ -121,7 +121,7 @@ async fn plan(pool: &Pool, claims: &Claims) -> Result<Plan, Failure> {
     })
 }
 
-/// Features are stored as JSON text and go out as they are.
+/// Features are stored as JSON text and sent unchanged.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_default()
 }

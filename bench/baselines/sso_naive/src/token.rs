@@ -1,4 +1,4 @@
-//! Access tokens: RS256, 24 hours, with the plan's service in the claims; and small random things.
+//! Access tokens (RS256, 24 hours) and random values.
 
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,7 +68,7 @@ pub fn now_s() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-/// What a session row keeps of its token.
+/// The hash of a token, for its session row.
 pub fn hash(token: &str) -> String {
     hex(digest::digest(&digest::SHA256, token.as_bytes()).as_ref())
 }
@@ -82,7 +82,7 @@ pub fn random_uuid() -> Result<String, aws_lc_rs::error::Unspecified> {
     Ok(format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]))
 }
 
-/// Eight of 32 letters and digits, `XXXX-XXXX`.
+/// Eight characters of an alphabet of 32, `XXXX-XXXX`.
 pub fn random_user_code() -> Result<String, aws_lc_rs::error::Unspecified> {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
     let mut bytes = [0_u8; 8];

@@ -1,7 +1,7 @@
-//! One keep-alive connection: sends request bytes, reads one answer, gives up at the deadline.
+//! One keep-alive connection: it sends a request, reads one answer, and stops at the deadline.
 //!
-//! Promises: an exchange costs one send and one receive call when the answer comes in one piece, and no timer work
-//! (the deadline's timer is only moved when it fires). After an error the connection is of no further use.
+//! Promises: an exchange costs one send and one receive call when the answer comes in one piece, and no timer call (the
+//! timer of the deadline is moved only when it fires). After an error the connection cannot be used again.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,7 +18,7 @@ use super::response::{Progress, Response, ResponseReader};
 use super::target::Target;
 use crate::measure::Cause;
 
-/// Source addresses that are tried when one has no free port.
+/// Source addresses to try when one has no free port.
 const SOURCES_TRIED_MAX: usize = 4;
 
 pub struct Connection {
@@ -42,11 +42,11 @@ impl Connection {
         Ok(Connection { stream, reader: ResponseReader::default(), expires, timer })
     }
 
-    /// Sends `request` and reads the whole answer, which [`Connection::response`] then shows.
+    /// Sends `request` and reads the whole answer; [`Connection::response`] returns it.
     pub async fn exchange(&mut self, request: &[u8], timeout: Duration) -> Result<(), Cause> {
         self.reader.begin_next().map_err(Cause::Malformed)?;
         if self.reader.has_begun() {
-            return Err(Cause::UnaskedAnswer);
+            return Err(Cause::UnexpectedBytes);
         }
         self.expires = Instant::now() + timeout;
         if self.timer.deadline() > self.expires {
@@ -62,7 +62,7 @@ impl Connection {
         self.reader.response()
     }
 
-    /// Has the server closed this connection while it was idle? Costs no system call while nothing happened.
+    /// Whether the server has closed this idle connection. It costs no system call unless something happened.
     pub fn is_closed(&self) -> bool {
         let mut byte = [0];
         !matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a load generator needs it: prebuilt request bytes, one reused buffer a connection, no allocation
-//! per answer. Speaks plain `http` only and knows nothing of what the requests mean.
+//! HTTP/1.1 for a load generator: prebuilt requests, one reused buffer a connection, no allocation per answer. It has no
+//! TLS, and no knowledge of the requests.
 
 mod connection;
 mod request;

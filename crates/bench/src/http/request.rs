@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A request in the making. `Host` and `Content-Length` are added when it is encoded.
+/// A request. `encode` adds `Host` and `Content-Length`.
 #[derive(Debug, Clone)]
 pub struct RequestDraft {
     method: &'static str,

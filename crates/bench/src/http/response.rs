@@ -1,18 +1,18 @@
-//! Reads HTTP/1.1 answers out of whatever pieces the socket hands over, in one reused buffer.
+//! Reads HTTP/1.1 answers from the pieces that a socket delivers, in one reused buffer.
 //!
-//! Promises: the result does not depend on where the pieces were cut; a head or body beyond its limit, and anything
-//! that is not HTTP/1.1, is [`Malformed`] and never a guess. Knows nothing of sockets.
+//! Promises: the result does not depend on where the pieces are cut. A head or body beyond its limit, and anything that is
+//! not HTTP/1.1, is [`Malformed`]. It has no sockets.
 
 use std::mem::MaybeUninit;
 
 /// A head longer than this is refused, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// A body longer than this is refused, in bytes: nothing that the bench asks for comes near it.
+/// A body longer than this is refused, in bytes. No answer to the bench is near it.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 const HEADERS_MAX: usize = 96;
 const BUFFER_BYTES_INITIAL: usize = 2048;
 
-/// The bytes are not an HTTP/1.1 answer that we understand; says what was wrong.
+/// The bytes are not an HTTP/1.1 answer; the text names the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Malformed(pub &'static str);
 
@@ -22,12 +22,12 @@ pub enum Progress {
     Complete,
 }
 
-/// One answer after the other from one connection; [`ResponseReader::begin_next`] goes on to the following one.
+/// Reads the answers of one connection; [`ResponseReader::begin_next`] starts the next one.
 pub struct ResponseReader {
     /// `buffer[..filled]` has been received; the rest is room.
     buffer: Vec<u8>,
     filled: usize,
-    /// Where the answer that is being read begins.
+    /// The start of the current answer.
     start: usize,
     head: Head,
     phase: Phase,
@@ -66,7 +66,7 @@ impl Default for ResponseReader {
 }
 
 impl ResponseReader {
-    /// Room to receive into; tell [`ResponseReader::advance`] how much of it was used.
+    /// Room for received bytes; then call [`ResponseReader::advance`] with their number.
     pub fn room(&mut self) -> &mut [u8] {
         if self.buffer.len() - self.filled < BUFFER_BYTES_INITIAL / 2 {
             self.buffer.resize(self.buffer.len() * 2, 0);
@@ -74,13 +74,13 @@ impl ResponseReader {
         &mut self.buffer[self.filled..]
     }
 
-    /// `count` more bytes stand in the room.
+    /// `count` more bytes were received.
     pub fn advance(&mut self, count: usize) -> Result<Progress, Malformed> {
         self.filled += count;
         self.parse()
     }
 
-    /// The peer has closed its side. `Complete` when that is how this body ends.
+    /// The peer has closed its side. `Complete` if the body ends that way.
     pub fn end_of_stream(&mut self) -> Progress {
         if let Phase::UntilClose = self.phase {
             let end = self.filled;
@@ -90,7 +90,7 @@ impl ResponseReader {
         Progress::NeedMore
     }
 
-    /// Forgets the answer that was read; what came after it (there should be nothing) begins the next one.
+    /// Drops the current answer. Bytes after it, if there are any, begin the next one.
     pub fn begin_next(&mut self) -> Result<Progress, Malformed> {
         if let Phase::Complete { answer_end, .. } = self.phase {
             self.buffer.copy_within(answer_end..self.filled, 0);
@@ -101,7 +101,7 @@ impl ResponseReader {
         if self.filled == 0 { Ok(Progress::NeedMore) } else { self.parse() }
     }
 
-    /// Has any byte of the current answer arrived?
+    /// Whether a byte of the current answer has arrived.
     pub fn has_begun(&self) -> bool {
         self.filled > 0
     }
@@ -248,7 +248,7 @@ enum Framing {
 fn read_headers(headers: &[httparse::Header<'_>], head: &mut Head) -> Result<Framing, Malformed> {
     let mut framing = Framing::UntilClose;
     for header in headers {
-        // By length first: most headers are not ours, and this runs once an answer.
+        // By length first: most headers are irrelevant, and this runs for every answer.
         match header.name.len() {
             14 if header.name.eq_ignore_ascii_case("content-length") => {
                 let length = decimal(header.value).ok_or(Malformed("bad content-length"))?;

@@ -1,11 +1,11 @@
-//! Where requests go: the address to connect to and the name to ask for.
+//! The target of requests: the address to connect to, and the host name.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 use crate::error::Error;
 
-/// How many connections leave from one loopback source address before the next one is used. Linux gives out about
-/// 28,000 ephemeral ports a source address; the rest is room for connections that have just closed.
+/// Connections from one loopback source address before the next one is used. Linux has about 28,000 ephemeral ports a
+/// source address; the rest is for connections in TIME_WAIT.
 const CONNECTIONS_PER_SOURCE: usize = 10_000;
 
 /// One server: `http://host[:port]`.
@@ -15,13 +15,12 @@ pub struct Target {
     pub address: SocketAddr,
     /// The `Host` header.
     pub host: String,
-    /// What a browser on its pages sends as `Origin`.
+    /// The `Origin` of a browser on its pages.
     pub origin: String,
 }
 
 impl Target {
-    /// Reads `http://host[:port]` and resolves the host; of several addresses an IPv4 one is taken, because its
-    /// loopback has source addresses to spare.
+    /// Reads `http://host[:port]` and resolves the host. It prefers IPv4, whose loopback has many source addresses.
     pub fn parse(url: &str) -> Result<Target, Error> {
         let wrong = |why: &str| Error::Usage(format!("{url}: {why}"));
         let rest = url
@@ -44,7 +43,7 @@ impl Target {
         Ok(Target { address: *address, host: host.to_owned(), origin: format!("http://{host}") })
     }
 
-    /// The same server under the name that it gives itself: for one that is reached past its TLS proxy.
+    /// The same server with the host of its issuer: for a server that is reached without its TLS proxy.
     #[must_use]
     pub fn under_name(&self, issuer: &str) -> Target {
         let origin = issuer.trim_end_matches('/');
@@ -56,8 +55,8 @@ impl Target {
         }
     }
 
-    /// The source address for connection number `index`, when one must be chosen: 127.0.0.2, 127.0.0.3, … for
-    /// what does not fit on the first. `None` leaves it to the operating system.
+    /// The source address of connection number `index`: 127.0.0.2, 127.0.0.3, … when the first one has no ports left.
+    /// `None`: the operating system chooses.
     pub fn source(&self, index: usize) -> Option<IpAddr> {
         let step = index / CONNECTIONS_PER_SOURCE;
         if step == 0 || !self.address.is_ipv4() || !self.address.ip().is_loopback() {
@@ -66,7 +65,7 @@ impl Target {
         Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1 + (step % 250) as u8)))
     }
 
-    /// A connection number whose source address is the one after that of `index`.
+    /// A connection number with the source address after that of `index`.
     pub(crate) fn next_source(index: usize) -> usize {
         index + CONNECTIONS_PER_SOURCE
     }

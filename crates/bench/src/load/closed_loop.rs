@@ -1,5 +1,5 @@
-//! The closed loop: each virtual user asks, waits for the answer, thinks, asks again. Under it a slow server gets
-//! less load, which is why the report says which loop it was.
+//! The closed loop: each virtual user sends a request, waits for the answer and the think time, and repeats. A slow server
+//! gets less load, so the report names the loop.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::run::{Run, join};
 use super::user::VirtualUser;
 use crate::measure::Verdict;
 
-/// What a user waits after a failure, so that a dead server is not asked a million times a second.
+/// The pause of a user after a failure, so that a dead server does not get a million requests a second.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// New connections a second while the users arrive.
 const ARRIVALS_PER_SECOND: f64 = 4_000.0;
 
-/// Runs `users` until the schedule ends, then waits for the answers that are still due.
+/// Runs `users` until the schedule ends, then waits for outstanding answers.
 pub(super) async fn drive<W: Workload>(run: Rc<Run>, workload: Rc<W>, users: usize, think: Duration) {
     let ramp = think.max(Duration::from_secs_f64(users as f64 / ARRIVALS_PER_SECOND));
     let mut tasks = JoinSet::new();

@@ -1,7 +1,7 @@
-//! Drives virtual users at a server, in a closed loop (each asks again when it was answered) or an open one
-//! (arrivals by schedule). What an operation is, a [`Workload`] says.
+//! Drives virtual users in a closed loop (each waits for its answer) or in an open loop (arrivals by schedule). A
+//! [`Workload`] defines the operations.
 //!
-//! Everything runs on one thread in one `LocalSet`: the generator has one core, and so needs no locks.
+//! Everything runs on one thread in one `LocalSet`: the generator has one core and needs no locks.
 
 mod closed_loop;
 mod observe;
@@ -22,13 +22,13 @@ use tokio::time::Instant;
 
 use crate::measure::Verdict;
 
-/// What virtual users do.
+/// The operations of virtual users.
 pub trait Workload: 'static {
-    /// One operation: one request, or a few that belong together. `intended` is when it should have begun; the
-    /// first request's latency counts from there. The verdict is that of the last request sent.
+    /// One operation: one request, or several that belong together. The latency of the first request counts from
+    /// `intended`, the scheduled start. The verdict is that of the last request.
     fn operation(&self, user: &mut VirtualUser, intended: Instant) -> impl Future<Output = Verdict>;
 
-    /// What has to go on beside the load (keeping tokens fresh); dropped when the run ends.
+    /// A task beside the load, such as refreshing tokens. It is dropped when the run ends.
     fn background(self: Rc<Self>, _run: Rc<Run>) -> impl Future<Output = ()> + 'static {
         async {}
     }

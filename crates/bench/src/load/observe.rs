@@ -1,4 +1,4 @@
-//! The live view: one line a second on stderr, and the same numbers kept for the report.
+//! The live view: one line a second on stderr. The report gets the same numbers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::run::Run;
 use crate::measure::ProcessUse;
 use crate::report::live_line;
 
-/// One second of a run. Latencies are of everything that ended in it, refused and failed included.
+/// One second of a run. Latencies are of all requests that ended in it, refused and failed ones too.
 #[derive(Debug, Clone, Serialize)]
 pub struct SecondRow {
-    /// Since the run began, warm-up included.
+    /// From the start of the run, with the warm-up.
     pub second: u64,
     pub warm_up: bool,
     /// Open connections.
@@ -27,11 +27,11 @@ pub struct SecondRow {
     pub p99_us: u64,
     /// Of all server processes together.
     pub server_resident_bytes: Option<u64>,
-    /// CPU time that the servers used in this second, in milliseconds (of one core: 1,000 is one core full).
+    /// CPU time of the servers in this second, in milliseconds: 1,000 is one full core.
     pub server_cpu_ms: Option<u64>,
 }
 
-/// Notes and shows each second until the run is over and nothing is in flight; the caller drops it then.
+/// Records and shows each second until the caller drops it.
 pub(super) async fn observe(run: &Run, pids: &[u32], rows: &std::cell::RefCell<Vec<SecondRow>>) {
     let mut before = ProcessUse::sum_now(pids);
     let mut failures_before: BTreeMap<String, u64> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn row(run: &Run, second: u64, at: Instant) -> SecondRow {
     }
 }
 
-/// Failures and refusals so far, warm-up included, by cause over all kinds of request.
+/// Failures and refusals by cause, from the start of the run.
 fn failures_by_cause(run: &Run) -> BTreeMap<String, u64> {
     let recorder = run.recorder.borrow();
     let mut by_cause = BTreeMap::new();

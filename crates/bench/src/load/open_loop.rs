@@ -1,6 +1,5 @@
-//! The open loop: operations arrive by a schedule that does not care how the server is doing, and each latency
-//! counts from the instant at which the operation *should* have begun. An operation that finds no free connection
-//! waits in the generator, and that wait is part of its latency.
+//! The open loop: operations arrive by a schedule, whatever the server does. The latency counts from the scheduled start.
+//! An operation without a free connection waits in the generator, and the wait is part of its latency.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +17,7 @@ use crate::measure::PreciseTimer;
 
 const CONNECTS_PER_SECOND: f64 = 4_000.0;
 
-/// Arrivals that no connection has taken yet.
+/// Operations that wait for a connection.
 #[derive(Default)]
 struct Arrivals {
     due: RefCell<VecDeque<Instant>>,
@@ -49,7 +48,7 @@ pub(super) async fn drive<W: Workload>(run: Rc<Run>, workload: Rc<W>, connection
     }
     pace(&run, &arrivals, rate).await;
     arrivals.over.set(true);
-    // A worker that finds the queue empty and the schedule over wakes nobody; so all are woken.
+    // A worker that ends wakes no other one, so all are woken here.
     arrivals.changed.notify_waiters();
     join(tasks).await;
 }
@@ -64,7 +63,7 @@ async fn pace(run: &Run, arrivals: &Arrivals, rate: f64) {
         if due > Instant::now() {
             timer.sleep_until(due).await;
         } else if number.is_multiple_of(64) {
-            // Late: let the others have a turn now and then.
+            // Behind the schedule: yield now and then.
             tokio::task::yield_now().await;
         }
         run.note_lag(due);

@@ -1,11 +1,11 @@
-//! A seeded generator of numbers for the mix: the same seed gives the same run. Not for secrets.
+//! Seeded random numbers for the mix: the same seed gives the same run. Not for secrets.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Stream number `stream` of `seed`; different streams do not run in step.
+    /// Stream number `stream` of `seed`. Streams are independent.
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut random = Random(seed ^ stream.wrapping_mul(0xa076_1d64_78bd_642f));
         random.next();

@@ -1,4 +1,4 @@
-//! One measured run: warm up, open the window, close it, wait for what is still in flight, write the report.
+//! One measured run: warm-up, the measured window, outstanding answers, the report.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use crate::measure::{
 };
 use crate::report::RunReport;
 
-/// What kind of run it is to be.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Virtual users of a closed loop; connections at most of an open one.
+    /// Virtual users of a closed loop; the most connections of an open loop.
     pub users: usize,
     /// Pause between two operations of a user; closed loop only.
     pub think: Duration,
-    /// Operations a second; makes it an open loop.
+    /// Operations a second of an open loop. `None`: a closed loop.
     pub rate: Option<f64>,
     pub warm_up: Duration,
     pub duration: Duration,
@@ -31,21 +31,21 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What is looked at beside the answers.
+/// The servers whose resources are measured.
 #[derive(Debug, Clone, Default)]
 pub struct Monitored {
     /// Name of the server in the report.
     pub name: String,
-    /// The servers' processes, when they run on this machine and we started them.
+    /// The processes of the servers that the bench started.
     pub pids: Vec<u32>,
-    /// How many cores they were pinned to, together.
+    /// The cores that they are pinned to.
     pub cores: Option<usize>,
-    /// Where `GET /metrics` is asked before and after.
+    /// Where `GET /metrics` is read before and after the run.
     pub metrics: Option<Target>,
     pub fsync: Option<FsyncCost>,
 }
 
-/// When a run begins, and its measured window `from..to`.
+/// The start of a run, and its measured window `from..to`.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     pub begin: Instant,
@@ -53,7 +53,7 @@ pub struct Schedule {
     pub to: Instant,
 }
 
-/// What all virtual users of a run share.
+/// The state that all virtual users of a run share.
 pub struct Run {
     pub targets: Vec<Target>,
     pub schedule: Schedule,
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// Everything that a run left behind; the report is made of it.
+/// The results of a run, for its report.
 pub(crate) struct Outcome<'a> {
     pub monitored: &'a Monitored,
     pub plan: &'a Plan,
@@ -110,7 +110,7 @@ pub(crate) struct Outcome<'a> {
     pub seconds: Vec<SecondRow>,
 }
 
-/// The accounts at one edge of the measured window.
+/// The resources used at the start or the end of the measured window.
 pub(crate) struct UsageSample {
     pub at: Instant,
     pub answered: u64,
@@ -132,7 +132,7 @@ impl UsageSample {
     }
 }
 
-/// Runs `workload` against `targets` as `plan` says. Must be called inside a `LocalSet` of a current-thread runtime.
+/// Runs `workload` against `targets` by `plan`. Call it inside a `LocalSet` of a current-thread runtime.
 pub async fn measure<W: Workload>(
     title: &str,
     targets: &[Target],
@@ -186,7 +186,7 @@ async fn scrape_store(monitored: &Monitored) -> BTreeMap<String, f64> {
     }
 }
 
-/// Waits for all tasks; a panic in one of them is ours, and goes on.
+/// Waits for all tasks, and passes a panic on.
 pub(super) async fn join(mut tasks: JoinSet<()>) {
     while let Some(result) = tasks.join_next().await {
         if let Err(error) = result

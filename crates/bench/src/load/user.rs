@@ -1,5 +1,4 @@
-//! One virtual user: a keep-alive connection that is made again when it ends, and the place where each answer is
-//! judged and recorded.
+//! One virtual user: a keep-alive connection, opened again when it closes. Each answer is checked and recorded here.
 
 use std::rc::Rc;
 
@@ -11,7 +10,7 @@ use crate::http::{Connection, Response};
 use crate::measure::{Cause, RequestKind, Verdict};
 
 pub struct VirtualUser {
-    /// Counts from 0; decides source address, target and account.
+    /// From 0. It selects the source address, the target and the account.
     pub index: usize,
     pub random: Random,
     /// Operations begun so far.
@@ -20,7 +19,7 @@ pub struct VirtualUser {
     connection: Option<Counted>,
 }
 
-/// A connection that is counted as open for as long as it lives.
+/// A connection that counts as open until it is dropped.
 struct Counted {
     connection: Connection,
     run: Rc<Run>,
@@ -38,8 +37,8 @@ impl VirtualUser {
         VirtualUser { index, random, operations: 0, run: run.clone(), connection: None }
     }
 
-    /// Sends one request and records what became of it. The latency counts from `started` (which may lie in the
-    /// past), and so does the time limit.
+    /// Sends one request and records the result. The latency and the time limit count from `started`, which may be in the
+    /// past.
     pub async fn send(
         &mut self,
         kind: RequestKind,
@@ -70,7 +69,7 @@ impl VirtualUser {
         self.response().map_or(&[], |response| response.body)
     }
 
-    /// Makes the connection ahead of the first request. That it fails will show at that request.
+    /// Connects before the first request. A failure shows at that request.
     pub(super) async fn connect(&mut self) {
         let _ = self.ensure_connected(Instant::now()).await;
     }
@@ -85,7 +84,7 @@ impl VirtualUser {
         counted.connection.exchange(request, left).await
     }
 
-    /// A connection that the server closed between two requests is replaced: that is its right, not a failure.
+    /// Replaces a connection that the server closed between two requests, which is not a failure.
     async fn ensure_connected(&mut self, started: Instant) -> Result<(), Cause> {
         if let Some(Counted { connection, .. }) = &self.connection {
             let announced = connection.response().is_some_and(|response| response.close);

@@ -1,4 +1,4 @@
-//! What a durable write costs on this machine before any database is involved: append 4 KiB, `fdatasync`, again.
+//! The cost of a durable write on this machine without a database: append 4 KiB, `fdatasync`, repeat.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::error::Error;
 const WRITES_MAX: usize = 2_000;
 const TIME_MAX: Duration = Duration::from_secs(3);
 const PAGE_BYTES: usize = 4096;
-/// `f_type` of tmpfs, where nothing is ever written to a disk.
+/// `f_type` of tmpfs, which writes nothing to a disk.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// Cost of one append with `fdatasync` in one directory, in microseconds.
@@ -22,11 +22,11 @@ pub struct FsyncCost {
     pub writes: u64,
     pub p50_us: u64,
     pub p99_9_us: u64,
-    /// The directory lives in memory: "durable" means nothing there.
+    /// The directory is in memory, so its writes are not durable.
     pub in_memory: bool,
 }
 
-/// Measures `directory` for at most three seconds, with a file that is removed again.
+/// Measures in `directory` for at most three seconds, with a temporary file.
 pub fn measure_fsync(directory: &Path) -> Result<FsyncCost, Error> {
     let path = directory.join("fsync-probe");
     let what = || Error::io(format!("cannot measure fsync in {}", directory.display()));

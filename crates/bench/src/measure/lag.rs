@@ -1,5 +1,5 @@
-//! How late the generator itself is: a timer of the operating system with nanosecond resolution, and a probe that
-//! notes how long after it fired its task got to run. That delay is what the generator adds to every latency.
+//! The scheduling lag of the generator: the time from a timer of the operating system to the run of its task. The generator
+//! adds this lag to every latency.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,27 +11,27 @@ use tokio::time::Instant;
 const PROBE_INTERVAL: Duration = Duration::from_millis(5);
 const LAG_NS_MAX: u64 = 60_000_000_000;
 
-/// Wakes at an instant, to within the kernel's timer slack (tokio's own timers round up to milliseconds).
+/// Wakes at an instant, with the precision of the kernel. The timers of tokio round up to milliseconds.
 pub struct PreciseTimer {
     #[cfg(target_os = "linux")]
     timer: Option<tokio::net::unix::pipe::Receiver>,
 }
 
 impl PreciseTimer {
-    /// Where the operating system has no such timer, it falls back to milliseconds.
+    /// Without such a timer it has a precision of milliseconds.
     #[cfg(target_os = "linux")]
-    #[expect(clippy::new_without_default, reason = "it opens a descriptor and must run inside the runtime")]
+    #[expect(clippy::new_without_default, reason = "it opens a descriptor and needs the runtime")]
     pub fn new() -> PreciseTimer {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).ok();
-        // To tokio a timerfd is what a pipe is: a descriptor that becomes readable. (`AsyncFd` would need `unsafe`.)
+        // For tokio a timerfd is like a pipe: a descriptor that becomes readable. (`AsyncFd` would need `unsafe`.)
         let as_pipe = |timer| tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer).ok();
         PreciseTimer { timer: timer.and_then(as_pipe) }
     }
 
     #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::new_without_default, reason = "the same face on every system")]
+    #[expect(clippy::new_without_default, reason = "the same function on every system")]
     pub fn new() -> PreciseTimer {
         PreciseTimer {}
     }
@@ -77,7 +77,7 @@ impl PreciseTimer {
     }
 }
 
-/// Collects how late the generator was; clones share one histogram.
+/// Collects the lag. Clones share one histogram.
 #[derive(Clone)]
 pub struct LagProbe {
     lag_ns: Rc<RefCell<Histogram<u64>>>,
@@ -91,14 +91,14 @@ impl LagProbe {
         LagProbe { lag_ns: Rc::new(RefCell::new(histogram)) }
     }
 
-    /// Something that was due at `due` happens now.
+    /// Records the lag of a task that was due at `due`.
     pub fn note(&self, due: Instant) {
         let lag = Instant::now().saturating_duration_since(due);
         let lag_ns = u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX);
         self.lag_ns.borrow_mut().saturating_record(lag_ns.max(1));
     }
 
-    /// Notes the lag every few milliseconds, for as long as it is polled.
+    /// Records the lag every few milliseconds, until it is dropped.
     pub async fn watch(self, from: Instant) {
         let timer = PreciseTimer::new();
         let mut due = from;
@@ -109,7 +109,7 @@ impl LagProbe {
         }
     }
 
-    /// The lag that 99 % of the notes stayed under, in microseconds.
+    /// The p99 of the lag, in microseconds.
     pub fn p99_us(&self) -> f64 {
         self.lag_ns.borrow().value_at_quantile(0.99) as f64 / 1000.0
     }

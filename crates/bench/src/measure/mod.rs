@@ -1,5 +1,5 @@
-//! What is measured and how it is kept: outcomes by cause, latencies in HDR histograms, the operating system's
-//! accounts of the server and of ourselves. Prints nothing.
+//! Measurements: results by cause, latencies in HDR histograms, CPU and memory of the server and of the generator. It
+//! prints nothing.
 
 mod fsync;
 mod lag;
@@ -18,7 +18,7 @@ pub use proc::{
 pub use prometheus::{parse_metrics, scrape};
 pub use recorder::{KindRecord, Recorder, Second};
 
-/// The middle one; of an even number the upper of the two in the middle. Of none it is NaN.
+/// The median; of an even number of values the upper one of the middle two. Without values it is NaN.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

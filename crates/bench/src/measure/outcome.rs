@@ -1,4 +1,4 @@
-//! What can become of one request. Causes are told apart as finely as the wire tells them apart; nothing is lumped.
+//! The result of a request. Causes of failures are as fine as the wire allows, and never merged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::http::{Malformed, Response};
 use crate::json_scan::string_field;
 
-/// How long to stay away when a refusal names no number of seconds.
+/// The pause after a refusal without a number of seconds.
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 /// An error code longer than this is cut, in bytes.
 const CODE_BYTES_MAX: usize = 48;
 
-/// The requests that a workload makes, as rows of its table.
+/// The requests of a workload, as rows of its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestKind {
     Floor,
@@ -24,7 +24,7 @@ pub enum RequestKind {
     ApprovalPage,
     Approval,
     Redemption,
-    /// The bench keeping its own tokens fresh: counted, but outside the mix.
+    /// A refresh of a token of the bench: counted, but outside the mix.
     Refresh,
 }
 
@@ -55,7 +55,7 @@ impl RequestKind {
         }
     }
 
-    /// Is it part of the measured mix?
+    /// Whether it is part of the measured mix.
     pub fn is_measured(self) -> bool {
         self != RequestKind::Refresh
     }
@@ -64,10 +64,10 @@ impl RequestKind {
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The connection could not be made; the operating system's word for why.
+    /// The connection failed, with the reason of the operating system.
     Connect(&'static str),
     ConnectTimeout,
-    /// The server reset the connection (or the pipe broke) in the middle of a request.
+    /// The server reset the connection during a request.
     Reset,
     /// The server closed the connection without a complete answer.
     Closed,
@@ -75,15 +75,15 @@ pub enum Cause {
     Socket(&'static str),
     /// No complete answer within the time limit.
     Timeout,
-    /// Open loop: no connection came free within the time limit, so it was never sent.
+    /// Open loop: no connection was free within the time limit, so it was not sent.
     NeverSent,
     /// Bytes that are not HTTP/1.1.
     Malformed(Malformed),
-    /// Bytes that nobody asked for, after an answer.
-    UnaskedAnswer,
+    /// Unexpected bytes after an answer.
+    UnexpectedBytes,
     /// An unexpected status; the second part is `error` (OAuth) or `code` (problem document) of its body, or empty.
     Status(u16, String),
-    /// The right status with a body that is not what this request must get.
+    /// The expected status with a wrong body.
     BadBody(&'static str),
 }
 
@@ -102,7 +102,7 @@ impl Cause {
         }
     }
 
-    /// The cause for an answer whose status was not the expected one.
+    /// The cause of an answer with an unexpected status.
     pub fn status(response: &Response<'_>) -> Cause {
         let code = string_field(response.body, "error").or_else(|| string_field(response.body, "code"));
         let code = code.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
@@ -139,9 +139,9 @@ impl fmt::Display for Cause {
             Cause::Closed => f.write_str("closed without an answer"),
             Cause::Socket(word) => write!(f, "socket: {word}"),
             Cause::Timeout => f.write_str("timeout"),
-            Cause::NeverSent => f.write_str("never sent (no free connection)"),
+            Cause::NeverSent => f.write_str("not sent (no free connection)"),
             Cause::Malformed(malformed) => write!(f, "not HTTP: {}", malformed.0),
-            Cause::UnaskedAnswer => f.write_str("unasked answer"),
+            Cause::UnexpectedBytes => f.write_str("unexpected bytes"),
             Cause::Status(status, code) if code.is_empty() => write!(f, "{status}"),
             Cause::Status(status, code) => write!(f, "{status} {code}"),
             Cause::BadBody(what) => write!(f, "bad body: {what}"),
@@ -149,11 +149,11 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What an answer (or its absence) means.
+/// The verdict on an answer, or on its absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Accepted,
-    /// 429 or 503 with `Retry-After`: a polite "not now". `after` is what it asked for.
+    /// 429 or 503 with `Retry-After`, which is `after`.
     Refused {
         after: Duration,
         cause: Cause,
@@ -162,7 +162,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges by status alone: `expected`, a refusal, or a failure.
+    /// The verdict by status: accepted if it is `expected`, refused, or failed.
     pub fn by_status(response: &Response<'_>, expected: u16) -> Verdict {
         if response.status == expected {
             return Verdict::Accepted;
@@ -178,19 +178,19 @@ impl Verdict {
     }
 }
 
-/// `Retry-After` may also be a date, which the reader does not keep as a number.
+/// `Retry-After` may be a date, of which the reader keeps no number.
 fn has_retry_after(response: &Response<'_>) -> bool {
     response.retry_after_s.is_some()
         || response.headers().iter().any(|(name, _)| name.eq_ignore_ascii_case("retry-after"))
 }
 
 impl Cause {
-    /// Did the server answer, if wrongly?
+    /// Whether the server answered.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Cause::Status(..) | Cause::BadBody(_))
     }
 
-    /// Did the client wait to the end of its patience?
+    /// Whether the client waited until its time limit.
     pub(crate) fn is_wait(&self) -> bool {
         matches!(self, Cause::Timeout | Cause::ConnectTimeout | Cause::NeverSent)
     }

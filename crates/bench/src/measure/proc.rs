@@ -1,5 +1,5 @@
-//! The operating system's own accounts (`/proc`): CPU time and memory of the server, CPU steal of the machine, how
-//! busy the generator's thread was. Where a file does not exist, the answer is `None`, never zero.
+//! Readings of `/proc`: CPU time and memory of the server, CPU steal of the machine, CPU time of the generator. A reading
+//! that is not available is `None`, never zero.
 
 use std::fs;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MemoryUse {
     pub resident_bytes: u64,
-    /// Since the process began, or since [`reset_peak_memory`].
+    /// From the start of the process, or from [`reset_peak_memory`].
     pub peak_bytes: u64,
 }
 
-/// What a process has used. Together, what several have used: known when it is known of each.
+/// The resources of a process, or of several. A sum is known if all parts are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessUse {
     pub cpu: Option<Duration>,
@@ -32,7 +32,7 @@ impl ProcessUse {
         ProcessUse::sum(&uses)
     }
 
-    /// The sum of the peaks is a bound: they need not have been at one time.
+    /// The sum of the peaks is an upper bound: they may be at different times.
     pub fn sum(uses: &[ProcessUse]) -> ProcessUse {
         let add = |(left, right): (MemoryUse, MemoryUse)| MemoryUse {
             resident_bytes: left.resident_bytes + right.resident_bytes,
@@ -50,11 +50,11 @@ impl ProcessUse {
     }
 }
 
-/// The machine's CPU time since it started, in ticks.
+/// The CPU time of the machine since its start, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
     pub total: u64,
-    /// Time that the hypervisor gave to others.
+    /// CPU steal: time that the hypervisor gave to other machines.
     pub steal: u64,
 }
 
@@ -63,7 +63,7 @@ impl CpuTimes {
         parse_cpu_times(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Percent of the time since `earlier` that was stolen.
+    /// CPU steal since `earlier`, in percent.
     pub fn steal_percent_since(&self, earlier: &CpuTimes) -> f64 {
         let total = self.total.saturating_sub(earlier.total);
         let steal = self.steal.saturating_sub(earlier.steal);
@@ -81,12 +81,12 @@ pub fn process_memory(pid: u32) -> Option<MemoryUse> {
     parse_memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// From now on the peak of `pid` counts anew. Not every system allows it; then the peak is that of its whole life.
+/// Resets the peak of `pid`. Where the system does not allow it, the peak is that of the whole process.
 pub fn reset_peak_memory(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-/// `utime + stime` of `/proc/<pid>/stat`, in ticks. The command name may hold spaces and parentheses.
+/// `utime + stime` of `/proc/<pid>/stat`, in ticks. The command name may have spaces and parentheses.
 pub fn parse_process_cpu(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     // The state is field 3 of the file; utime and stime are fields 14 and 15.
@@ -114,7 +114,7 @@ pub fn parse_cpu_times(stat: &str) -> Option<CpuTimes> {
     Some(CpuTimes { total: fields.iter().sum(), steal: fields.get(7).copied().unwrap_or(0) })
 }
 
-/// What the generator's thread has used, and waited for, since it began.
+/// CPU time of the thread of the generator, and its wait for a core.
 #[derive(Debug, Clone, Copy)]
 pub struct GeneratorUse {
     at: Instant,
@@ -132,8 +132,8 @@ impl GeneratorUse {
         Some(GeneratorUse { at: Instant::now(), on_cpu, waiting_for_cpu })
     }
 
-    /// The shares of the time since `earlier` in which the thread ran, and in which it would have run if others had
-    /// not had its core. Together: 0.0 idle, 1.0 saturated.
+    /// The shares of the time since `earlier` in which the thread ran, and in which it waited for its core. The sum is 0.0 when
+    /// idle and 1.0 when saturated.
     pub fn shares_since(&self, earlier: &GeneratorUse) -> (f64, f64) {
         let wall = self.at.saturating_duration_since(earlier.at).as_secs_f64().max(f64::EPSILON);
         let ran = self.on_cpu.saturating_sub(earlier.on_cpu).as_secs_f64();

@@ -1,14 +1,14 @@
-//! What the server says of itself at `GET /metrics`, when it answers.
+//! Reads `GET /metrics` of the server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::http::{Connection, RequestDraft, Target};
 
-/// Only the store's metrics are of interest here: checkpoints, WAL, batches, commands, sheds.
+/// The metrics of the store: checkpoints, WAL, batches, commands, refusals.
 const PREFIX: &str = "sarsen_store_";
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Numbers connections of the bench itself, away from the source addresses of the load.
+/// The connection number of the bench itself.
 const CONNECTION_INDEX: usize = 0;
 
 /// The samples whose names start with `sarsen_store_`, without histogram buckets.
@@ -28,7 +28,7 @@ pub fn parse_metrics(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// Empty when there is nobody to ask, or the answer is not for us.
+/// Empty if the server does not answer, or does not allow it.
 pub async fn scrape(target: &Target) -> BTreeMap<String, f64> {
     let request = RequestDraft::get("/metrics").encode(&target.host);
     let Ok(mut connection) = Connection::open(target, CONNECTION_INDEX, TIMEOUT).await else {

@@ -1,10 +1,9 @@
-//! Keeps what became of every request.
+//! Records the result of every request.
 //!
-//! Promises: a request counts when it was under way at any time of the measured window, however early it began (or
-//! should have begun) and however late it ended, so that what hangs cannot hide at the edges. What ended before the
-//! window is warm-up: kept apart, but its failures are not forgotten. Rates count what ended inside the window. A
-//! timeout is also a latency (the client waited that long), so that a stalled server shows in the percentiles; other
-//! failures are not.
+//! Promises: a request counts if it was in flight at any time of the measured window, so that a request that hangs cannot
+//! hide at the edges. A request that ended before the window is warm-up; its failures are reported separately. Rates count
+//! requests that ended inside the window. A timeout is also a latency, so that a stalled server shows in the percentiles;
+//! other failures are not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use tokio::time::Instant;
 
 use super::outcome::{Cause, RequestKind, Verdict};
 
-/// Latencies beyond this are kept as this, in microseconds.
+/// Longer latencies are recorded as this, in microseconds.
 const LATENCY_US_MAX: u64 = 120_000_000;
 
-/// How often each cause was seen, by kind of request.
+/// Counts of causes, by kind of request.
 pub type Failures = BTreeMap<(RequestKind, Cause), u64>;
 
 /// One kind of request over the measured window. Latencies in microseconds.
@@ -28,13 +27,13 @@ pub struct KindRecord {
     pub accepted: u64,
     pub refused: u64,
     pub failed: u64,
-    /// Of all of them, those that ended inside the window.
+    /// Of these, requests that ended inside the window.
     pub ended_within: u64,
-    /// Of the accepted ones, those that ended inside the window.
+    /// Of the accepted ones, requests that ended inside the window.
     pub accepted_within: u64,
 }
 
-/// What was answered since the last tick, warm-up included and whatever it was.
+/// Requests that ended in the last second, with any result.
 pub struct Second {
     pub latency_us: Histogram<u64>,
     pub accepted: u64,
@@ -49,7 +48,7 @@ pub struct Recorder {
     refusals: Failures,
     warm_up_failures: Failures,
     second: Second,
-    /// Answers to the measured mix so far, warm-up included: what the server's CPU time is divided by.
+    /// Answers to the measured mix, with the warm-up: the divisor of the CPU time of the server.
     answered: u64,
 }
 
@@ -67,7 +66,7 @@ impl Recorder {
         }
     }
 
-    /// One request that began (or should have begun) at `started` and ended at `ended`.
+    /// Records a request with this start (scheduled in an open loop) and end.
     pub fn record(&mut self, kind: RequestKind, started: Instant, ended: Instant, verdict: &Verdict) {
         let latency = ended.saturating_duration_since(started);
         if kind.is_measured() {
@@ -120,12 +119,12 @@ impl Recorder {
         &self.warm_up_failures
     }
 
-    /// Answers to the measured mix since the run began, warm-up included.
+    /// Answers to the measured mix from the start of the run.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// Hands out what was answered since the last call and begins anew.
+    /// Returns the counts since the last call, and resets them.
     pub fn take_second(&mut self) -> Second {
         std::mem::replace(&mut self.second, Second::new())
     }
@@ -144,7 +143,7 @@ impl KindRecord {
         }
     }
 
-    /// Everything that was asked, whatever became of it.
+    /// All requests, with any result.
     pub fn count(&self) -> u64 {
         self.accepted + self.refused + self.failed
     }
@@ -177,7 +176,7 @@ impl KindRecord {
         self.failed += other.failed;
         self.ended_within += other.ended_within;
         self.accepted_within += other.accepted_within;
-        // Same bounds on both sides, so adding cannot fail.
+        // Both histograms have the same bounds, so adding cannot fail.
         let _ = self.latency_us.add(&other.latency_us);
         let _ = self.refused_latency_us.add(&other.refused_latency_us);
     }

@@ -1,4 +1,4 @@
-//! What a run says in the end: the numbers (also as JSON) and the text made of them. Measures nothing.
+//! The results of a run: the numbers (also as JSON) and their text. It measures nothing.
 
 mod output;
 mod run_report;

@@ -1,5 +1,4 @@
-//! The only module that writes: results to stdout, progress to stderr, JSON to a file. A reader that has gone away
-//! (`… | head`) ends nothing.
+//! The only module that writes: results to stdout, progress to stderr, JSON to a file. A closed pipe is no error.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,18 +9,18 @@ use super::table::{milliseconds, thousands};
 use crate::error::Error;
 use crate::load::SecondRow;
 
-/// A result: goes to stdout, as it stands.
+/// Prints a result on stdout.
 pub fn print_result(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// What is going on: a line on stderr.
+/// Prints a line of progress on stderr.
 pub(crate) fn progress(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// One second of a run: a line on stderr. `news` are the failures and refusals of this second, by cause.
+/// Prints one second of a run on stderr. `news`: the failures and refusals of this second, by cause.
 pub(crate) fn live_line(row: &SecondRow, news: &[(String, u64)]) {
     let causes: Vec<String> = news.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
     progress(&format!(

@@ -1,4 +1,4 @@
-//! The report of one run, as it stands in the JSON file. Names carry their units.
+//! The report of one run, as in the JSON file. Names have units.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::load::Outcome;
 use crate::load::SecondRow;
 use crate::measure::{FsyncCost, KindRecord, MemoryUse, ProcessUse, RequestKind};
 
-/// From this share of its cores on, the generator, or a pinned server, counts as saturated.
+/// The generator, or a pinned server, is saturated at this share of its cores.
 const BUSY_MAX: f64 = 0.95;
-/// Absolute latencies count only under these (WORKLOADS, "How we measure").
+/// Absolute latencies count only below these.
 const LAG_P99_US_MAX: f64 = 1_000.0;
 const STEAL_PERCENT_MAX: f64 = 1.0;
 
@@ -21,13 +21,13 @@ pub struct RunReport {
     pub server: String,
     /// `closed` or `open`.
     pub arrivals: &'static str,
-    /// Operations a second that an open loop intended.
+    /// Scheduled operations a second of an open loop.
     pub intended_per_second: Option<f64>,
     pub users: usize,
     pub think_ms: u64,
     pub warm_up_s: f64,
     pub duration_s: f64,
-    /// Operations of one or more requests, by the second.
+    /// An operation is one or more requests.
     pub operations_per_second: f64,
     pub total: KindRow,
     pub kinds: Vec<KindRow>,
@@ -38,14 +38,14 @@ pub struct RunReport {
     pub server_cpu_us_per_request: Option<f64>,
     /// Mean number of cores that the server's processes kept busy.
     pub server_cores_used: Option<f64>,
-    /// At the end of the window; the peak is that of the window where the system allows it.
+    /// At the end of the window. The peak is that of the window where the system can reset it.
     pub server_memory: Option<MemoryUse>,
-    /// Each server process for itself.
+    /// Each server process.
     pub servers: Vec<ServerRow>,
     pub steal_percent: Option<f64>,
     pub fsync: Option<FsyncCost>,
     pub generator: GeneratorReport,
-    /// Steal and generator lag were low enough for the latencies to mean something by themselves.
+    /// CPU steal and generator lag were low enough for absolute latencies.
     pub absolute_latencies_count: bool,
     pub store_metrics: Vec<MetricRow>,
     pub seconds: Vec<SecondRow>,
@@ -62,11 +62,11 @@ pub struct ServerRow {
 #[derive(Debug, Clone, Serialize)]
 pub struct KindRow {
     pub request: String,
-    /// Is it part of the mix (and of the total)?
+    /// Whether it is part of the mix and of the total.
     pub measured: bool,
-    /// All that were under way at some time of the window.
+    /// Requests that were in flight at any time of the window.
     pub count: u64,
-    /// What ended inside the window, whatever became of it.
+    /// Requests that ended inside the window, with any result.
     pub per_second: f64,
     pub accepted_per_second: f64,
     pub accepted: u64,
@@ -91,7 +91,7 @@ pub struct Quantiles {
 pub struct CauseRow {
     pub request: &'static str,
     pub cause: String,
-    /// The client waited to the end of its patience.
+    /// The client waited until its time limit.
     pub is_wait: bool,
     pub count: u64,
 }
@@ -101,10 +101,10 @@ pub struct GeneratorReport {
     pub lag_p99_us: f64,
     /// Share of the window in which the generator's thread ran.
     pub ran_share: Option<f64>,
-    /// Share of the window in which it wanted to run while others had its core.
+    /// Share of the window in which it waited for its core.
     pub waited_share: Option<f64>,
-    /// The generator was the bottleneck: the run says nothing about the server. A saturated generator at a server
-    /// that is pinned and just as saturated is not.
+    /// The generator was the bottleneck, so the run does not measure the server. It is not the bottleneck when a pinned
+    /// server is saturated too.
     pub bound: bool,
 }
 
@@ -175,7 +175,7 @@ fn generator_report(
         .cores
         .zip(server_cores_used)
         .is_some_and(|(cores, used)| used >= BUSY_MAX * cores as f64);
-    // Its own lag is most of what it measured.
+    // Most of the measured latency is lag of the generator.
     let blurred = lag_p99_us >= LAG_P99_US_MAX && lag_p99_us * 2.0 > total.latency.p99_us as f64;
     GeneratorReport {
         lag_p99_us,

@@ -10,16 +10,16 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 /// The whole report of one run; ends with a newline.
 pub fn render(report: &RunReport) -> String {
     let mut text = String::new();
-    // Writing to a String cannot fail; the results below are of no interest.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "\n{}", headline(report));
     if report.generator.bound {
         let _ = writeln!(
             text,
-            "GENERATOR-BOUND: the generator was the bottleneck; this says nothing about the server."
+            "GENERATOR-BOUND: the generator was the bottleneck; the run does not measure the server."
         );
     }
     if report.arrivals == "open" {
-        let _ = writeln!(text, "latency counts from the intended start");
+        let _ = writeln!(text, "latency counts from the scheduled start");
     }
     requests(&mut text, report);
     causes(&mut text, "failures", &report.failures);
@@ -120,7 +120,7 @@ fn surroundings(text: &mut String, report: &RunReport) {
         let (p50, tail) = (milliseconds(fsync.p50_us), milliseconds(fsync.p99_9_us));
         let _ = write!(text, ", raw fsync p50 {p50} ms, p99.9 {tail} ms");
         if fsync.in_memory {
-            text.push_str(" IN MEMORY: nothing here is durable, choose --data-dir");
+            text.push_str(" IN MEMORY: writes are not durable; choose another --data-dir");
         }
     }
     let generator = &report.generator;
@@ -130,7 +130,7 @@ fn surroundings(text: &mut String, report: &RunReport) {
         let _ = write!(text, ", ran {ran:.0} % and waited for its core {waited:.0} % of the time");
     }
     if !report.absolute_latencies_count {
-        text.push_str(" (steal or lag too high: compare these latencies, do not quote them)");
+        text.push_str(" (CPU steal or lag is too high: compare these latencies, do not quote them)");
     }
     text.push('\n');
 }
@@ -168,7 +168,7 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// Microseconds as milliseconds with the digits that matter.
+/// Microseconds as milliseconds, with four significant digits.
 pub(crate) fn milliseconds(us: u64) -> String {
     let ms = us as f64 / 1000.0;
     match us {

@@ -1,4 +1,4 @@
-//! An account that is signed in, with the bytes of its requests ready to send, and what keeps its token fresh.
+//! A signed-in account with its prebuilt requests. Its token is refreshed before it expires.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use crate::measure::{RequestKind, Verdict};
 
 /// Connections that refresh tokens.
 const REFRESHERS: usize = 4;
-/// A refresh that failed is tried again after this.
+/// A failed refresh is retried after this.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// All accounts of a run.
 pub type Accounts = Rc<Vec<Account>>;
 
-/// How a server wants the bodies of `/auth/device/code` and `/auth/token`.
+/// The format of the bodies of `/auth/device/code` and `/auth/token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFormat {
     Form,
@@ -37,7 +37,7 @@ pub struct CodeRequest {
     pub service: String,
 }
 
-/// Short-lived; no `Debug`, so that it ends up in no message.
+/// No `Debug`, so that no message has them.
 pub struct Tokens {
     pub access_token: String,
     pub refresh_token: Option<String>,
@@ -47,28 +47,28 @@ pub struct Tokens {
 
 pub struct Account {
     target: Target,
-    /// The address that it seems to come from.
+    /// Its `X-Forwarded-For`.
     address: String,
     code: CodeRequest,
     shape: BodyFormat,
-    /// What `/api/subscription` must say; `None`: any plan will do.
+    /// The expected plan of `/api/subscription`. `None`: any.
     pub plan: Option<String>,
-    /// What `/api/user` must say; `None`: any id will do.
+    /// The expected id of `/api/user`. `None`: any.
     pub user_id: Option<String>,
-    /// Of the browser that signed in; empty where there is none.
+    /// Of the browser that signed in. Empty without a browser.
     pub cookies: Cookies,
     tokens: RefCell<Tokens>,
     requests: RefCell<Rc<Requests>>,
 }
 
-/// Ready to send.
+/// Requests as bytes.
 pub struct Requests {
     pub subscription: Vec<u8>,
     pub user: Vec<u8>,
     pub device_code: Vec<u8>,
 }
 
-/// What an [`Account`] is made of.
+/// The parts of an [`Account`].
 pub struct AccountParts {
     pub target: Target,
     pub address: String,
@@ -100,7 +100,7 @@ impl Account {
         self.requests.borrow().clone()
     }
 
-    /// Can it approve a device code?
+    /// Whether it can approve a device code.
     pub fn has_browser(&self) -> bool {
         self.cookies.header().is_some()
     }
@@ -133,8 +133,8 @@ impl Account {
         }
     }
 
-    /// When the token should be refreshed: somewhere between 40 % and 70 % of its life, so that accounts which
-    /// signed in together do not come back together. `None`: it cannot be.
+    /// When to refresh the token: at a random time between 40 % and 70 % of its life, so that accounts do not refresh
+    /// together. `None`: there is no refresh token.
     fn refresh_due(&self, random: &mut Random) -> Option<Instant> {
         let tokens = self.tokens.borrow();
         tokens.refresh_token.as_ref()?;
@@ -196,7 +196,7 @@ fn post(shape: BodyFormat, path: &str, fields: &[(&str, &str)], host: &str, addr
     RequestDraft::post(path, content_type, body.into_bytes()).header("X-Forwarded-For", address).encode(host)
 }
 
-/// Refreshes each token before it ends, for as long as it is polled. The refreshes are counted, outside the mix.
+/// Refreshes each token before it expires, until it is dropped. Refreshes are counted outside the mix.
 pub async fn refresh_tokens(accounts: Accounts, run: Rc<Run>) {
     let mut refreshers = tokio::task::JoinSet::new();
     for number in 0..REFRESHERS {
@@ -205,7 +205,7 @@ pub async fn refresh_tokens(accounts: Accounts, run: Rc<Run>) {
     refreshers.join_all().await;
 }
 
-/// Of every [`REFRESHERS`] accounts, number `number`.
+/// Refreshes account `number` of every [`REFRESHERS`] accounts.
 async fn keep_some_fresh(accounts: Accounts, run: Rc<Run>, number: usize) {
     let mut user = VirtualUser::new(&run, number);
     let mut random = Random::new(run.seed, u64::MAX - number as u64);

@@ -1,4 +1,4 @@
-//! The administrator who sets things up: signs in by the device flow as a person would, and calls the API.
+//! The administrator of the set-up: signs in by the device flow and calls the API.
 
 use std::cell::RefCell;
 
@@ -16,23 +16,23 @@ use super::html::KnownValues;
 use crate::error::Error;
 use crate::http::RequestDraft;
 
-/// The platform's first-party client for terminals.
+/// The client of the platform for terminals.
 pub(crate) const CLIENT_ID: &str = "cli";
 const SCOPE: &str = "openid email offline_access platform org:*";
-/// The address that the administrator seems to come from.
+/// The `X-Forwarded-For` of the administrator.
 const ADDRESS: &str = "10.255.255.1";
 
-/// How somebody signs in.
+/// E-mail address and password.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Credentials {
     pub email: String,
     pub password: String,
 }
 
-/// Shared by all workers of set-up; each brings its own connection.
+/// All workers share it, with their own connections.
 pub struct Admin {
     tokens: RefCell<Tokens>,
-    /// Only one refreshes at a time: a refresh token is good for one.
+    /// One refresh at a time: a refresh token works once.
     refreshing: Mutex<()>,
 }
 
@@ -47,7 +47,7 @@ impl Admin {
         {
             return Err(Error::set_up(
                 "sign-in",
-                format!("this account may not administer: granted {scope:?}"),
+                format!("this account is no administrator: granted {scope:?}"),
             ));
         }
         let tokens = RefCell::new(answer.into_tokens(received));
@@ -60,12 +60,12 @@ impl Admin {
         self.exchange(client).await
     }
 
-    /// `POST path` with a JSON body; fails unless it is done.
+    /// `POST path` with a JSON body. Another status than success is an error.
     pub async fn post(&self, client: &mut Client, path: &str, body: &Value) -> Result<Reply, Error> {
         self.send(client, RequestDraft::post_json(path, body)).await
     }
 
-    /// Any other call; fails unless it is done.
+    /// Any other call. Another status than success is an error.
     pub(crate) async fn send(&self, client: &mut Client, draft: RequestDraft) -> Result<Reply, Error> {
         self.stay_fresh(client).await?;
         let bearer = format!("Bearer {}", self.tokens.borrow().access_token);

@@ -1,5 +1,4 @@
-//! A person at a browser: opens addresses, follows redirects, fills in forms. No script, as the pages promise to
-//! work without.
+//! A browser without scripts: it opens addresses, follows redirects and submits forms.
 
 use crate::error::Error;
 use crate::http::RequestDraft;
@@ -9,7 +8,7 @@ use super::cookies::Cookies;
 use super::html::{Form, KnownValues, Submission, forms};
 
 const REDIRECTS_MAX: usize = 10;
-/// Pages with forms between an address and the end of its flow.
+/// The most forms of a flow.
 const FORMS_MAX: usize = 8;
 
 /// The page that is open.
@@ -20,7 +19,7 @@ pub struct Page {
     pub reply: Reply,
 }
 
-/// Borrows a client and a jar for one flow.
+/// A browser for one flow.
 pub struct Browser<'a> {
     pub client: &'a mut Client,
     pub cookies: &'a mut Cookies,
@@ -29,21 +28,21 @@ pub struct Browser<'a> {
 }
 
 impl Browser<'_> {
-    /// Opens `url` and follows where it leads.
+    /// Opens `url` and follows redirects.
     pub async fn open(&mut self, url: &str) -> Result<Page, Error> {
         let path = local_path("/", url);
         let page = self.visit(RequestDraft::get(path.clone()), path).await?;
         self.follow(page).await
     }
 
-    /// Sends a filled-in form of `page` and stops at what comes back, be it a redirect.
+    /// Submits a form of `page`. It does not follow a redirect.
     pub async fn submit(&mut self, page: &Page, submission: &Submission) -> Result<Page, Error> {
         let path = local_path(&page.path, &submission.action);
         let draft = submission.draft(&path, &self.client.target().origin);
         self.visit(draft, path).await
     }
 
-    /// From `url` on, fills in forms until `decision=allow` was sent and accepted.
+    /// Opens `url` and submits forms until `decision=allow` is accepted.
     pub async fn approve(&mut self, url: &str, known: &KnownValues<'_>) -> Result<(), Error> {
         let mut page = self.open(url).await?;
         let mut decided = false;
@@ -60,7 +59,7 @@ impl Browser<'_> {
                     page.reply.expect(&[200])?;
                     return Ok(());
                 }
-                _ => return Err(page.reply.unexpected("no form leads on from here")),
+                _ => return Err(page.reply.unexpected("the page has no form to submit")),
             }
         }
         Err(page.reply.unexpected("the forms do not end"))
@@ -100,8 +99,8 @@ impl Page {
     }
 }
 
-/// Where `reference`, found on the page `current`, leads: path and query. An origin in it is dropped, because the
-/// bench may reach the server under another name than its own.
+/// Resolves `reference` of the page `current` to a path with its query. It drops an origin, because the bench may reach the
+/// server by another name.
 pub(crate) fn local_path(current: &str, reference: &str) -> String {
     let reference = reference.split('#').next().unwrap_or_default();
     if let Some((_, after)) = reference.split_once("://").filter(|(scheme, _)| scheme.starts_with("http")) {

@@ -1,4 +1,4 @@
-//! An HTTP client for set-up: convenient rather than cheap. Waits when the server says "not now".
+//! An HTTP client for the set-up: convenient, not fast. It obeys 429 and 503 with `Retry-After`.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::http::{Connection, RequestDraft, Target};
 use crate::measure::Cause;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long one request may be put off by 429 and 503 before set-up gives up.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// Bounds of one wait for it.
+/// How long a request is retried after 429 and 503.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(180);
+/// The shortest and the longest pause before a retry.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 const BODY_SHOWN_MAX: usize = 300;
 
-/// One keep-alive connection, made when it is needed.
+/// One keep-alive connection, opened on demand.
 pub struct Client {
     target: Target,
     /// Numbers the connection, for its source address.
@@ -31,7 +31,7 @@ pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
-    /// What was asked, for messages.
+    /// The request, for messages.
     request: String,
 }
 
@@ -44,13 +44,13 @@ impl Client {
         &self.target
     }
 
-    /// Sends `draft`; on 429 and 503 waits as long as `Retry-After` says and sends it again.
+    /// Sends `draft`, and again after `Retry-After` on 429 and 503.
     pub async fn send(&mut self, draft: &RequestDraft) -> Result<Reply, Error> {
         let request = draft.encode(&self.target.host);
         let begun = Instant::now();
         loop {
             let (reply, retry_after_s) = self.send_once(draft, &request).await?;
-            if !matches!(reply.status, 429 | 503) || begun.elapsed() > PATIENCE {
+            if !matches!(reply.status, 429 | 503) || begun.elapsed() > RETRY_TIME_MAX {
                 return Ok(reply);
             }
             sleep(Duration::from_secs(retry_after_s.unwrap_or(1)).clamp(PAUSE_MIN, PAUSE_MAX)).await;
@@ -83,19 +83,16 @@ impl Client {
 }
 
 impl Reply {
-    /// Fails with what came back unless the status is one of `expected`.
+    /// An error with the answer, unless the status is one of `expected`.
     pub fn expect(self, expected: &[u16]) -> Result<Reply, Error> {
         if expected.contains(&self.status) { Ok(self) } else { Err(self.unexpected("unexpected status")) }
     }
 
     /// The body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        // The body may hold tokens, so only what is wrong with it is said.
+        // The body may have tokens, so the message does not show it.
         serde_json::from_slice(&self.body).map_err(|error| {
-            Error::set_up(
-                self.request.clone(),
-                format!("{}: not the JSON that was expected: {error}", self.status),
-            )
+            Error::set_up(self.request.clone(), format!("{}: unexpected JSON: {error}", self.status))
         })
     }
 
@@ -104,7 +101,7 @@ impl Reply {
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    /// An error that shows the status and the beginning of the body. For answers that hold no secret.
+    /// An error with the status and the beginning of the body. For answers without secrets.
     pub fn unexpected(&self, what: &str) -> Error {
         let body: String = String::from_utf8_lossy(&self.body).chars().take(BODY_SHOWN_MAX).collect();
         Error::set_up(self.request.clone(), format!("{what}: {} {}", self.status, body.trim()))

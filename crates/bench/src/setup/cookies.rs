@@ -1,7 +1,7 @@
-//! A jar for one person at one server: names and values. Path, domain, life time and `Secure` are not kept, because
-//! the bench visits one origin for a few minutes.
+//! The cookies of one browser at one server: names and values. Path, domain, lifetime and `Secure` are ignored, because the
+//! bench visits one origin for a few minutes.
 
-/// Cheap to copy; a flow that should leave no trace works on its own copy.
+/// Cheap to copy: a flow that changes no cookies uses its own copy.
 #[derive(Debug, Clone, Default)]
 pub struct Cookies(Vec<(String, String)>);
 
@@ -31,7 +31,7 @@ impl Cookies {
         }
     }
 
-    /// The `Cookie` header; `None` when there is nothing to say.
+    /// The `Cookie` header. `None`: there are no cookies.
     pub fn header(&self) -> Option<String> {
         if self.0.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The device authorization grant (RFC 8628) from the client's side.
+//! The device authorization grant (RFC 8628) of a client.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::http::RequestDraft;
 use crate::json_scan::string_field;
 
 pub(super) const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// Polls after the approval; the first is expected to bring the tokens.
+/// Polls after the approval. The first one should return the tokens.
 const POLLS_MAX: usize = 10;
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ impl TokenAnswer {
     }
 }
 
-/// Asks for a code, has it approved in `browser`, and redeems it.
+/// Requests a code, approves it in `browser`, and redeems it.
 pub(super) async fn sign_in(
     browser: &mut Browser<'_>,
     client_id: &str,
@@ -56,7 +56,7 @@ pub(super) async fn sign_in(
     let draft = RequestDraft::post_form("/auth/device/code", &[("client_id", client_id), ("scope", scope)])
         .header("X-Forwarded-For", address);
     let code: DeviceCode = browser.client.send(&draft).await?.expect(&[200])?.json()?;
-    // Where codes are typed and not linked, there is no complete address.
+    // Without a complete address the code has to be typed.
     let url = code.verification_uri_complete.as_ref().unwrap_or(&code.verification_uri);
     let known = KnownValues { user_code: &code.user_code, ..known };
     browser.approve(url, &known).await?;
@@ -83,7 +83,7 @@ async fn redeem(
         }
         sleep(Duration::from_secs(code.interval.unwrap_or(5))).await;
     }
-    Err(Error::set_up("POST /auth/token", "the code was approved in the browser and still is pending"))
+    Err(Error::set_up("POST /auth/token", "the code was approved in the browser and is still pending"))
 }
 
 /// Exchanges a refresh token for the next one.

@@ -1,10 +1,9 @@
-//! Finds the forms of a page and fills them in, as far as the pages of an identity server need it. A scanner of
-//! tags, not a parser of HTML: it knows comments, scripts, attributes in all three quotings and character
-//! references, and nothing of trees.
+//! Finds the forms of a page and fills them in. It is a scanner of tags, not a parser of HTML: it reads comments, scripts,
+//! attributes and character references, and builds no tree.
 
 use crate::http::{RequestDraft, form_body};
 
-/// A form as it stands in the page.
+/// A form of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Form {
     /// Empty: the address of the page itself.
@@ -20,7 +19,7 @@ pub struct Field {
     pub is_button: bool,
 }
 
-/// What the person at the browser knows. Empty: nothing.
+/// The values that a form may ask for. Empty: unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownValues<'a> {
     pub email: &'a str,
@@ -34,12 +33,12 @@ pub struct Submission {
     pub action: String,
     pub is_post: bool,
     pub fields: Vec<(String, String)>,
-    /// It carries `decision=allow`.
+    /// It has `decision=allow`.
     pub decides: bool,
 }
 
 impl Submission {
-    /// The request that a browser would make of it.
+    /// The request of a browser.
     pub fn draft(&self, path: &str, origin: &str) -> RequestDraft {
         let fields: Vec<(&str, &str)> =
             self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -62,8 +61,7 @@ impl Form {
         self.fields.iter().any(|field| field.name == "decision" && field.value == "allow")
     }
 
-    /// Fills in what is known, leaves the rest as the page has it, and presses `decision=allow` or else the first
-    /// button.
+    /// Fills in the known values, leaves the others as they are, and presses `decision=allow` or else the first button.
     pub fn fill(&self, known: &KnownValues<'_>) -> Submission {
         let decides = self.allows();
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -87,8 +85,7 @@ impl Form {
         Submission { action: self.action.clone(), is_post: self.is_post, fields, decides }
     }
 
-    /// The form that a person who wants to go on would use: the one that decides, else the one that asks for what
-    /// is known, else the only one that posts.
+    /// The form to submit next: the one that decides, else one that asks for a known value, else the first one that posts.
     pub fn next<'f>(forms: &'f [Form], known: &KnownValues<'_>) -> Option<&'f Form> {
         let posts = || forms.iter().filter(|form| form.is_post);
         let asks = |name: &'static str, value: &str| {
@@ -160,7 +157,7 @@ fn textarea_field(tag: &Tag, rest: &str) -> Option<Field> {
     tag.field(&decode(text), false)
 }
 
-/// A select counts with its selected option, or the first.
+/// The value of a select is its selected option, or the first one.
 fn choose(form: &mut Form, select: Option<&str>, tag: &Tag) {
     let Some(name) = select else { return };
     let value = tag.attribute("value").unwrap_or_default().to_owned();
@@ -196,7 +193,7 @@ impl Tag {
     }
 }
 
-/// The next tag and what comes after it; comments and declarations are passed over.
+/// The next tag and the text after it. Comments and declarations are skipped.
 fn next_tag(page: &str) -> Option<(Tag, &str)> {
     let mut rest = page;
     loop {
@@ -264,7 +261,7 @@ fn after_raw_text<'p>(rest: &'p str, name: &str) -> &'p str {
     found.map_or("", |at| &rest[at..])
 }
 
-/// Undoes the character references that templates write.
+/// Decodes character references.
 fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! Fills a server with organizations and accounts and signs each account in, through nothing but its HTTP face:
-//! the API as an administrator would use it, the pages as a person would.
+//! Fills a server with organizations and accounts, and signs each account in. It uses the API as an administrator and the
+//! pages as a user.
 
 mod account;
 mod admin;

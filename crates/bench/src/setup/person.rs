@@ -1,5 +1,5 @@
-//! One person of a run: an administrator makes the account and lets it in by a one-time link; then a device signs in.
-//! No password is hashed for them.
+//! One account of a run: an administrator creates it, its browser signs in by a one-time link, and a device signs in. No
+//! password is hashed.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -15,17 +15,17 @@ use super::html::{Form, KnownValues, forms};
 use super::tenants::Tenant;
 use crate::error::Error;
 
-/// What a product asks for.
+/// The scope of a product.
 pub(crate) const SCOPE: &str = "openid profile email offline_access";
 
-/// An account and the browser of its owner.
+/// An account and its browser.
 pub struct Person {
     /// Slug of the organization.
     pub organization: String,
-    /// The device client that signs it in.
+    /// The id of its device client.
     pub client_id: String,
     pub user_id: String,
-    /// A made-up address of its own.
+    /// Its own made-up IP address.
     pub address: String,
     pub cookies: Cookies,
 }
@@ -61,7 +61,7 @@ impl Person {
         })
     }
 
-    /// Subscribes to `plan`; the subscription's id.
+    /// Subscribes to `plan`, and returns the id of the subscription.
     pub(super) async fn subscribe(
         &self,
         admin: &Admin,
@@ -74,7 +74,7 @@ impl Person {
         Ok(bought.id)
     }
 
-    /// Signs the browser in, by a link that is good once.
+    /// Signs the browser in by a one-time link.
     pub(crate) async fn sign_in_by_link(&mut self, admin: &Admin, client: &mut Client) -> Result<(), Error> {
         let path = format!("/api/organizations/{}/users/{}/sign_in_link", self.organization, self.user_id);
         let link: NewLink = admin.post(client, &path, &json!({})).await?.json()?;
@@ -82,7 +82,7 @@ impl Person {
         use_link(&mut self.browser(client), &link.url).await
     }
 
-    /// Signs a device in, with the browser's approval.
+    /// Signs a device in, approved by the browser.
     pub(crate) async fn sign_in(&mut self, client: &mut Client) -> Result<Tokens, Error> {
         let received = Instant::now();
         let client_id = self.client_id.clone();
@@ -95,7 +95,7 @@ impl Person {
     }
 }
 
-/// Signs a device in for somebody who approves it with a password, in a browser that knows nothing yet.
+/// Signs a device in, approved with a password in a new browser.
 pub(crate) async fn sign_in_with_password(
     client: &mut Client,
     client_id: &str,
@@ -108,7 +108,7 @@ pub(crate) async fn sign_in_with_password(
     Ok(sign_in(&mut browser, client_id, scope, known).await?.into_tokens(received))
 }
 
-/// Opens a one-time link and confirms it; the answer brings the session's cookie.
+/// Opens a one-time link and confirms it. The answer has the cookie of the session.
 async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
     let page = browser.open(url).await?;
     let forms = forms(&page.text());

@@ -1,4 +1,4 @@
-//! The whole of set-up: organizations, accounts, a token for each.
+//! Creates organizations and accounts, and signs each account in.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,10 +18,10 @@ use crate::http::Target;
 use crate::report::{progress, thousands};
 
 const WORKERS: usize = 64;
-/// Numbers of the persons of [`create_probe_accounts`], away from those of the accounts.
+/// The first number of the accounts of [`create_probe_accounts`].
 const EMPLOYED_FROM: usize = 2_000_000;
 
-/// How many of what.
+/// Numbers of organizations and accounts.
 #[derive(Debug, Clone, Copy)]
 pub struct Population {
     pub tenants: usize,
@@ -37,7 +37,7 @@ struct Work {
     done: RefCell<Vec<(usize, Account)>>,
 }
 
-/// Fills the server at `target` and hands back its accounts, spread evenly over the organizations.
+/// Fills the server at `target`. The accounts are spread evenly over the organizations.
 pub async fn populate(
     target: &Target,
     credentials: &Credentials,
@@ -70,14 +70,14 @@ pub async fn populate(
     Ok(Rc::new(done.into_iter().map(|(_, account)| account).collect()))
 }
 
-/// A person in an organization of its own, subscribed to the first of [`PLANS_SOLD`], and not signed in.
+/// An account in its own organization, subscribed to the first of [`PLANS_SOLD`] and not signed in.
 pub struct ProbeAccount {
     pub person: Person,
     /// Id of the subscription.
     pub subscription: String,
 }
 
-/// Makes `count` organizations with one person each; also hands back who administers them.
+/// Creates `count` organizations with one account each; also returns their administrator.
 pub async fn create_probe_accounts(
     target: &Target,
     credentials: &Credentials,
@@ -95,7 +95,7 @@ pub async fn create_probe_accounts(
 }
 
 async fn make_tenants(admin: &Admin, client: &mut Client, count: usize) -> Result<Vec<Tenant>, Error> {
-    // Slugs are never given out twice, and the server may have seen a bench before.
+    // Slugs are never reused, and an earlier bench may have used this server.
     let run = RandomState::new().hash_one(count) & 0xff_ffff;
     let slugs: Vec<String> = (0..count).map(|number| format!("bench-{run:06x}-{number}")).collect();
     for (number, slug) in slugs.iter().enumerate() {
@@ -121,7 +121,7 @@ async fn sign_in_many(work: Rc<Work>, worker: usize) -> Result<(), Error> {
         match sign_in_one(&work, &mut client, number).await {
             Ok(account) => work.done.borrow_mut().push((number, account)),
             Err(error) => {
-                // The others need not go on.
+                // Stops the other workers.
                 work.next.set(work.accounts);
                 return Err(error);
             }
@@ -133,7 +133,7 @@ async fn sign_in_one(work: &Work, client: &mut Client, number: usize) -> Result<
     let tenant = &work.tenants[number % work.tenants.len()];
     let admin = &work.admin;
     let mut person = Person::create(admin, client, tenant, number).await?;
-    // The account's place within its organization decides, so that every organization has every plan.
+    // By the number within the organization, so that every organization has every plan.
     let place = number / work.tenants.len();
     if let Some(plan) = plan_bought(place) {
         person.subscribe(admin, client, plan).await?;

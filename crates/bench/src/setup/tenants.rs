@@ -10,15 +10,15 @@ use crate::error::Error;
 /// The plans that every organization sells.
 pub const PLANS_SOLD: [&str; 2] = ["pro", "team"];
 const PRICES_CENTS: [u32; 2] = [1_900, 4_900];
-/// What an account of a number has bought: half `pro`, a quarter `team`, a quarter nothing.
+/// The plans of accounts by number: half `pro`, a quarter `team`, a quarter none.
 const PLANS: [Option<&str>; 4] = [Some(PLANS_SOLD[0]), Some(PLANS_SOLD[1]), Some(PLANS_SOLD[0]), None];
-/// What `/api/subscription` says of those who bought nothing.
-const PLAN_OF_NOBODY: &str = "free";
+/// The plan of `/api/subscription` without a subscription.
+const PLAN_DEFAULT: &str = "free";
 const SERVICE: &str = "app";
 
 pub(super) struct Tenant {
     pub slug: String,
-    /// Of its device client.
+    /// The id of its device client.
     pub client_id: String,
 }
 
@@ -28,7 +28,7 @@ struct NewClient {
 }
 
 impl Tenant {
-    /// Makes the organization alone: the administrator's token has to be refreshed before it reaches inside.
+    /// Creates the organization only: the administrator needs a new token before the rest.
     pub async fn create(admin: &Admin, client: &mut Client, slug: &str, number: usize) -> Result<(), Error> {
         let body = json!({ "slug": slug, "name": format!("Bench {number}") });
         admin.post(client, "/api/organizations", &body).await?;
@@ -52,12 +52,12 @@ impl Tenant {
     }
 }
 
-/// The plan that account `number` buys; `None`: none.
+/// The plan that account `number` subscribes to.
 pub(super) fn plan_bought(number: usize) -> Option<&'static str> {
     PLANS[number % PLANS.len()]
 }
 
-/// The plan that `/api/subscription` must name for account `number`.
+/// The expected plan of `/api/subscription` for account `number`.
 pub(super) fn plan_expected(number: usize) -> &'static str {
-    plan_bought(number).unwrap_or(PLAN_OF_NOBODY)
+    plan_bought(number).unwrap_or(PLAN_DEFAULT)
 }

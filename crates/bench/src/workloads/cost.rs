@@ -1,5 +1,5 @@
-//! `cost`: CPU of the server per request, as a ratio to the floor. Ratios of CPU time hold still on a noisy machine
-//! when each round measures all three.
+//! `cost`: CPU of the server per request, as a ratio to the floor. Each round measures all three, so that the ratios are
+//! stable on a noisy machine.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::report::{RunReport, print_result, progress, thousands, write_json};
 use crate::setup::{Accounts, Population, populate};
 
 const TENANTS_MAX: usize = 20;
-/// Bars of WORKLOADS, as multiples of the floor's CPU.
+/// Bars, as multiples of the CPU of the floor.
 const SUBSCRIPTION_RATIO_MAX: f64 = 2.5;
 const DEVICE_CODE_RATIO_MAX: f64 = 6.0;
 
@@ -42,7 +42,7 @@ pub struct CostLine {
     /// To the floor of the same round.
     pub ratio: f64,
     pub ratio_max: Option<f64>,
-    /// Requests that were not accepted, over all rounds: these make the ratio worthless.
+    /// Requests that were not accepted, over all rounds. They invalidate the ratio.
     pub not_accepted: u64,
 }
 
@@ -125,8 +125,8 @@ async fn one_round(
 
 fn cpu_us(run: &RunReport) -> Result<f64, Error> {
     run.server_cpu_us_per_request.filter(|cpu| *cpu > 0.0).ok_or_else(|| {
-        let cause = run.failures.first().map_or("no CPU time was accounted", |row| row.cause.as_str());
-        Error::set_up(run.workload.clone(), format!("no CPU cost per request could be had: {cause}"))
+        let cause = run.failures.first().map_or("no CPU time was measured", |row| row.cause.as_str());
+        Error::set_up(run.workload.clone(), format!("no CPU cost per request: {cause}"))
     })
 }
 
@@ -162,12 +162,15 @@ impl CostReport {
                 line.request, line.cpu_us_per_request, line.ratio
             ));
             if line.not_accepted > 0 {
-                text.push_str(&format!("  WORTHLESS: {} were not accepted\n", thousands(line.not_accepted)));
+                text.push_str(&format!(
+                    "  INVALID: {} requests were not accepted\n",
+                    thousands(line.not_accepted)
+                ));
             }
         }
         if self.runs.iter().any(|run| run.generator.bound) {
             text.push_str(
-                "the generator was the bottleneck of a run; CPU per request still counts, req/s does not\n",
+                "the generator was the bottleneck of a run: CPU per request is valid, req/s is not\n",
             );
         }
         text

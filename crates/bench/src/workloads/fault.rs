@@ -1,12 +1,11 @@
-//! Something that is done to a database server for as long as a run takes, by a program of its own: this crate knows no
-//! database.
+//! A fault that is injected into a database server during a run, by a program of its own: this crate has no database driver.
 
 use std::path::Path;
 
 use crate::error::Error;
 use crate::launcher::{Launcher, ServerProcess};
 
-/// Ends with this value, also when the run fails or is interrupted; the program also ends when this one is killed.
+/// The fault ends when the value is dropped, also when the run fails. It also ends when this process is killed.
 pub(super) struct InjectedFault(Option<ServerProcess>);
 
 impl InjectedFault {
@@ -21,7 +20,7 @@ impl InjectedFault {
         Ok(InjectedFault(Some(launcher.for_tools()?.start(what, &arguments, None, folder).await?)))
     }
 
-    /// Brings things back in order; fails when it did not last until now.
+    /// Ends the fault. A fault that has ended before is an error.
     pub fn end(mut self) -> Result<(), Error> {
         self.0.take().map_or(Ok(()), |mut process| process.end())
     }
@@ -30,7 +29,7 @@ impl InjectedFault {
 impl Drop for InjectedFault {
     fn drop(&mut self) {
         if let Some(mut process) = self.0.take() {
-            // Something else has failed already, and is told.
+            // Another error is returned already.
             let _ = process.end();
         }
     }

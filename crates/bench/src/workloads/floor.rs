@@ -1,4 +1,4 @@
-//! `floor`: a bare handler on the same HTTP stack. What a request costs before anything is done for it.
+//! `floor`: a bare handler on the same HTTP stack, which is the least that a request can cost.
 
 use std::rc::Rc;
 use std::time::Duration;

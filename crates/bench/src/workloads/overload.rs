@@ -1,5 +1,5 @@
-//! `overload`: only durable writes, at a multiple of what the writer can do, with commits made slow on purpose so
-//! that any machine can be overloaded. Shows whether "not now" comes quickly and memory stays where it is.
+//! `overload`: durable writes at a multiple of the capacity of the writer. Commits are made slow, so that any machine can be
+//! overloaded. It measures the latency of refusals and the memory.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::setup::{Population, populate};
 const DELAY_VARIABLE: &str = "SARSEN_TEST_COMMIT_DELAY_MS";
 const BATCH_VARIABLE: &str = "SARSEN_TEST_BATCH_MAX";
 const TENANTS_MAX: usize = 20;
-/// Enough users to keep every batch full while capacity is measured, few enough to be refused nothing.
+/// Enough users to fill every batch while the capacity is measured, and few enough to avoid refusals.
 const CAPACITY_USERS_PER_BATCH: usize = 3;
 const CAPACITY_DURATION_MAX: Duration = Duration::from_secs(5);
 const CAPACITY_WARM_UP_MAX: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub struct OverloadReport {
     pub batch_max: usize,
     pub capacity_per_second: f64,
     pub factor: f64,
-    /// Accepted under overload, as a share of the capacity: 1.0 loses nothing.
+    /// Accepted writes under overload, as a share of the capacity.
     pub goodput_share: f64,
     pub timeouts: u64,
     pub resident_bytes: MemoryOverTime,
@@ -71,14 +71,14 @@ pub async fn overload(args: &OverloadArgs, launcher: &Launcher) -> Result<(), Er
         timeout: TIMEOUT,
         seed: args.common.seed,
     };
-    progress("measuring the writer's capacity");
+    progress("measuring the capacity of the writer");
     let load = Rc::new(SsoLoad::new(accounts.clone(), capacity_plan.users, Mix::DeviceCodeOnly));
     let (targets, monitored) = (&under_test.targets, &under_test.monitored);
     let capacity = measure("overload: capacity", targets, monitored, &capacity_plan, load).await;
     let capacity_per_second = capacity.total.accepted_per_second;
     if capacity_per_second <= 0.0 {
         print_result(&render(&capacity));
-        return Err(Error::set_up("measuring the writer's capacity", "no device code was accepted"));
+        return Err(Error::set_up("measuring the capacity of the writer", "no device code was accepted"));
     }
 
     let rate = capacity_per_second * args.factor;
@@ -131,9 +131,9 @@ impl OverloadReport {
             None => "none".to_owned(),
         };
         format!(
-            "{}\ncommits made {} ms slower, at most {} commands a batch\n\
+            "{}\ncommits delayed by {} ms, at most {} commands a batch\n\
              capacity   {} writes/s (closed loop); load {} times that\n\
-             accepted   {:.0} % of the capacity, p99 {} ms from the intended start\n\
+             accepted   {:.0} % of the capacity, p99 {} ms from the scheduled start\n\
              refusals   {} (503 or 429 with Retry-After), {refusals}\n\
              timeouts   {}; other failures {}\n\
              memory     first {}, middle {}, last {}, peak {}\n",

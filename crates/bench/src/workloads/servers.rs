@@ -1,4 +1,4 @@
-//! The servers under test: those that the bench starts on a throw-away database, and those that already run.
+//! The servers under test: started by the bench on a throw-away database, or running already.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,29 @@ use crate::measure::{FsyncCost, measure_fsync};
 use crate::report::progress;
 use crate::setup::{Client, Credentials};
 
-/// Where servers are started: a throw-away folder on a disk whose cost is known.
+/// A throw-away folder where servers are started. The cost of an fsync there is measured.
 pub struct TestBed<'a> {
     launcher: &'a Launcher,
     folder: TempDir,
-    /// Where the demo lives.
+    /// The folder of the demo.
     data: PathBuf,
     fsync: FsyncCost,
     core: Option<usize>,
-    /// Empty databases on a server, for the server under test and for the baseline, in place of files in the folder.
+    /// Empty databases for the server under test and for the baseline, in place of files in the folder.
     database: Option<String>,
     baseline_database: Option<String>,
 }
 
-/// One server (or several instances of one) with what is monitored of it.
+/// One server, or several instances, with what is measured of it.
 pub struct ServerUnderTest {
     pub targets: Vec<Target>,
     pub monitored: Monitored,
-    /// None: they run anyway.
+    /// The processes that the bench started.
     processes: Vec<ServerProcess>,
 }
 
 impl<'a> TestBed<'a> {
-    /// Makes the folder and measures what an fsync costs in it. With `pin`, servers are pinned to one core.
+    /// Creates the folder and measures an fsync in it. With `pin`, servers are pinned to one core.
     pub fn open(common: &CommonArgs, launcher: &'a Launcher, pin: bool) -> Result<TestBed<'a>, Error> {
         let test_bed = TestBed::on_files(common.data_dir.as_deref(), launcher)?;
         let (database, baseline_database) = (common.database.clone(), common.baseline_database.clone());
@@ -60,12 +60,12 @@ impl<'a> TestBed<'a> {
         Ok(TestBed { launcher, folder, data, fsync, core: None, database: None, baseline_database: None })
     }
 
-    /// The demo lives here instead, and stays when the test bed is gone.
+    /// Uses this folder for the demo, and keeps it.
     pub(super) fn with_data(self, data: PathBuf) -> TestBed<'a> {
         TestBed { data, ..self }
     }
 
-    /// Where the demo lives.
+    /// The folder of the demo.
     pub(super) fn data(&self) -> &Path {
         &self.data
     }
@@ -74,7 +74,7 @@ impl<'a> TestBed<'a> {
         &self.fsync
     }
 
-    /// The bare handler.
+    /// Starts the bare handler.
     pub async fn floor(&self) -> Result<ServerUnderTest, Error> {
         let arguments = ["floor", "--listen", "127.0.0.1:0"];
         let process =
@@ -83,7 +83,7 @@ impl<'a> TestBed<'a> {
         Ok(self.under_test("floor", target, None, process))
     }
 
-    /// A server with a demo tenant, and who administers it.
+    /// Starts a server with a demo tenant; also returns its owner.
     pub async fn demo(&self) -> Result<(ServerUnderTest, Credentials), Error> {
         self.start_demo(self.launcher).await
     }
@@ -120,7 +120,7 @@ impl<'a> TestBed<'a> {
         Ok((self.under_test("sarsen", target.clone(), Some(target), process), credentials))
     }
 
-    /// The same, with further instances on its database until there are `instances`; these read lists from `replica`.
+    /// The same with further instances on its database, which read lists from `replica`.
     pub async fn suite(
         &self,
         instances: usize,
@@ -143,7 +143,7 @@ impl<'a> TestBed<'a> {
         Ok((under_test, credentials))
     }
 
-    /// One more server with the demo's key and under its name, on `database`; it reads lists from `replica`.
+    /// Starts one more server with the key and the issuer of the demo, on `database`. It reads lists from `replica`.
     pub(super) async fn instance(
         &self,
         name: &str,
@@ -168,12 +168,12 @@ impl<'a> TestBed<'a> {
         Ok((Target::parse(process.ready_text("/listen")?)?.under_name(issuer), process))
     }
 
-    /// Does something to a database server until the value ends it.
+    /// Injects a fault into a database server until the value is dropped.
     pub(super) async fn inject_fault(&self, what: &str, database: &str) -> Result<InjectedFault, Error> {
         InjectedFault::begin(self.launcher, what, database, self.folder.path()).await
     }
 
-    /// Another program that prints a line of JSON with `listen` when it is ready.
+    /// Starts another program, which prints a line of JSON with `listen` when it is ready.
     pub async fn baseline(&self, program: &Path) -> Result<(ServerUnderTest, Value), Error> {
         let file = self.folder.path().join("baseline.db");
         let database = self.baseline_database.as_ref().map_or(file.into(), OsString::from);
@@ -205,7 +205,7 @@ impl<'a> TestBed<'a> {
 }
 
 impl ServerUnderTest {
-    /// The servers that `--url` names, and their administrator.
+    /// The servers of `--url`, and their administrator.
     pub async fn running(server: &ServerArgs) -> Result<(ServerUnderTest, Credentials), Error> {
         let (Some(email), Some(password)) = (&server.admin_email, &server.admin_password) else {
             return Err(Error::Usage(
@@ -225,21 +225,21 @@ impl ServerUnderTest {
         Ok((ServerUnderTest { targets, monitored, processes: Vec::new() }, credentials))
     }
 
-    /// The server that set-up talks to.
+    /// The server for set-up.
     pub fn first(&self) -> &Target {
         &self.targets[0]
     }
 
-    /// What the first server said when it was ready, where the bench has started it.
+    /// A text of the line that the first server printed, if the bench started it.
     pub(super) fn ready_text(&self, pointer: &str) -> Result<&str, Error> {
         let process = self.processes.first();
         process.map_or_else(
-            || Err(Error::set_up("start", "it runs anyway")),
+            || Err(Error::set_up("start", "the bench did not start this server")),
             |process| process.ready_text(pointer),
         )
     }
 
-    /// Stops what was started; fails when it had ended before.
+    /// Stops the processes. A process that has ended before is an error.
     pub async fn stop(self) -> Result<(), Error> {
         for process in self.processes {
             process.stop().await?;
@@ -248,20 +248,20 @@ impl ServerUnderTest {
     }
 }
 
-/// The database that `instances` share; `None`: there is but one. Only a database server can be shared.
+/// The database that `instances` share. `None`: there is one instance. Only a database server can be shared.
 pub(super) fn shared_database(database: Option<&str>, instances: usize) -> Result<Option<&str>, Error> {
     const SERVERS: [&str; 4] = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
     match database.filter(|url| SERVERS.iter().any(|scheme| url.starts_with(scheme))) {
         _ if instances < 2 => Ok(None),
         Some(url) => Ok(Some(url)),
         None => Err(Error::Usage(format!(
-            "{instances} instances need a database server: --database postgres://… or mysql://…; of SQLite, \
-             one process owns a file"
+            "{instances} instances need a database server, because one process owns a SQLite file; use --database \
+             postgres://… or mysql://…"
         ))),
     }
 }
 
-/// A server behind a TLS proxy knows itself by its issuer's name, and may refuse others.
+/// A server behind a TLS proxy may refuse other hosts than that of its issuer.
 async fn under_own_name(target: Target) -> Result<Target, Error> {
     let mut client = Client::new(target.clone(), 0);
     let reply = client.send(&RequestDraft::get("/.well-known/openid-configuration")).await?;

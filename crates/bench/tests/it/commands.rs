@@ -1,4 +1,4 @@
-//! Whole commands: a shell plays the program that is started, and points to a server inside this test.
+//! Whole commands, with a shell script in place of the programs. It prints the address of a server inside this test.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,7 @@ fn command(line: &str) -> Command {
     Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).command
 }
 
-/// A "program" that prints `ready` and stays, whatever it is asked for. What it was asked for stands in `asked`.
+/// A script that prints `ready` and stays. It writes its arguments to the file `asked`.
 fn shell(ready: &Value, asked: &Path) -> Launcher {
     let script =
         format!("echo \"$0 $*\" >> '{}'; echo starting; echo '{ready}'; exec sleep 600", asked.display());
@@ -38,7 +38,7 @@ fn demo_line(address: SocketAddr) -> Value {
     })
 }
 
-/// Runs `line` (with `JSON` and `DIR` replaced) on `world`; hands back the JSON that it wrote.
+/// Runs `line` (with `JSON` and `DIR` replaced) on `world`, and returns the JSON that it wrote.
 fn run_on(world: &Arc<Mutex<World>>, line: &str) -> Value {
     let address = fake_server::start(world);
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn sso_sets_up_through_the_api_and_checks_every_answer() {
     for (share, expected) in [(subscription, 0.7), (code, 0.2), (user, 0.1)] {
         assert!((share / operations - expected).abs() < 0.12, "{share} of {operations}, not {expected}");
     }
-    // Of each of the 12 users one flow may lie across an edge of the window.
+    // One flow of each of the 12 users may cross the edge of the window.
     assert!((code - count("POST /auth/token (pending)")).abs() <= 12.0);
     let redeemed = count("POST /auth/token (redeem)");
     assert!(redeemed > 0.0 && redeemed < code);
@@ -149,7 +149,7 @@ fn tokens_are_refreshed_outside_the_mix() {
     assert!(number(&refreshes["accepted"]) >= 4.0);
     let counted: f64 = run["kinds"].as_array().unwrap().iter().map(|kind| number(&kind["count"])).sum();
     assert_eq!(number(&run["total"]["count"]), counted - number(&refreshes["count"]));
-    // The administrator's was refreshed as well, to reach the new organization.
+    // The token of the administrator was refreshed too, to cover the new organization.
     assert!(world.lock().unwrap().refreshed as f64 > number(&refreshes["accepted"]));
 }
 
@@ -157,7 +157,7 @@ fn tokens_are_refreshed_outside_the_mix() {
 fn a_plan_that_is_not_the_accounts_is_found() {
     let world = World::new();
     let address = fake_server::start(&world);
-    // Between the bench and the server, somebody gives every plan away.
+    // A proxy between the bench and the server answers with another plan.
     let generous = serve(move |asked| {
         if asked.path == "/api/subscription" {
             return Answer::json(200, json!({ "plan": "pro" }));
@@ -193,11 +193,11 @@ fn forward(asked: &crate::http_server::Asked, address: SocketAddr) -> Answer {
 }
 
 #[test]
-fn servers_that_run_already_are_asked_under_their_own_name() {
+fn running_servers_are_measured_under_their_own_name() {
     let world = World::new();
     let line = "sso --users 4 --tenants 2 --accounts 4 --duration 500ms --warmup 100ms --think 20ms --url URL \
                 --url URL --admin-email owner@sarsen.test --admin-password WORD --json JSON";
-    // The password holds spaces, so it does not come by way of the line.
+    // The password has spaces, so it cannot be in the line.
     let address = fake_server::start(&world);
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
@@ -210,7 +210,7 @@ fn servers_that_run_already_are_asked_under_their_own_name() {
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let run = &report["runs"][0];
     assert_eq!(run["failures"], json!([]));
-    assert_eq!(run["server_memory"], Value::Null, "nothing is known of a process that is not ours");
+    assert_eq!(run["server_memory"], Value::Null, "the bench did not start this process");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn the_baseline_runs_in_the_same_way() {
     let baseline = serve(|asked| match asked.path.as_str() {
         "/api/subscription" => Answer::json(200, json!({ "plan": "whatever" })),
         "/api/user" => Answer::json(200, json!({ "id": "1" })),
-        // This one reads JSON only, as in the seed.
+        // It reads JSON only, like the naive server.
         "/auth/device/code" => match serde_json::from_str::<Value>(&asked.body) {
             Ok(body) if body["org"] == "acme" && body["service"] == "web" => {
                 Answer::json(200, json!({ "device_code": "d", "user_code": "U" }))
@@ -290,7 +290,7 @@ fn cost_is_a_ratio_to_the_floor() {
     let world = World::new();
     let mut ready = demo_line(fake_server::start(&world));
     ready["listen"] = json!(format!("http://{}", serve(|_| Answer::new(200, "", "ok"))));
-    // A program without CPU time would have no cost.
+    // The program needs CPU time to have a cost.
     let script = format!("echo '{ready}'; while :; do :; done");
     let launcher = shell_script(script);
     let folder = tempfile::tempdir().unwrap();
@@ -334,7 +334,7 @@ fn workloads_that_need_the_tools_name_the_missing_program() {
 }
 
 #[test]
-fn a_server_that_does_not_start_says_why() {
+fn the_log_of_a_server_that_does_not_start_is_shown() {
     let script = "echo 'address in use' >&2; exit 1";
     let launcher = shell_script(script);
     let error = bench::run(command("floor --duration 100ms"), launcher).unwrap_err().to_string();

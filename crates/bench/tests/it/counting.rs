@@ -1,4 +1,4 @@
-//! What counts, and where.
+//! Which requests count, and where.
 
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ fn percentiles_of_known_latencies() {
 }
 
 #[test]
-fn whatever_was_under_way_in_the_window_counts() {
+fn a_request_in_flight_in_the_window_counts() {
     let (begin, mut recorder) = recorder();
     let kind = RequestKind::DeviceCode;
     // Warm-up: began and ended before the window.
     recorder.record(kind, begin + 9_000 * MS, begin + 9_900 * MS, &Verdict::Accepted);
     recorder.record(kind, begin + 9_000 * MS, begin + 9_900 * MS, &Verdict::Failed(Cause::Reset));
-    // Hung from the warm-up on, through the whole window.
+    // Began in the warm-up, ended after the window.
     recorder.record(kind, begin + 5_000 * MS, begin + 33_000 * MS, &Verdict::Accepted);
     // Began in the warm-up, ended in the window.
     recorder.record(kind, begin + 9_999 * MS, begin + 10_001 * MS, &Verdict::Accepted);
@@ -57,7 +57,7 @@ fn whatever_was_under_way_in_the_window_counts() {
 }
 
 #[test]
-fn failures_are_never_lumped() {
+fn failures_are_counted_by_cause() {
     let (begin, mut recorder) = recorder();
     let start = begin + 11_000 * MS;
     let causes = [
@@ -99,7 +99,7 @@ fn a_timeout_is_a_latency_and_a_quick_failure_is_not() {
 }
 
 #[test]
-fn refusals_stand_by_themselves() {
+fn refusals_are_counted_separately() {
     let (begin, mut recorder) = recorder();
     let start = begin + 11_000 * MS;
     recorder.record(RequestKind::DeviceCode, start, start + 2 * MS, &refused());

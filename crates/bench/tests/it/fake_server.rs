@@ -1,5 +1,5 @@
-//! As much of a Sarsen as the bench talks to: device flow, pages with cookies and CSRF, administration. Strict where
-//! the real one will be strict.
+//! The part of Sarsen that the bench uses: device flow, pages with cookies and CSRF, administration. It is as strict as
+//! Sarsen.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -22,24 +22,24 @@ pub struct World {
     links: HashMap<String, String>,
     /// Cookie to user id.
     sessions: HashMap<String, String>,
-    /// Device code to (user code, client, who approved).
+    /// Device code to (user code, client, approving user).
     codes: HashMap<String, (String, String, Option<String>)>,
-    /// Access token to user id and organizations that it reaches.
+    /// Access token to user id and organizations that it covers.
     tokens: HashMap<String, (String, Vec<String>)>,
     refresh_tokens: HashMap<String, (String, String)>,
     /// Users and organizations.
     suspended: HashSet<String>,
-    /// When something about a user was last changed.
+    /// The last change of a user or an organization.
     changed: HashMap<String, Instant>,
-    /// What the other instance remembers: access token to plan.
+    /// The cache of the other instance: access token to plan.
     remembered: HashMap<String, String>,
-    /// For how long it goes by that after a change.
+    /// How long that cache is stale after a change.
     pub lag: Duration,
-    /// Requests that the other instance had.
+    /// Requests to the other instance.
     pub other_asked: usize,
-    /// Seconds that access tokens live.
+    /// The lifetime of access tokens in seconds.
     pub token_life_s: u64,
-    /// Say 429 to this many set-up calls first.
+    /// Answer 429 to this many requests of the set-up first.
     pub not_now: usize,
     /// Answer every n-th device code with 503 and Retry-After.
     pub refuse_every: Option<usize>,
@@ -119,7 +119,7 @@ impl World {
         let uri = format!("http://localhost:{port}/activate");
         let mut body = json!({ "device_code": code, "user_code": user_code, "verification_uri": uri,
                                "expires_in": 600, "interval": 1 });
-        // The code of the platform's client is typed, not linked.
+        // For the client of the platform the code is typed.
         if client != "cli" {
             body["verification_uri_complete"] = json!(format!("{uri}?user_code={user_code}"));
         }
@@ -173,7 +173,7 @@ impl World {
         self.sessions.retain(|_, owner| owner != user);
     }
 
-    /// What an administrator does to what is there.
+    /// Changes of an administrator.
     fn change(&mut self, asked: &Asked, method: &str, parts: &[&str]) -> Answer {
         assert_eq!(self.caller(asked).map(|(user, _)| user.as_str()), Some("owner"));
         match (method, &parts[1..]) {
@@ -203,7 +203,7 @@ impl World {
         Answer::new(204, "", "")
     }
 
-    /// The other instance answers from memory until it hears of a change.
+    /// The other instance answers from its cache until that is invalidated.
     fn other_answer(&mut self, asked: &Asked, port: u16) -> Answer {
         self.other_asked += 1;
         let token = asked.header("Authorization").and_then(|value| value.strip_prefix("Bearer "));
@@ -378,7 +378,7 @@ pub fn start(world: &Arc<Mutex<World>>) -> SocketAddr {
     start_as(world, World::answer)
 }
 
-/// A second instance, which hears of changes late.
+/// A second instance, whose cache is invalidated late.
 pub fn start_other(world: &Arc<Mutex<World>>) -> SocketAddr {
     start_as(world, World::other_answer)
 }

@@ -1,4 +1,4 @@
-//! Pages are filled in as a person would fill them in.
+//! Forms are found and filled in.
 
 use bench::setup::{Form, KnownValues, forms};
 

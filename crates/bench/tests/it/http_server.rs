@@ -1,4 +1,4 @@
-//! A server of threads on port 0: reads a request, asks a closure, writes what it says.
+//! A threaded server on a free port: a closure answers each request.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ impl Asked {
 }
 
 pub enum Answer {
-    /// Bytes as they are.
+    /// Raw bytes.
     Raw(Vec<u8>),
     /// Close without an answer.
     HangUp,

@@ -1,4 +1,4 @@
-//! The closed and the open loop against servers that behave, refuse, lie, hang up and stall.
+//! The closed and the open loop against servers that answer, refuse, send wrong bodies, close and stall.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +82,7 @@ fn each_way_to_fail_has_its_name() {
     let problem = r#"{"type":"about:blank","status":500,"code":"internal_error"}"#;
     let broken = load(&plan(2, 300), move |_| Answer::new(500, "", problem));
     assert_eq!(only_cause(&broken), "500 internal_error");
-    // Without Retry-After it is no polite refusal.
+    // Without Retry-After it is a failure.
     let rude = load(&plan(2, 300), |_| Answer::new(503, "", r#"{"error":"temporarily_unavailable"}"#));
     assert_eq!(only_cause(&rude), "503 temporarily_unavailable");
     let gibberish = load(&plan(2, 300), |_| Answer::Raw(b"SSH-2.0-hello\r\n\r\n".to_vec()));
@@ -90,11 +90,11 @@ fn each_way_to_fail_has_its_name() {
     let chatty = load(&plan(1, 300), |_| {
         Answer::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n".to_vec())
     });
-    assert_eq!(only_cause(&chatty), "unasked answer");
+    assert_eq!(only_cause(&chatty), "unexpected bytes");
 }
 
 #[test]
-fn nobody_there_is_a_failure_by_name() {
+fn a_closed_port_is_a_failure_by_name() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let report = load_target(&plan(2, 300), Target::parse(&format!("http://{unused}")).unwrap());
     assert_eq!(only_cause(&report), "connect: refused");
@@ -118,15 +118,14 @@ fn a_refusal_is_honoured() {
 fn an_open_loop_keeps_its_schedule() {
     let plan = Plan { rate: Some(400.0), ..plan(8, 1_000) };
     let report = load(&plan, |_| Answer::new(200, "", "ok"));
-    // One of the warm-up may have been under way when the window opened.
+    // A request of the warm-up may be in flight when the window opens.
     assert!((400..=404).contains(&report.total.count), "{}", report.total.count);
     assert_eq!(report.not_accepted(), 0);
 }
 
-/// A server that stands still for half a second, once, must not look like one that was late once: the operations
-/// that should have begun meanwhile have all waited.
+/// A server that stalls once for half a second delays all operations that are scheduled meanwhile, not just one.
 #[test]
-fn a_stall_is_charged_to_everyone_who_should_have_been_served() {
+fn a_stall_delays_all_operations_that_are_scheduled_meanwhile() {
     const STALL: Duration = Duration::from_millis(500);
     let begun = Instant::now();
     let stalled = Mutex::new(false);
@@ -143,7 +142,7 @@ fn a_stall_is_charged_to_everyone_who_should_have_been_served() {
     assert!((200..=202).contains(&report.total.count), "{}", report.total.count);
     let latency = report.total.latency;
     assert!(latency.max_us >= 490_000, "{latency:?}");
-    // Half of the window's operations fell into the stall; the median one of them waited about a quarter second.
+    // Half of the operations fall into the stall, and the median one of these waits about a quarter second.
     assert!(latency.p90_us >= 250_000, "{latency:?}");
 }
 

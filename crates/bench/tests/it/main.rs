@@ -1,5 +1,5 @@
-//! The load generator tested against small servers inside the test: what it counts, what it refuses to overlook.
-#![expect(clippy::unwrap_used, reason = "in a test, what is unexpected shall end it")]
+//! The load generator against small servers inside the test: what it counts, and which errors it finds.
+#![expect(clippy::unwrap_used, reason = "in a test an unexpected result is a panic")]
 
 mod commands;
 mod counting;

@@ -1,4 +1,4 @@
-//! `move`: a shell plays the programs that it starts. That a real installation arrives is shown where the real program is.
+//! `move`, with a shell script in place of its programs. The tests of `bench-tools` use the real ones.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ struct Cli {
     command: Command,
 }
 
-/// An installation with 4 users, into which 300 more are filled.
+/// An installation with 4 users, and 300 more from `fill`.
 struct TestBed(tempfile::TempDir);
 
 impl TestBed {
@@ -26,7 +26,7 @@ impl TestBed {
         self.0.path().join(name)
     }
 
-    /// Runs `bench move` with these `flags`; `mover` is what `sarsen move` does, but for the rehearsal.
+    /// Runs `bench move` with these `flags`; `mover` is the script of `sarsen move`, except for the rehearsal.
     fn run(&self, flags: &str, mover: &str) -> Result<(), Error> {
         let demo = json!({
             "issuer": "http://localhost:1", "owner": { "email": "owner@sarsen.test", "password": "x" },
@@ -55,13 +55,13 @@ impl TestBed {
         bench::run(Cli::try_parse_from(words).unwrap().command, launcher)
     }
 
-    /// A mover that comes to its end with so many users.
+    /// The script of a mover that reports this many users.
     fn says(&self, users: u64) -> String {
         let line = json!({ "rows": users, "tables": [{ "table": "users", "rows": users, "hash": "5a" }] });
         format!("echo '{line}'")
     }
 
-    /// What was started, by the first word.
+    /// The first argument of each program.
     fn asked(&self) -> Vec<String> {
         let asked = std::fs::read_to_string(self.path("asked")).unwrap_or_default();
         asked.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
@@ -73,7 +73,7 @@ impl TestBed {
 }
 
 #[test]
-fn a_mover_is_killed_at_a_third_and_started_again() {
+fn a_mover_is_killed_after_a_third_and_run_again() {
     let test_bed = TestBed::new();
     let mover = format!(
         "if [ -e '{killed}' ]; then {}; else touch '{killed}'; echo 'copying  29 %  88 of 304 rows' >&2
@@ -97,10 +97,10 @@ fn a_mover_is_killed_at_a_third_and_started_again() {
 }
 
 #[test]
-fn rows_that_are_missing_break_the_promise() {
+fn missing_rows_are_an_error() {
     let test_bed = TestBed::new();
     let error = test_bed.run("--users 300", &test_bed.says(303)).unwrap_err().to_string();
-    assert!(error.starts_with("table users has 303 rows, and 304 were put into the source; "), "{error}");
+    assert!(error.starts_with("table users has 303 rows on the target and 304 in the source; "), "{error}");
     assert!(test_bed.json()["broken"].as_array().is_some_and(|broken| broken.len() == 2));
 }
 
@@ -112,7 +112,7 @@ fn a_mover_that_shows_no_progress_cannot_be_killed() {
 }
 
 #[test]
-fn what_the_mover_complains_about_is_told() {
+fn an_error_of_the_mover_is_passed_on() {
     let test_bed = TestBed::new();
     let error = test_bed.run("--users 300", "echo 'sarsen: the disk is full' >&2; exit 1").unwrap_err();
     assert_eq!(error.to_string(), "move: the disk is full");
@@ -121,7 +121,7 @@ fn what_the_mover_complains_about_is_told() {
 }
 
 #[test]
-fn what_was_filled_is_kept_for_another_run() {
+fn a_filled_folder_is_kept_for_another_run() {
     let test_bed = TestBed::new();
     let kept = test_bed.path("kept");
     let flags = format!("--from {}", kept.display());
@@ -131,8 +131,8 @@ fn what_was_filled_is_kept_for_another_run() {
     assert_eq!(test_bed.json()["users"], 300);
 
     let other = test_bed.run(&format!("{flags} --users 7"), "exit 1").unwrap_err();
-    assert!(matches!(other, Error::Usage(_)) && other.to_string().contains("300 users are in"), "{other}");
+    assert!(matches!(other, Error::Usage(_)) && other.to_string().contains("has 300 users"), "{other}");
     std::fs::remove_file(kept.join("bench-move.json")).unwrap();
     let half = test_bed.run(&flags, "exit 1").unwrap_err();
-    assert!(matches!(half, Error::Usage(_)) && half.to_string().contains("filled to the end"), "{half}");
+    assert!(matches!(half, Error::Usage(_)) && half.to_string().contains("completely filled"), "{half}");
 }

@@ -1,4 +1,4 @@
-//! The accounts of the operating system and of the server's own metrics, read from samples.
+//! Samples of `/proc` and of `/metrics` are read.
 
 use bench::measure::{
     MemoryUse, measure_fsync, parse_cpu_times, parse_memory, parse_metrics, parse_process_cpu,

@@ -1,9 +1,9 @@
-//! An answer is the same however its bytes were cut, and nothing that is not HTTP passes for one.
+//! An answer does not depend on how its bytes are cut, and bytes that are not HTTP are refused.
 
 use bench::http::{Progress, ResponseReader};
 use proptest::prelude::*;
 
-/// What the reader made of one answer.
+/// One answer, as the reader returns it.
 #[derive(Debug, Clone, PartialEq)]
 struct Read {
     status: u16,

@@ -1,4 +1,4 @@
-//! Several instances: how they are started, loaded and disturbed, and how long one of them goes by what it remembers.
+//! Several instances: how they are started, loaded and disturbed, and how the staleness is measured.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ struct Cli {
     command: Command,
 }
 
-/// Two instances of one world, and a shell that plays what is started.
+/// Two instances of one world, and a shell script in place of the programs.
 struct TestBed {
     folder: tempfile::TempDir,
     ready: Value,
@@ -43,7 +43,7 @@ impl TestBed {
         self.folder.path().join(name)
     }
 
-    /// Runs `line`; `disturb` is what `inject-fault` does.
+    /// Runs `line`; `disturb` is the script of `inject-fault`.
     fn run(&self, line: &str, disturb: &str) -> Result<(), Error> {
         let (asked, ready) = (self.path("asked"), &self.ready);
         let script = format!(
@@ -57,7 +57,7 @@ impl TestBed {
         bench::run(parsed.command, launcher)
     }
 
-    /// Disturbs until it is told to stop, and notes that it was.
+    /// A script that stays until SIGTERM, and writes `over` then.
     fn disturbing(&self) -> String {
         let asked = self.path("asked");
         format!(
@@ -107,7 +107,7 @@ fn users_are_spread_over_all_instances() {
 }
 
 #[test]
-fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
+fn each_kind_of_change_is_polled_until_it_is_in_force() {
     let test_bed = TestBed::new(Duration::from_millis(100));
     let line = format!(
         "revocation --database {DATABASE} --rate 50 --users 4 --tenants 1 --accounts 4 --probers 10 --probe-rate 40 --duration 2s \
@@ -119,7 +119,7 @@ fn each_kind_of_change_is_watched_until_the_other_instance_obeys() {
     assert_eq!(changes.len(), 5);
     for row in changes.iter().chain([&report["total"]]) {
         assert!(number(&row["count"]) > 0 && number(&row["never"]) == 0, "{row}");
-        // However late the acknowledgement arrived, some of the time that the other one needs is left.
+        // Even after a late acknowledgement, some of the lag is left.
         assert!(number(&row["in_force_after"]["max_us"]) > 20_000, "{row}");
         assert!(number(&row["questions"]) > number(&row["count"]), "{row}");
         let (from, to) = (&row["accepted_until"]["max_us"], &row["in_force_after"]["max_us"]);
@@ -165,7 +165,7 @@ fn the_load_is_a_share_of_what_is_measured_first() {
 }
 
 #[test]
-fn a_disturbance_that_does_not_last_is_told_and_the_others_end() {
+fn a_fault_that_ends_early_is_an_error_and_the_others_end() {
     let line = format!(
         "revocation --database {DATABASE} --rate 20 --users 2 --tenants 1 --accounts 2 --probers 1 --probe-rate 20 --duration 300ms \
          --warmup 100ms --long-transaction"
@@ -191,15 +191,15 @@ fn a_disturbance_that_does_not_last_is_told_and_the_others_end() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said_before_anything_is_started() {
+fn wrong_flags_are_refused_before_anything_is_started() {
     let test_bed = TestBed::new(Duration::ZERO);
     let running = "--url http://127.0.0.1:1 --admin-email a@b.test";
     for (line, expected) in [
-        ("sso --instances 2".to_owned(), "one process owns a file"),
-        ("sso --instances 2 --database sqlite:x.db".to_owned(), "one process owns a file"),
+        ("sso --instances 2".to_owned(), "one process owns a SQLite file"),
+        ("sso --instances 2 --database sqlite:x.db".to_owned(), "one process owns a SQLite file"),
         ("revocation".to_owned(), "need a database server"),
         (format!("revocation --database {DATABASE} --instances 1"), "--instances 2 or more"),
-        (format!("revocation {running}"), "twice at least"),
+        (format!("revocation {running}"), "use --url for each of them"),
         (format!("revocation {running} --url http://127.0.0.1:2 --long-transaction"), "needs --database"),
         (
             format!("revocation --database {DATABASE} --lagging-replica mysql://x/y"),

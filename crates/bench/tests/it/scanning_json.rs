@@ -1,4 +1,4 @@
-//! The scanner finds what a parser would find.
+//! The scanner finds what a parser finds.
 
 use bench::string_field;
 use proptest::prelude::*;

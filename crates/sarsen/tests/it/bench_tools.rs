@@ -75,7 +75,7 @@ fn several_instances_need_a_database_server() {
     let place = Place::new();
     let alone = place.run(&["bench", "sso", "--instances", "2"]);
     assert_eq!(alone.code, 2);
-    assert!(alone.stderr.contains("one process owns a file"), "{}", alone.stderr);
+    assert!(alone.stderr.contains("one process owns a SQLite file"), "{}", alone.stderr);
 }
 
 fn script(path: &Path, text: &str) {

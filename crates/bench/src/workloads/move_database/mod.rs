@@ -1,5 +1,5 @@
-//! `move`: a filled installation goes from SQLite to another database, perhaps killed on the way, and a server goes on
-//! there.
+//! `move`: moves a filled installation from SQLite to another database, with a kill on the way if asked for, and starts a
+//! server on the target.
 
 mod report;
 mod source;
@@ -22,7 +22,7 @@ use crate::subprocess::{Finished, Outcome};
 use source::Source;
 use verify::check;
 
-/// With `--kill`, the mover is killed when it says that it has copied at least this much.
+/// With `--kill`, the mover is killed when it has copied this much.
 const KILL_AT_PERCENT: u64 = 30;
 
 /// `sarsen bench move`.
@@ -50,16 +50,16 @@ pub async fn move_database(args: &MoveArgs, launcher: &Launcher) -> Result<(), E
 /// `sarsen move` from one database to another.
 pub(super) struct Mover(Launcher);
 
-/// What it did, and at what cost.
+/// The result of a move, and its cost.
 pub(super) struct Moved {
     pub tables: Vec<TableRow>,
-    /// All of it, both runs where one was killed.
+    /// The time of all runs.
     pub took: Duration,
     pub killed: Option<KilledRow>,
     pub peak_resident_bytes: Option<u64>,
 }
 
-/// A table that is the same on both sides, as the mover says.
+/// A table that is equal on both sides.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableRow {
     pub table: String,
@@ -69,11 +69,11 @@ pub struct TableRow {
 
 impl Mover {
     fn new(launcher: &Launcher, from: &str, to: &str) -> Mover {
-        // URLs may hold passwords, and everybody sees a program's arguments.
+        // URLs may have passwords, and every user sees the arguments of a program.
         Mover(launcher.clone().with("SARSEN_MOVE_FROM", from).with("SARSEN_MOVE_TO", to))
     }
 
-    /// Moves, compares, and leaves the target as empty as it was.
+    /// Moves, compares, and empties the target again.
     pub async fn rehearse(&self) -> Result<(Finished, Vec<TableRow>), Error> {
         to_the_end(self.0.run("rehearsal", &["move", "--rehearse", "--json"], |_| false).await?)
     }
@@ -85,10 +85,13 @@ impl Mover {
             let ended = run(is_time_to_kill).await?;
             let Outcome::Killed(at) = ended.outcome else {
                 return Err(Error::Broken(format!(
-                    "it never said that {KILL_AT_PERCENT} % were copied, and so was not killed"
+                    "it showed no progress of {KILL_AT_PERCENT} % or more, and so was not killed"
                 )));
             };
-            progress(&format!("killed after {:.1} s; the same command again", ended.took.as_secs_f64()));
+            progress(&format!(
+                "killed after {:.1} s; running the same command again",
+                ended.took.as_secs_f64()
+            ));
             peak_before = ended.peak_resident_bytes;
             killed = Some(KilledRow { after_s: ended.took.as_secs_f64(), at, went_on_for_s: 0.0 });
         }
@@ -116,13 +119,13 @@ fn to_the_end(ended: Finished) -> Result<(Finished, Vec<TableRow>), Error> {
     struct Line {
         tables: Vec<TableRow>,
     }
-    let strange = |why: String| Error::set_up("moving", why);
+    let unexpected = |why: String| Error::set_up("move", why);
     match &ended.outcome {
         Outcome::Completed(said) => {
-            let line = Line::deserialize(said)
-                .map_err(|error| strange(format!("not the JSON that was expected: {error}")))?;
+            let line =
+                Line::deserialize(said).map_err(|error| unexpected(format!("unexpected JSON: {error}")))?;
             Ok((ended, line.tables))
         }
-        Outcome::Killed(at) => Err(strange(format!("it was killed at {at:?}"))),
+        Outcome::Killed(at) => Err(unexpected(format!("it was killed at {at:?}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What `move` found, as JSON and as a table.
+//! The results of `move`, as JSON and as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,21 +18,21 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 #[derive(Serialize)]
 pub struct MoveReport {
     pub users: u32,
-    /// All that were moved.
+    /// All moved rows.
     pub rows: u64,
-    /// Of them, those that the filling made, and how long it took: in this run, or when the folder was filled.
+    /// Of these, the rows of the accounts, and the time to create them (in this run, or in the one that filled the folder).
     pub filled_rows: u64,
     pub fill_s: f64,
-    /// From the start of `sarsen move` to its end, both where it was killed; comparison of both sides included.
+    /// The time of `sarsen move`, of both runs after a kill, with the comparison.
     pub move_s: f64,
     pub killed: Option<KilledRow>,
-    /// Of the mover; the greater one where there were two.
+    /// Of the mover; the greater one of two runs.
     pub peak_resident_bytes: Option<u64>,
-    /// As the mover has compared them.
+    /// As the mover compared them.
     pub tables: Vec<TableRow>,
-    /// The server that was started there; none: it is among `broken`.
+    /// The server on the target. `None`: see `broken`.
     pub served: Option<Served>,
-    /// What is not as promised.
+    /// What differs from what was expected.
     pub broken: Vec<String>,
     pub fsync: FsyncCost,
     pub steal_percent: Option<f64>,
@@ -42,7 +42,7 @@ pub struct MoveReport {
 #[derive(Debug, Clone, Serialize)]
 pub struct KilledRow {
     pub after_s: f64,
-    /// The line with which it said how far it was.
+    /// Its last line of progress.
     pub at: String,
     pub went_on_for_s: f64,
 }
@@ -73,19 +73,19 @@ impl MoveReport {
         }
     }
 
-    /// Fails when something is not as promised.
+    /// An error if something differs.
     pub(super) fn verdict(&self) -> Result<(), Error> {
         if self.broken.is_empty() { Ok(()) } else { Err(Error::Broken(self.broken.join("; "))) }
     }
 
     pub(super) fn render(&self) -> String {
-        let mut text = format!("\n{:<28}{:>12}  {}\n", "table", "rows", "hash, the same on both sides");
-        // Writing to a String cannot fail; the results below are of no interest.
+        let mut text = format!("\n{:<28}{:>12}  {}\n", "table", "rows", "hash on both sides");
+        // Writing to a String cannot fail.
         for TableRow { table, rows, hash } in self.tables.iter().filter(|table| table.rows > 0) {
             let _ = writeln!(text, "{table:<28}{:>12}  {hash}", thousands(*rows));
         }
         let empty = self.tables.iter().filter(|table| table.rows == 0).count();
-        let _ = writeln!(text, "and {empty} tables without rows");
+        let _ = writeln!(text, "and {empty} empty tables");
         let per_second = |rows: u64, seconds: f64| thousands((rows as f64 / seconds.max(0.001)) as u64);
         let _ = writeln!(
             text,
@@ -97,7 +97,7 @@ impl MoveReport {
         );
         let _ = writeln!(
             text,
-            "moved      {} rows in {:.1} minutes ({} rows/s), comparison included",
+            "moved      {} rows in {:.1} minutes ({} rows/s), with the comparison",
             thousands(self.rows),
             self.move_s / 60.0,
             per_second(self.rows, self.move_s)
@@ -105,10 +105,8 @@ impl MoveReport {
         if let Some(KilledRow { after_s, at, went_on_for_s }) = &self.killed {
             let at = at.split("  ").take(2).collect::<Vec<_>>().join(" ");
             let on = went_on_for_s / 60.0;
-            let _ = writeln!(
-                text,
-                "killed     after {after_s:.1} s ({at}); started again it was done in {on:.1} minutes more"
-            );
+            let _ =
+                writeln!(text, "killed     after {after_s:.1} s ({at}); the second run took {on:.1} minutes");
         }
         if let Some(bytes) = self.peak_resident_bytes {
             let _ = writeln!(text, "mover      peak resident {:.1} MiB", bytes as f64 / MEBIBYTE);
@@ -116,7 +114,7 @@ impl MoveReport {
         if let Some(Served { start_s, email, plan, listed }) = &self.served {
             let _ = writeln!(
                 text,
-                "there      a server was ready in {start_s:.1} s; {email} ({listed}) signed in and has plan {plan}"
+                "target     a server was ready in {start_s:.1} s; {email} ({listed}) signed in and has the plan {plan}"
             );
         }
         let steal = self.steal_percent.map_or("unknown".to_owned(), |percent| format!("{percent:.2} %"));
@@ -129,13 +127,13 @@ impl MoveReport {
     }
 }
 
-/// Tables that have not as many rows on the target as were put into the source.
+/// Tables with another number of rows on the target than in the source.
 fn differences(expected: &BTreeMap<String, u64>, moved: &[TableRow]) -> Vec<String> {
     let moved: BTreeMap<&str, u64> = moved.iter().map(|table| (table.table.as_str(), table.rows)).collect();
     let differs = |(table, rows): (&String, &u64)| {
         let there = moved.get(table.as_str()).copied().unwrap_or_default();
         (there != *rows)
-            .then(|| format!("table {table} has {there} rows, and {rows} were put into the source"))
+            .then(|| format!("table {table} has {there} rows on the target and {rows} in the source"))
     };
     expected.iter().filter_map(differs).collect()
 }

@@ -1,4 +1,4 @@
-//! What `move` moves: a demo on SQLite that was filled with accounts. It may be kept for another run.
+//! The source of `move`: a demo on SQLite, filled with accounts. It may be kept for other runs.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -19,23 +19,23 @@ use crate::workloads::servers::TestBed;
 
 const USERS_DEFAULT: u32 = 1_000_000;
 
-/// A filled installation, and who lives there.
+/// A filled installation and its accounts.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Source {
     pub users: u32,
-    /// How it calls itself.
+    /// Its issuer.
     pub issuer: String,
-    /// The slug of the organization where the accounts are, and who administers it.
+    /// The slug of the organization with the accounts, and its administrator.
     pub organization: String,
     pub admin: Credentials,
-    /// A device client there.
+    /// A device client of the organization.
     pub client_id: String,
     /// One of the accounts, and its plan.
     pub person: Credentials,
     pub plan: String,
-    /// All rows that there are, by table.
+    /// The rows of each table.
     pub rows: BTreeMap<String, u64>,
-    /// How many of them are the filling, and how long that took.
+    /// The rows of the accounts, and the time to create them.
     pub filled_rows: u64,
     pub fill_s: f64,
 }
@@ -51,8 +51,8 @@ struct Filled {
 }
 
 impl Source {
-    /// The one that an earlier run has left in the test bed's folder, or a new one of `users`. Before it fills a new one it
-    /// has the little that is there moved and taken back: a target that does not do is then found at once.
+    /// The source that an earlier run left in the folder, or a new one with `users`. A new one is moved in a rehearsal before
+    /// it is filled, so that an unusable target is found at once.
     pub async fn open(
         test_bed: &TestBed<'_>,
         launcher: &Launcher,
@@ -65,7 +65,7 @@ impl Source {
         }
         if database_of(test_bed.data()).exists() {
             return Err(Error::Usage(format!(
-                "{} holds something else than a bench has filled to the end; remove it or name another folder",
+                "{} is not a completely filled folder of a bench; remove it or use another folder",
                 test_bed.data().display()
             )));
         }
@@ -86,7 +86,7 @@ impl Source {
             serde_json::from_slice(&text).map_err(std::io::Error::from).map_err(Error::io(what()))?;
         match users {
             Some(users) if users != source.users => Err(Error::Usage(format!(
-                "--from: {} users are in this folder, not {users}; leave out --users or name another folder",
+                "--from: this folder has {} users, not {users}; remove --users or use another folder",
                 source.users
             ))),
             _ => Ok(source),
@@ -108,7 +108,7 @@ impl Source {
             password: said("/organization/admin/password")?,
         };
         demo.stop().await?;
-        progress("set-up: rehearsing with what is there before it is filled");
+        progress("set-up: a rehearsal before the accounts are created");
         let (_, tables) = mover.rehearse().await?;
         let mut rows: BTreeMap<String, u64> =
             tables.into_iter().map(|TableRow { table, rows, .. }| (table, rows)).collect();
@@ -125,7 +125,7 @@ impl Source {
         let filled = launcher.for_tools()?.run("fill", &arguments, |_| false).await?;
         let line = if let Outcome::Completed(line) = filled.outcome { line } else { Value::Null };
         let filled: Filled = serde_json::from_value(line)
-            .map_err(|error| Error::set_up("filling", format!("not the JSON that was expected: {error}")))?;
+            .map_err(|error| Error::set_up("fill", format!("unexpected JSON: {error}")))?;
         for (table, new) in &filled.rows {
             *rows.entry(table.clone()).or_default() += new;
         }
@@ -146,7 +146,7 @@ impl Source {
     fn keep(&self, record: &Path) -> Result<(), Error> {
         let what = || Error::io(format!("cannot write {}", record.display()));
         let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::from).map_err(what())?;
-        // It holds passwords, if only of an installation that nobody uses.
+        // It has passwords, though only of a throw-away installation.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(record);
         file.and_then(|mut file| file.write_all(&text)).map_err(what())
     }

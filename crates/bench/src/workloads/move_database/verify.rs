@@ -1,5 +1,5 @@
-//! Whether people can go on where an installation was moved to: a server starts there, one of the accounts signs in with
-//! its password and has its plan, and the administrator finds it in the list.
+//! Checks the target of a move: a server starts there, one of the accounts signs in with its password and has its plan, and
+//! the administrator finds it in the list.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,15 @@ use crate::http::{RequestDraft, Target};
 use crate::setup::{CLIENT_ID, Client, SCOPE, Tokens, sign_in_with_password};
 use crate::workloads::servers::TestBed;
 
-/// What the server on the target was seen to do.
+/// What the server on the target served.
 #[derive(Debug, Clone, Serialize)]
 pub struct Served {
-    /// From its start until it was ready.
+    /// Seconds until it was ready.
     pub start_s: f64,
-    /// Who signed in, and with which plan.
+    /// The account that signed in, and its plan.
     pub email: String,
     pub plan: String,
-    /// What the list of users shows of that person.
+    /// Its name in the list of users.
     pub listed: String,
 }
 

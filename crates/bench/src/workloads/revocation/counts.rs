@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::report::{Quantiles, milliseconds, thousands};
 
 const HISTOGRAM_US_MAX: u64 = 60_000_000;
-/// Different reasons that are kept apart.
+/// Distinct reasons; more are counted together.
 const REASONS_MAX: usize = 20;
 
-/// What is changed. Each reaches the caches by keys of its own.
+/// The kinds of change. Each invalidates other cache keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     Token,
@@ -38,30 +38,30 @@ impl Change {
     }
 }
 
-/// One change that was acknowledged.
+/// The probe of one acknowledged change.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
-    /// Questions from then on.
-    pub asked: u64,
-    /// None: it never took effect.
+    /// Requests after the acknowledgement.
+    pub requests: u64,
+    /// `None`: the change never took effect.
     pub seen: Option<Seen>,
 }
 
-/// The other instance obeyed.
+/// When the other instance applied the change.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
-    /// From the acknowledgement to the end of the first answer that obeys.
+    /// From the acknowledgement to the end of the first answer with the change.
     pub after: Duration,
-    /// To the sending of the last question that it did not obey; zero when there was none.
+    /// To the start of the last request that was answered without the change; zero if there was none.
     pub accepted_until: Duration,
 }
 
-/// Counts probes while they are made.
+/// Counts of probes.
 pub(super) struct ProbeCounts {
     changes: [Counted; Change::ALL.len()],
-    /// Probes that were not made: the last one of the same prober still went on.
+    /// Probes that were skipped, because the previous one of the same prober was still running.
     missed: u64,
-    /// Probes that came to no end, by change and reason.
+    /// Probes that failed, by change and reason.
     broken: BTreeMap<(Change, String), u64>,
 }
 
@@ -79,7 +79,7 @@ impl Counted {
     }
 
     fn add(&mut self, other: &Counted) {
-        // Same bounds on both sides, so adding cannot fail.
+        // Both histograms have the same bounds, so adding cannot fail.
         let _ = self.after_us.add(&other.after_us);
         let _ = self.accepted_until_us.add(&other.accepted_until_us);
         self.never += other.never;
@@ -108,7 +108,7 @@ impl ProbeCounts {
         match probe {
             Ok(probe) => {
                 let counted = &mut self.changes[change as usize];
-                counted.asked += probe.asked;
+                counted.asked += probe.requests;
                 match probe.seen {
                     Some(seen) => {
                         counted.after_us.saturating_record(whole_us(seen.after));
@@ -139,7 +139,7 @@ impl ProbeCounts {
         total.row("all")
     }
 
-    /// What stands in the live line.
+    /// The text of the live line.
     pub fn live(&self) -> String {
         let total = self.total();
         let broken: u64 = self.broken.values().sum();
@@ -147,7 +147,7 @@ impl ProbeCounts {
             let [p50, p99, max] = [after.p50_us, after.p99_us, after.max_us].map(milliseconds);
             format!("  in force after p50 {p50} p99 {p99} max {max} ms")
         });
-        format!("        probes {}{after}  never {}  broken {broken}", thousands(total.count), total.never)
+        format!("        probes {}{after}  never {}  failed {broken}", thousands(total.count), total.never)
     }
 
     pub fn rows(&self) -> Vec<ProbeRow> {

@@ -1,7 +1,7 @@
-//! `revocation`: how long after a change was acknowledged by one instance does another still go by what it remembers?
+//! `revocation`: how long can another instance serve stale data after one instance has acknowledged a change?
 //!
-//! Beside W1 in open loop, probers make changes and watch them take effect. What is measured is a bound from above: it
-//! ends with the first answer that obeys.
+//! Beside W1 in open loop, probers make changes and poll the other instance. The time to the first answer with the change is
+//! an upper bound.
 
 mod counts;
 mod probe;
@@ -32,7 +32,7 @@ use probe::Prober;
 use report::Setting;
 
 const LOAD_DEFAULT: f64 = 0.5;
-/// The run that `--load` is a share of.
+/// The run that `--load` refers to.
 const CEILING_USERS: usize = 64;
 const CEILING_DURATION_MAX: Duration = Duration::from_secs(10);
 const CEILING_WARM_UP_MAX: Duration = Duration::from_secs(3);
@@ -68,22 +68,20 @@ fn check(args: &RevocationArgs) -> Result<(), Error> {
     let database = args.common.database.as_deref();
     match args.server.url.len() {
         0 if args.instances < 2 => {
-            return wrong("revocation is measured between instances: --instances 2 or more");
+            return wrong("revocation needs two instances; use --instances 2 or more");
         }
         0 => shared_database(database, args.instances).map(drop)?,
         1 => {
-            return wrong(
-                "revocation is measured between instances: give --url for each of them, twice at least",
-            );
+            return wrong("revocation needs two instances; use --url for each of them");
         }
         _ if args.long_transaction && database.is_none() => {
-            return wrong("--long-transaction needs --database: the one that the servers of --url use");
+            return wrong("--long-transaction needs --database: the database of the servers of --url");
         }
         _ => {}
     }
     match args.lagging_replica.as_deref() {
         Some(url) if !url.starts_with("postgres://") && !url.starts_with("postgresql://") => {
-            wrong("--lagging-replica wants a standby of PostgreSQL: postgres://…")
+            wrong("--lagging-replica is for a standby of PostgreSQL; use postgres://…")
         }
         _ => Ok(()),
     }
@@ -96,7 +94,7 @@ async fn run(
     credentials: &Credentials,
     accounts: Accounts,
 ) -> Result<RevocationReport, Error> {
-    progress("set-up: the probers' organizations");
+    progress("set-up: the organizations of the probers");
     let (admin, probe_account) = create_probe_accounts(under_test.first(), credentials, args.probers).await?;
     let (rate, rate_from, ceiling) = pace(args, under_test, &accounts).await?;
     let faults = inject_fault(args, test_bed).await?;
@@ -119,7 +117,7 @@ async fn run(
     display.spawn_local(async move { show(&shown, from).await });
     let load =
         measure("sso beside revocation", &under_test.targets, &under_test.monitored, &plan, load).await;
-    // The last probes may take as long as the patience lasts.
+    // The last probes may take until their time limit.
     while let Some(ended) = probers.join_next().await {
         ended.map_err(|error| Error::set_up("probing", error.to_string()))?;
     }
@@ -140,15 +138,15 @@ async fn run(
     Ok(RevocationReport::new(setting, &counts.borrow(), load))
 }
 
-/// When a prober's turns come: by schedule, as with W1, so that a second in which nothing takes effect counts for a
-/// second and not for one probe.
+/// The schedule of a prober. It is open loop like W1, so that a second in which no change takes effect counts as a second
+/// and not as one probe.
 struct Turns {
     first: Instant,
     every: Duration,
     to: Instant,
 }
 
-/// Goes through the changes, each prober from another one on, until the time is over.
+/// Cycles through the changes until the run ends. Probers start at different changes.
 async fn probe(mut prober: Prober, turns: Turns, number: usize, counts: Rc<RefCell<ProbeCounts>>) {
     let mut due = turns.first;
     for change in Change::ALL.into_iter().cycle().skip(number % Change::ALL.len()) {
@@ -178,8 +176,7 @@ async fn show(counts: &RefCell<ProbeCounts>, from: Instant) {
     }
 }
 
-/// How many operations of W1 a second, where that comes from, and the run that it is a share of: in closed loop, with
-/// nothing beside it.
+/// The rate of W1, its explanation, and the closed-loop run that it is a share of.
 async fn pace(
     args: &RevocationArgs,
     under_test: &ServerUnderTest,
@@ -188,7 +185,7 @@ async fn pace(
     if let Some(rate) = args.rate {
         return Ok((rate, "--rate".to_owned(), None));
     }
-    progress("measuring what W1 reaches in closed loop");
+    progress("measuring the closed-loop rate of W1");
     let (warm_up, duration) = (args.warmup.min(CEILING_WARM_UP_MAX), args.duration.min(CEILING_DURATION_MAX));
     let plan = Plan { users: CEILING_USERS, warm_up, duration, ..plan(args) };
     let load = Rc::new(SsoLoad::new(accounts.clone(), plan.users, MIX));
@@ -196,11 +193,11 @@ async fn pace(
     let reached = run.operations_per_second;
     if reached <= 0.0 || run.total.accepted == 0 {
         print_result(&render(&run));
-        return Err(Error::set_up("measuring what W1 reaches", "nothing was accepted"));
+        return Err(Error::set_up("measuring the closed-loop rate of W1", "no request was accepted"));
     }
     let share = args.load.unwrap_or(LOAD_DEFAULT);
     let from = format!(
-        "{share} of {}, which {CEILING_USERS} users in closed loop reached before, in {:.0} s without probes",
+        "{share} of {}, the closed-loop rate of {CEILING_USERS} users in {:.0} s without probes",
         thousands(reached.round() as u64),
         run.duration_s
     );
@@ -219,7 +216,7 @@ fn plan(args: &RevocationArgs) -> Plan {
     }
 }
 
-/// Begins what is to go on for the whole run.
+/// Injects the faults of the run.
 async fn inject_fault(
     args: &RevocationArgs,
     test_bed: &TestBed<'_>,
@@ -227,12 +224,12 @@ async fn inject_fault(
     let mut faults = Vec::new();
     if let Some(url) = args.common.database.as_deref().filter(|_| args.long_transaction) {
         faults.push((
-            "a transaction is open that has written",
+            "a transaction with a write stays open",
             test_bed.inject_fault("hold-transaction", url).await?,
         ));
     }
     if let Some(url) = &args.lagging_replica {
-        faults.push(("replay is paused on a standby", test_bed.inject_fault("pause-replay", url).await?));
+        faults.push(("a standby does not replay", test_bed.inject_fault("pause-replay", url).await?));
     }
     Ok(faults)
 }

@@ -1,5 +1,5 @@
-//! One prober of `revocation`: has a token accepted by one instance, changes something at another, and asks until the
-//! first one obeys.
+//! One prober of `revocation`: it has a token accepted by one instance, makes a change at another, and polls the first one
+//! until the change is in force.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,31 +15,31 @@ use crate::json_scan::string_field;
 use crate::measure::Cause;
 use crate::setup::{Admin, Client, PLANS_SOLD, ProbeAccount, Tokens};
 
-/// A change that is not in force after this never takes effect.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// After an answer that says neither yes nor no.
+/// A change that is not in force after this counts as one that never is.
+pub(super) const EFFECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// The pause after an answer that decides nothing.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The first answer fills the caches, the others come out of them.
+/// Answers before the change: the first one fills the caches, the others come from them.
 const ACCEPTED_BEFORE: usize = 3;
 
 pub(super) struct Prober {
     admin: Rc<Admin>,
     probe_account: ProbeAccount,
-    /// Where things are changed.
+    /// The instance where changes are made.
     changing: Client,
-    /// Where it is asked whether they are.
-    asking: Poller,
-    /// None: its person has to sign in (again).
+    /// The instance that is polled.
+    polled: Poller,
+    /// `None`: the account has to sign in.
     tokens: Option<Tokens>,
-    /// Its person's browser is signed in.
+    /// The browser of the account is signed in.
     inside: bool,
-    /// The plan that it has by now; none: not known.
+    /// The current plan. `None`: unknown.
     plan: Option<&'static str>,
-    /// Suspensions that are to be ended.
+    /// Suspensions to end.
     suspensions: VecDeque<String>,
 }
 
-/// What the asked instance must say.
+/// The answer with the change.
 #[derive(Clone, Copy)]
 enum Expected {
     Refuses,
@@ -47,14 +47,14 @@ enum Expected {
 }
 
 impl Prober {
-    /// Number `number` changes things at one of `targets` and asks the next one.
+    /// Prober `number` makes changes at one of `targets` and polls the next one.
     pub fn new(admin: Rc<Admin>, probe_account: ProbeAccount, targets: &[Target], number: usize) -> Prober {
         let target = |number: usize| targets[number % targets.len()].clone();
         Prober {
             admin,
             probe_account,
             changing: Client::new(target(number), number),
-            asking: Poller { target: target(number + 1), index: number, connection: None },
+            polled: Poller { target: target(number + 1), index: number, connection: None },
             tokens: None,
             inside: false,
             plan: None,
@@ -62,7 +62,7 @@ impl Prober {
         }
     }
 
-    /// Signs in where that is needed. A probe does it too, but then it takes of the probe's time.
+    /// Signs in if necessary, before the probe, which would do it too.
     pub async fn prepare(&mut self) -> Result<(), Error> {
         let prepared = self.signed_in().await.map(drop);
         if prepared.is_err() {
@@ -71,11 +71,10 @@ impl Prober {
         prepared
     }
 
-    /// Makes one change and watches it take effect. After an error it is not known how things stand; the next probe
-    /// begins with a new sign-in.
+    /// Makes one change and polls until it is in force. After an error the next probe starts with a new sign-in.
     pub async fn probe(&mut self, change: Change) -> Result<Probe, Error> {
         let probe = self.try_probe(change).await;
-        // An organization that goes on goes on with its sessions and tokens.
+        // Sessions and tokens survive a suspension of the organization.
         if probe.is_err() || !matches!(change, Change::Plan | Change::Organization) {
             self.tokens = None;
         }
@@ -91,16 +90,16 @@ impl Prober {
     async fn try_probe(&mut self, change: Change) -> Result<Probe, Error> {
         let request = self.signed_in().await?;
         let plan = self.accepted(&request).await?;
-        let (obeys, plan) = match change {
+        let (expected, plan) = match change {
             Change::Plan => (Expected::Shows(other_plan(plan)), other_plan(plan)),
             _ => (Expected::Refuses, plan),
         };
         self.change(change, plan).await?;
         self.plan = Some(plan);
-        Ok(self.asking.until(&request, obeys, Instant::now()).await)
+        Ok(self.polled.until(&request, expected, Instant::now()).await)
     }
 
-    /// Signs in where that is needed; the question that its token asks.
+    /// Signs in if necessary, and returns the request to poll with.
     async fn signed_in(&mut self) -> Result<Vec<u8>, Error> {
         while let Some(path) = self.suspensions.front() {
             self.admin.send(&mut self.changing, RequestDraft::delete(path)).await?;
@@ -125,15 +124,15 @@ impl Prober {
             .header("Authorization", format!("Bearer {}", tokens.access_token))
             .header("X-Forwarded-For", person.address.clone());
         self.tokens = Some(tokens);
-        Ok(question.encode(&self.asking.target.host))
+        Ok(question.encode(&self.polled.target.host))
     }
 
-    /// Asks until the caches of the asked instance must hold what is going to change; the plan that it shows.
+    /// Polls until the caches of the polled instance have the current state, and returns the plan.
     async fn accepted(&mut self, request: &[u8]) -> Result<&'static str, Error> {
         let begun = Instant::now();
         let mut accepted = 0;
         loop {
-            let answer = self.asking.ask(request).await;
+            let answer = self.polled.send(request).await;
             let shown = answer.as_ref().ok().and_then(plan_shown);
             match shown.filter(|plan| self.plan.is_none_or(|expected| expected == *plan)) {
                 Some(plan) => {
@@ -142,9 +141,9 @@ impl Prober {
                         return Ok(plan);
                     }
                 }
-                None if begun.elapsed() > PATIENCE => {
+                None if begun.elapsed() > EFFECT_TIME_MAX => {
                     let last = answer.map_or_else(|cause| cause.to_string(), |answer| describe(&answer));
-                    return Err(Error::set_up("asking before the change", format!("not accepted: {last}")));
+                    return Err(Error::set_up("polling before the change", format!("not accepted: {last}")));
                 }
                 None => {
                     accepted = 0;
@@ -154,7 +153,7 @@ impl Prober {
         }
     }
 
-    /// Returns when the change was acknowledged.
+    /// Makes the change and waits for the acknowledgement.
     async fn change(&mut self, change: Change, plan: &str) -> Result<(), Error> {
         let (admin, client, person) = (&self.admin, &mut self.changing, &self.probe_account.person);
         let (organization, user) = (&person.organization, &person.user_id);
@@ -205,7 +204,7 @@ fn describe(answer: &Response<'_>) -> String {
     }
 }
 
-/// A connection to the asked instance, which is made again when it ends.
+/// A connection to the polled instance, opened again when it closes.
 struct Poller {
     target: Target,
     index: usize,
@@ -213,36 +212,36 @@ struct Poller {
 }
 
 impl Poller {
-    async fn ask(&mut self, request: &[u8]) -> Result<Response<'_>, Cause> {
+    async fn send(&mut self, request: &[u8]) -> Result<Response<'_>, Cause> {
         let usable = |connection: &Connection| {
             !connection.is_closed() && connection.response().is_none_or(|answer| !answer.close)
         };
         let mut connection = match self.connection.take().filter(usable) {
             Some(connection) => connection,
-            None => Connection::open(&self.target, self.index, PATIENCE).await?,
+            None => Connection::open(&self.target, self.index, EFFECT_TIME_MAX).await?,
         };
-        connection.exchange(request, PATIENCE).await?;
+        connection.exchange(request, EFFECT_TIME_MAX).await?;
         self.connection.insert(connection).response().ok_or(Cause::Closed)
     }
 
-    /// Asks back to back until the instance obeys.
-    async fn until(&mut self, request: &[u8], obeys: Expected, acknowledged: Instant) -> Probe {
-        let mut probe = Probe { asked: 0, seen: None };
+    /// Polls without pause until the change is in force.
+    async fn until(&mut self, request: &[u8], expected: Expected, acknowledged: Instant) -> Probe {
+        let mut probe = Probe { requests: 0, seen: None };
         let mut accepted_until = Duration::ZERO;
         loop {
-            probe.asked += 1;
+            probe.requests += 1;
             let sent = acknowledged.elapsed();
-            let obeyed = match (self.ask(request).await, obeys) {
+            let is_changed = match (self.send(request).await, expected) {
                 (Ok(answer), Expected::Refuses) if matches!(answer.status, 401 | 403) => Some(true),
                 (Ok(answer), Expected::Shows(plan)) if plan_shown(&answer) == Some(plan) => Some(true),
                 (Ok(answer), _) if answer.status == 200 => Some(false),
                 _ => None,
             };
             let after = acknowledged.elapsed();
-            if after > PATIENCE {
+            if after > EFFECT_TIME_MAX {
                 return probe;
             }
-            match obeyed {
+            match is_changed {
                 Some(true) => {
                     probe.seen = Some(Seen { after, accepted_until });
                     return probe;

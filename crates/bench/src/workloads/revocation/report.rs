@@ -1,17 +1,17 @@
-//! What `revocation` found, as JSON and as a table.
+//! The results of `revocation`, as JSON and as a table.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use super::counts::ProbeCounts;
-use super::probe::PATIENCE;
+use super::probe::EFFECT_TIME_MAX;
 use crate::error::Error;
 use crate::report::{Quantiles, RunReport, milliseconds, render, thousands};
 
-/// The stated bound.
+/// The bound on staleness.
 const BOUND_MS: u64 = 250;
-/// More than one in so many that were not made: nothing is decided.
+/// Above one skipped probe in this many, the run decides nothing.
 const MISSED_ONE_IN: u64 = 100;
 
 /// The JSON of `sarsen bench revocation`.
@@ -20,26 +20,26 @@ pub struct RevocationReport {
     pub instances: usize,
     pub probers: usize,
     pub probe_rate_per_second: f64,
-    /// What was done to the database meanwhile.
+    /// The faults of the database during the run.
     pub disturbed_by: Vec<&'static str>,
-    /// Operations of W1 a second that were started.
+    /// Scheduled operations of W1 a second.
     pub rate_per_second: f64,
-    /// How that rate was found.
+    /// The origin of that rate.
     pub rate_from: String,
     pub bound_p99_ms: u64,
-    /// By the bound from above; missed by the one from below. None: nobody can tell, because the bound lies between
-    /// the two, too many changes were not made, or the generator was the bottleneck.
+    /// Held by the upper bound, missed by the lower one. `None`: undecided, because the bound is between the two, too many
+    /// probes were skipped, or the generator was the bottleneck.
     pub bound_held: Option<bool>,
-    /// A change that is not in force after this counts as one that never is.
+    /// A change that is not in force after this counts as `never`.
     pub patience_ms: u64,
     pub total: ProbeRow,
     pub changes: Vec<ProbeRow>,
-    /// Probes that were due and not made, because their prober was busy with the one before.
+    /// Probes that were skipped, because the previous one of the same prober was still running.
     pub missed: u64,
     pub broken: Vec<BrokenRow>,
-    /// The run that the rate comes from, if there was one.
+    /// The closed-loop run of the rate, if there was one.
     pub ceiling: Option<RunReport>,
-    /// W1 meanwhile.
+    /// W1 during the run.
     pub load: RunReport,
 }
 
@@ -48,16 +48,16 @@ pub struct ProbeRow {
     pub change: &'static str,
     /// Acknowledged changes.
     pub count: u64,
-    /// Of them, those that were not in force at the end of the patience.
+    /// Of these, changes that were not in force at the time limit.
     pub never: u64,
     pub questions: u64,
-    /// To the end of the first answer that obeys: a bound from above.
+    /// To the end of the first answer with the change: an upper bound.
     pub in_force_after: Option<Quantiles>,
-    /// To the sending of the last question that was answered as before: a bound from below.
+    /// To the start of the last request that was answered without the change: a lower bound.
     pub accepted_until: Option<Quantiles>,
 }
 
-/// Probes that came to no end: they say nothing about revocation.
+/// Probes that failed, for a reason other than revocation.
 #[derive(Debug, Clone, Serialize)]
 pub struct BrokenRow {
     pub change: &'static str,
@@ -65,7 +65,7 @@ pub struct BrokenRow {
     pub count: u64,
 }
 
-/// What a run is told about itself.
+/// The parameters of a run.
 pub(super) struct Setting {
     pub instances: usize,
     pub probers: usize,
@@ -88,7 +88,7 @@ impl RevocationReport {
             rate_from: setting.rate_from,
             bound_p99_ms: BOUND_MS,
             bound_held: is_held(&total, counts.missed(), load.generator.bound),
-            patience_ms: PATIENCE.as_millis() as u64,
+            patience_ms: EFFECT_TIME_MAX.as_millis() as u64,
             total,
             changes: counts.rows(),
             missed: counts.missed(),
@@ -98,18 +98,18 @@ impl RevocationReport {
         }
     }
 
-    /// Fails when a change never took effect, and when nothing was found out.
+    /// An error when a change never took effect, or when no probe succeeded.
     pub(super) fn verdict(&self) -> Result<(), Error> {
         let (count, never) = (self.total.count, self.total.never);
         if never > 0 {
-            let seconds = PATIENCE.as_secs();
+            let seconds = EFFECT_TIME_MAX.as_secs();
             return Err(Error::Broken(format!(
                 "{never} of {count} changes were not in force after {seconds} s"
             )));
         }
         if count == 0 {
             let reason = self.broken.first().map_or("the run was too short", |row| row.reason.as_str());
-            return Err(Error::Broken(format!("no probe came to an end: {reason}")));
+            return Err(Error::Broken(format!("no probe succeeded: {reason}")));
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl RevocationReport {
             self.rate_from
         );
         for fault in &self.disturbed_by {
-            let _ = writeln!(text, "meanwhile  {fault}");
+            let _ = writeln!(text, "fault      {fault}");
         }
         let _ = writeln!(
             text,
@@ -139,35 +139,29 @@ impl RevocationReport {
             let _ = writeln!(text, "{:<24}{count:>8}{after}{:>8}", row.change, thousands(row.never));
         }
         let _ =
-            writeln!(text, "{:<32}{}", "still accepted, when sent after", columns(self.total.accepted_until));
+            writeln!(text, "{:<32}{}", "stale answer to a request after", columns(self.total.accepted_until));
         if self.missed > 0 {
             let _ = writeln!(
                 text,
-                "not made: {}, their probers were busy with the one before",
+                "skipped: {} probes, because the previous one of the same prober was still running",
                 thousands(self.missed)
             );
         }
         for row in &self.broken {
-            let _ = writeln!(
-                text,
-                "came to no end: {:>6}  {:<24}{}",
-                thousands(row.count),
-                row.change,
-                row.reason
-            );
+            let _ = writeln!(text, "failed: {:>6}  {:<24}{}", thousands(row.count), row.change, row.reason);
         }
         let held = match self.bound_held {
             Some(true) => "held",
             Some(false) => "MISSED",
-            None if self.load.generator.bound => "not judged, the generator was the bottleneck",
-            None => "not decided, answers took too long to tell or changes were not made",
+            None if self.load.generator.bound => "undecided, the generator was the bottleneck",
+            None => "undecided, answers were too slow or probes were skipped",
         };
         let _ = writeln!(text, "bound      p99 <= {} ms, none never: {held}", self.bound_p99_ms);
         text
     }
 }
 
-/// Those that were not made fell into the worst moments, so there may be but few of them.
+/// Skipped probes fall into the worst moments, so only few are allowed.
 fn is_held(total: &ProbeRow, missed: u64, generator_bound: bool) -> Option<bool> {
     let few_missed = missed * MISSED_ONE_IN <= total.count;
     let is_in_time = |quantiles: Option<Quantiles>| quantiles.is_some_and(|of| of.p99_us <= BOUND_MS * 1000);

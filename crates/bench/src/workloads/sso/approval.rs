@@ -1,4 +1,4 @@
-//! Approving a device code inside the loop: the account's browser opens the page, allows, and the device redeems.
+//! Approval of a device code inside the loop: the browser of the account opens the page and allows, the device redeems.
 
 use tokio::time::Instant;
 
@@ -8,10 +8,10 @@ use crate::load::VirtualUser;
 use crate::measure::{Cause, RequestKind, Verdict};
 use crate::setup::{Account, Form, KnownValues, Submission, forms, local_path};
 
-/// Requests between opening the page and having allowed.
+/// The most requests until the code is allowed.
 const STEPS_MAX: usize = 8;
 
-/// What a page asks for next.
+/// The next step.
 enum Next {
     Go(String),
     Fill(Submission),
@@ -80,7 +80,7 @@ async fn allow(user: &mut VirtualUser, account: &Account, page: &str, user_code:
             }
         }
     }
-    // The last step has been judged as what it is.
+    // The last step has its own verdict.
     Verdict::Accepted
 }
 

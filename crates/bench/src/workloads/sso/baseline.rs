@@ -1,4 +1,4 @@
-//! The naive server of seed 000 as a server under test: it hands out its tokens when it starts, and no account has a browser.
+//! The naive server as a server under test: it prints its tokens when it starts, and no account has a browser.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::http::{RequestDraft, Target};
 use crate::setup::{Account, AccountParts, Accounts, BodyFormat, Client, CodeRequest, Cookies, Tokens};
 
-/// Its tokens do not end.
+/// Its tokens do not expire.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Accounts from the line that the baseline printed: `tokens`, `client_id`, `org`, `service`.
@@ -47,7 +47,7 @@ pub(super) async fn baseline_accounts(target: &Target, said: &Value) -> Result<A
     if accounts.is_empty() { Err(missing("tokens")) } else { Ok(Rc::new(accounts)) }
 }
 
-/// The seed's server reads JSON; a server by the RFC reads forms. Asked once, before the run.
+/// The naive server reads JSON, other servers read forms. Found out once, before the run.
 async fn shape_of(target: &Target, code: &CodeRequest) -> Result<BodyFormat, Error> {
     let CodeRequest { client_id, org, service } = code;
     let mut client = Client::new(target.clone(), 0);

@@ -1,4 +1,4 @@
-//! The ceiling of W1: the highest rate with p99 ≤ 1 s and no failure, found by more and more users.
+//! The ceiling of W1: the highest rate with p99 ≤ 1 s and no failure, found with increasing users.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::workloads::servers::ServerUnderTest;
 
 const USERS_FIRST: usize = 16;
 const P99_US_MAX: u64 = 1_000_000;
-/// Time of one level is bounded by this, whatever `--duration` says.
+/// The longest time of a level, whatever `--duration` is.
 const LEVEL_DURATION_MAX: Duration = Duration::from_secs(30);
-/// A level that is not this much better than the best so far has gained nothing.
+/// A level must be better than the best one by this factor.
 const GAIN_MIN: f64 = 1.02;
-/// After so many levels without gain the ceiling is found.
+/// The search ends after this many levels without gain.
 const LEVELS_WITHOUT_GAIN: usize = 3;
 
 /// All levels that were run.
@@ -36,7 +36,7 @@ impl CeilingReport {
     }
 }
 
-/// Doubles the users, up to those of `plan`, until a level does not hold or nothing more is gained.
+/// Doubles the users, up to those of `plan`, until a level does not hold or gains nothing.
 pub async fn find_ceiling(
     under_test: &ServerUnderTest,
     accounts: &Accounts,
@@ -67,7 +67,7 @@ pub async fn find_ceiling(
 }
 
 impl CeilingReport {
-    /// Keeps a level; true when it holds and is clearly better than those before.
+    /// Records a level. True if it holds and is better than the others.
     fn add(&mut self, level: RunReport, holds: bool) -> bool {
         let best_rate = self.best().map_or(0.0, |best| best.total.per_second);
         let rate = level.total.per_second;

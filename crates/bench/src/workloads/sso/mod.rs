@@ -1,5 +1,4 @@
-//! `sso` (W1): users of a suite of products checking their subscription, devices asking for codes, batch reads of
-//! users. Many tenants, each account with its own token.
+//! `sso` (W1): subscription checks, device codes and reads of users, over many tenants. Each account has its own token.
 
 mod approval;
 mod baseline;
@@ -31,10 +30,10 @@ const USERS_DEFAULT: usize = 1_000;
 const SUBSCRIPTION_PERCENT: u32 = 70;
 const DEVICE_PERCENT: u32 = 20;
 
-/// Which of the requests are made.
+/// The mix of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mix {
-    /// 70 % subscription, 20 % device flow, 10 % user; of the device codes `approve_share` is approved and redeemed.
+    /// 70 % subscription, 20 % device flow, 10 % user. A share of `approve_share` of the device codes is approved and redeemed.
     Full { approve_share: f64 },
     /// `GET /api/subscription` alone.
     SubscriptionOnly,
@@ -44,7 +43,7 @@ pub enum Mix {
 
 pub struct SsoLoad {
     accounts: Accounts,
-    /// Of the run; with fewer users than accounts each user goes through several.
+    /// Users of the run. With fewer users than accounts, each user takes several accounts in turn.
     users: usize,
     mix: Mix,
 }
@@ -127,7 +126,7 @@ async fn device_flow(
 
     let pending = |response: &Response<'_>| match response.status {
         400 if string_field(response.body, "error") == Some(b"authorization_pending") => Verdict::Accepted,
-        // Tokens for a code that nobody approved would be the worst of all answers.
+        // A pending code must never give tokens.
         200 => Verdict::Failed(Cause::BadBody("tokens without approval")),
         400 => Verdict::Failed(Cause::status(response)),
         _ => Verdict::by_status(response, 400),
@@ -140,7 +139,7 @@ async fn device_flow(
     verdict
 }
 
-/// The string member `name` must be `expected`, or, when that is not known, any string at all.
+/// The string member `name` must be `expected`, or any string if that is unknown.
 fn has(response: &Response<'_>, name: &str, expected: Option<&str>, otherwise: &'static str) -> Verdict {
     let accepted = match (string_field(response.body, name), expected) {
         (Some(found), Some(expected)) => found == expected.as_bytes(),
@@ -150,7 +149,7 @@ fn has(response: &Response<'_>, name: &str, expected: Option<&str>, otherwise: &
     if accepted { Verdict::Accepted } else { Verdict::Failed(Cause::BadBody(otherwise)) }
 }
 
-/// The JSON of `sarsen bench sso`: in each round the server under test first, then the baseline if there was one.
+/// The JSON of `sarsen bench sso`: for each round the server under test, then the baseline if there is one.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum SsoReport {
@@ -243,7 +242,7 @@ async fn run_one(
 }
 
 impl SsoReport {
-    /// Server and baseline in one line a round, when there were two.
+    /// Prints a line with server and baseline for each round.
     fn compare(&self) {
         let best: Vec<Option<&RunReport>> = match self {
             SsoReport::Runs(runs) => runs.iter().map(Some).collect(),
