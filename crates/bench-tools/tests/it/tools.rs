@@ -30,9 +30,7 @@ fn an_instance_takes_the_key_and_the_name_of_its_demo() {
 #[test]
 fn a_fault_that_cannot_be_injected_is_an_error() {
     let place = Place::new();
-    for (what, expected) in
-        [("hold-transaction", "would stop every writer"), ("pause-replay", "only a standby")]
-    {
+    for (what, expected) in [("hold-transaction", "every writer"), ("pause-replay", "standby")] {
         let ended = place.run(&["inject-fault", what, "--database", "sqlite:x.db"]);
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
