@@ -1,12 +1,12 @@
 //! The handle to the database that everybody holds.
 
-use crate::answers::Answers;
 use crate::changes::{Change, Feed, Version};
-use crate::floor::{self, floor};
 use crate::job::{Command, CommandOf, Query, Start};
+use crate::not_before;
 use crate::options::Place;
 use crate::queue::Queue;
 use crate::remote::Replicas;
+use crate::replies::Replies;
 use crate::sqlite::Sqlite;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) feed: Arc<Feed>,
     pub(crate) stats: Stats,
     pub(crate) options: Options,
-    pub(crate) answers: Answers,
+    pub(crate) replies: Replies,
 }
 
 /// A database's own part: its threads, and reads that it can answer where they are asked.
@@ -85,7 +85,7 @@ impl Store {
 
     /// The same for a command that comes thousands of times a second: a statement or two that hardly ever fail
     /// and wait for no row. Those that have gathered run unguarded in one transaction, and again with more care when that fails.
-    pub async fn write_hot<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
+    pub async fn write_batched<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -94,7 +94,7 @@ impl Store {
         self.command(name, true, command).await
     }
 
-    async fn command<T, E, F>(&self, name: &'static str, hot: bool, function: F) -> Result<T, E>
+    async fn command<T, E, F>(&self, name: &'static str, batchable: bool, function: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -103,8 +103,9 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        shared.answers.caller_is_here();
-        let job = CommandOf { name, hot, function, result: None, reply: Some(reply), start: start.clone() };
+        shared.replies.note_runtime();
+        let job =
+            CommandOf { name, batchable, function, result: None, reply: Some(reply), start: start.clone() };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
@@ -123,7 +124,7 @@ impl Store {
         F: Fn(&mut Tx<'_>) -> Result<(), E> + Send + 'static,
     {
         let start = Start::default();
-        let job = CommandOf { name, hot: false, function: command, result: None, reply: None, start };
+        let job = CommandOf { name, batchable: false, function: command, result: None, reply: None, start };
         let shared = &self.inner.shared;
         let accepted = shared.commands.push(Box::new(job)).is_ok();
         if !accepted {
@@ -136,7 +137,7 @@ impl Store {
     /// caller is answered; of other instances on the thread that hears of them. After an outage it may be
     /// [`crate::Key::everything`]. It must be quick, must not wait and must not write.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
-        self.inner.shared.feed.listen(Box::new(listener));
+        self.inner.shared.feed.subscribe(Box::new(listener));
     }
 
     /// Every commit up to this version has been published by this process. Where instances share a
@@ -154,9 +155,13 @@ impl Store {
     /// What a caller is to carry from now on, who is answered inside [`crate::not_before`]: never less than he has
     /// carried, but for a version that is not of this database's past, as one from before a restore. That shows when
     /// the database was asked for him.
-    pub fn carried_on(&self) -> Version {
+    pub fn version_token(&self) -> Version {
         let feed = &self.inner.shared.feed;
-        let carried = if floor::was_asked() && feed.is_common() { 0 } else { floor() };
+        let carried = if not_before::had_fresh_read() && feed.versions_are_shared() {
+            0
+        } else {
+            not_before::min_version()
+        };
         feed.shown().max(carried)
     }
 
@@ -190,14 +195,15 @@ impl Shared {
     /// For a back end where `writers` threads run commands and commit `batch_max` of them at once.
     pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
         Shared {
-            commands: Queue::new(batch_max, writers, options.writer.deadline).gathering(|job| job.is_hot()),
+            commands: Queue::new(batch_max, writers, options.writer.deadline)
+                .batching(|job| job.is_batchable()),
             queries: Queue::new(1, options.readers, options.writer.deadline)
-                .gathering(|query| query.is_point()),
+                .batching(|query| query.is_point()),
             replicas: Replicas::new(&options),
             feed: Arc::new(Feed::new(version)),
             stats: Stats::default(),
             options,
-            answers: Answers::default(),
+            replies: Replies::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ pub type TableRow = Vec<Value<'static>>;
 
 /// The tables that `migrations` make, parents first.
 pub fn tables(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
-    let tables = sqlite::shape(migrations)?;
+    let tables = sqlite::migrated_tables(migrations)?;
     match tables.iter().find(|table| table.key.is_empty()) {
         Some(table) => Err(Error::Open(format!("table {} has no primary key", table.name))),
         None => Ok(tables),

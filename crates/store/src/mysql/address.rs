@@ -94,9 +94,9 @@ impl Address {
         }
         if let Some(file) = &self.roots {
             // The driver reads it at each connection; a file that is of no use is found out now.
-            certificates::of_file("ssl-ca", file)?;
+            certificates::load("ssl-ca", file)?;
         }
-        certificates::choose_cryptography();
+        certificates::install_crypto_provider();
         let opts = settings(self.opts);
         let tls = match self.mode {
             Mode::Disabled => return Ok(Server { opts, plain: None }),

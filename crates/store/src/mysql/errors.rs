@@ -1,7 +1,7 @@
 //! The errors of MySQL and MariaDB in the store's words. The only place that reads an error of the driver.
 
 use crate::Error;
-use crate::remote::{Trouble, contended};
+use crate::remote::{Failure, contended};
 use ::mysql::{DriverError, Error as Told, MySqlError};
 use std::time::Duration;
 
@@ -22,16 +22,19 @@ const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
 /// What went wrong with `sql`, in the store's words, and what it means.
-pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Trouble, Error) {
+pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Failure, Error) {
     match error {
-        Told::MySqlError(told) => (trouble(told.code), told_by_server(told, sql, limit)),
+        Told::MySqlError(told) => (failure(told.code), server_error(told, sql, limit)),
         // Found out before anything was sent.
         Told::DriverError(DriverError::PacketTooLarge | DriverError::MismatchedStmtParams(..)) => {
-            (Trouble::Failed, Error::Database(plain(error)))
+            (Failure::Fatal, Error::Database(plain(error)))
         }
         _ => {
             let what = format!("the connection to the database was lost ({})", plain(error));
-            (Trouble::Lost, unavailable(what, "check that the database server runs and can be reached"))
+            (
+                Failure::ConnectionLost,
+                unavailable(what, "check that the database server runs and can be reached"),
+            )
         }
     }
 }
@@ -46,17 +49,17 @@ pub(super) fn is_done_already(error: &Told) -> bool {
     matches!(error, Told::MySqlError(told) if DONE_ALREADY.contains(&told.code))
 }
 
-fn trouble(code: u16) -> Trouble {
+fn failure(code: u16) -> Failure {
     if COLLISION.contains(&code) || LOCKED.contains(&code) {
-        Trouble::Again
+        Failure::Retryable
     } else if LOST.contains(&code) {
-        Trouble::Lost
+        Failure::ConnectionLost
     } else {
-        Trouble::Failed
+        Failure::Fatal
     }
 }
 
-fn told_by_server(told: &MySqlError, sql: &str, limit: Duration) -> Error {
+fn server_error(told: &MySqlError, sql: &str, limit: Duration) -> Error {
     if DUPLICATE.contains(&told.code) {
         return conflict(&told.message, sql);
     }
@@ -124,7 +127,7 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
 }
 
 /// Why there is no connection, and whether waiting may help. Names no password, like the server.
-pub(super) fn refused(error: &Told) -> (bool, Error) {
+pub(super) fn connect_error(error: &Told) -> (bool, Error) {
     let Told::MySqlError(told) = error else {
         if let Some(why) = about_tls(error) {
             let what = format!("there is no encrypted connection to the database server ({why})");
@@ -133,9 +136,9 @@ pub(super) fn refused(error: &Told) -> (bool, Error) {
         let what = format!("there is no connection to the database server ({})", plain(error));
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
-    let passing = [1040, 1203, 1053].contains(&told.code);
+    let transient = [1040, 1203, 1053].contains(&told.code);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
-    (passing, unavailable(what, "check user, password and database of the URL"))
+    (transient, unavailable(what, "check user, password and database of the URL"))
 }
 
 /// What is wrong with TLS, or with who is at its other end; waiting mends none of it.
@@ -180,7 +183,7 @@ mod tests {
         Told::MySqlError(MySqlError { state: "HY000".to_owned(), code, message: message.to_owned() })
     }
 
-    fn translated(code: u16, message: &str) -> (Trouble, Error) {
+    fn translated(code: u16, message: &str) -> (Failure, Error) {
         translate(&told(code, message), "INSERT INTO notes (id) VALUES (?)", Duration::from_secs(1))
     }
 
@@ -206,10 +209,13 @@ mod tests {
 
     #[test]
     fn what_another_transaction_spoilt_may_run_again() {
-        assert_eq!(translated(1213, "Deadlock found").0, Trouble::Again);
-        assert!(matches!(translated(1205, "Lock wait timeout"), (Trouble::Again, Error::Unavailable { .. })));
-        assert_eq!(translated(1927, "Connection was killed").0, Trouble::Lost);
-        assert!(matches!(translated(1969, "interrupted"), (Trouble::Failed, Error::TooSlow { .. })));
+        assert_eq!(translated(1213, "Deadlock found").0, Failure::Retryable);
+        assert!(matches!(
+            translated(1205, "Lock wait timeout"),
+            (Failure::Retryable, Error::Unavailable { .. })
+        ));
+        assert_eq!(translated(1927, "Connection was killed").0, Failure::ConnectionLost);
+        assert!(matches!(translated(1969, "interrupted"), (Failure::Fatal, Error::TooSlow { .. })));
     }
 
     #[test]

@@ -13,30 +13,30 @@
 //! for too long; MariaDB can.
 
 mod address;
-mod commits;
+pub(crate) mod change_log;
+mod commit_outcome;
 mod connection;
-mod disturb;
 mod errors;
-pub(crate) mod feed;
-mod outcome;
-mod purpose;
+mod fault_injection;
+mod log_reader;
+mod log_writer;
+mod placeholders;
 mod schema;
-mod tail;
-mod text;
+mod tx_mode;
 mod values;
 
-pub(crate) use disturb::hold_transaction;
+pub(crate) use fault_injection::hold_transaction;
 
-use crate::remote::{self, Link, Remote};
+use crate::remote::{self, ReconnectingSession, Remote};
 use crate::store::Shared;
 use crate::threads::spawn;
 use crate::{Dialect, Error, Options};
 pub(crate) use address::Address;
-use commits::Commits;
-use feed::Publisher;
+use change_log::Publisher;
+use log_reader::LogReader;
+use log_writer::LogWriter;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use tail::Tail;
 
 pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Remote), Error> {
     let server = Arc::new(address.server()?);
@@ -47,9 +47,10 @@ pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, R
     let publisher = Arc::new(Publisher::new(shared.feed.clone()));
     // The tail ends when `stop` is dropped.
     let (stop, stopped) = channel::<()>();
-    let mut tail = Tail::new(Link::new(server.clone()), shared.clone(), publisher.clone());
-    tail.start().map_err(remote::opening)?;
-    let mut threads = vec![spawn("sarsen-tail", move || tail.run(&stopped))?];
-    threads.extend(remote::serve(&server, &[], &shared, || Commits::new(publisher.clone()))?);
+    let mut log_reader =
+        LogReader::new(ReconnectingSession::new(server.clone()), shared.clone(), publisher.clone());
+    log_reader.start().map_err(remote::opening)?;
+    let mut threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
+    threads.extend(remote::serve(&server, &[], &shared, || LogWriter::new(publisher.clone()))?);
     Ok((shared.clone(), Remote::new(shared, Dialect::Mysql, threads, Box::new(stop))))
 }

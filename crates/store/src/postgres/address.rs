@@ -8,7 +8,7 @@
 //! - `pooler=transaction`: what listens there is a pooler that lends a connection for one transaction
 //!   (PgBouncer). Then nothing may live on a session, prepared statements included.
 
-use super::tls::{Tls, Trust};
+use super::tls::{Tls, Verify};
 use crate::Error;
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config};
@@ -55,13 +55,13 @@ impl Address {
 
     /// Reads the certificates, and settles what the URL leaves open.
     pub(super) fn server(self) -> Result<Server, Error> {
-        let trust = match (self.config.get_ssl_mode(), self.roots) {
-            (SslMode::Disable, _) => Trust::Anybody,
-            (_, Some(file)) => Trust::SignedBy(file),
-            (_, None) if self.verified => Trust::Browsers,
-            (_, None) => Trust::Anybody,
+        let verify = match (self.config.get_ssl_mode(), self.roots) {
+            (SslMode::Disable, _) => Verify::Nothing,
+            (_, Some(file)) => Verify::CaFile(file),
+            (_, None) if self.verified => Verify::PublicRoots,
+            (_, None) => Verify::Nothing,
         };
-        Ok(Server { tls: Tls::new(trust)?, config: settings(self.config), pooled: self.pooled })
+        Ok(Server { tls: Tls::new(verify)?, config: settings(self.config), pooled: self.pooled })
     }
 }
 

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject as _;
 use std::path::Path;
 
 /// The certificates of a file that a URL names with `word`.
-pub(crate) fn of_file(word: &str, file: &Path) -> Result<RootCertStore, Error> {
+pub(crate) fn load(word: &str, file: &Path) -> Result<RootCertStore, Error> {
     let failed = |what: String| Error::Open(format!("{word} {}: {what}", file.display()));
     let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
     let mut roots = RootCertStore::empty();
@@ -23,7 +23,7 @@ pub(crate) fn of_file(word: &str, file: &Path) -> Result<RootCertStore, Error> {
 }
 
 /// For a driver that takes what the process has chosen: there must be a choice, whatever else is compiled in.
-pub(crate) fn choose_cryptography() {
+pub(crate) fn install_crypto_provider() {
     // Who has chosen before keeps it.
     let _ = aws_lc_rs::default_provider().install_default();
 }

@@ -11,19 +11,19 @@
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
 
 pub(crate) mod certificates;
-mod link;
-mod log;
-mod looks;
+mod change_log;
 mod reader;
+mod reconnect;
+mod replica_health;
 mod replicas;
 mod session;
 mod standby;
 mod worker;
 
-pub(crate) use link::Link;
-pub(crate) use log::{Log, Outcome};
+pub(crate) use change_log::{ChangeLog, CommitOutcome};
+pub(crate) use reconnect::ReconnectingSession;
 pub(crate) use replicas::Replicas;
-pub(crate) use session::{Purpose, Session, Trouble, View, contended};
+pub(crate) use session::{Failure, Session, SnapshotInfo, TxMode, contended};
 
 use crate::job::Query;
 use crate::store::{Backend, Shared};
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use worker::{Turns, Worker};
+use worker::{Exclusion, Worker};
 
 /// How long the start tries to reach the server.
 const START_LIMIT: Duration = Duration::from_secs(5);
@@ -94,29 +94,29 @@ pub(crate) fn prepare_schema<S: Session, T>(
     address: Arc<S::Address>,
     work: impl FnOnce(&mut S) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut link = Link::new(address);
-    let session = link.begin(Purpose::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
-    work(session).map_err(opening)
+    let mut session = ReconnectingSession::new(address);
+    let connection = session.begin(TxMode::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
+    work(connection).map_err(opening)
 }
 
 /// Starts the threads that run commands, each with a `log` of its own, and those that answer queries, here and on
 /// `replicas`.
-pub(crate) fn serve<L: Log>(
+pub(crate) fn serve<L: ChangeLog>(
     address: &Arc<<L::Session as Session>::Address>,
     replicas: &[Arc<<L::Session as Session>::Address>],
     shared: &Arc<Shared>,
     log: impl Fn() -> L,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
-    let turns = Arc::new(Turns::default());
+    let exclusion = Arc::new(Exclusion::default());
     let mut threads = Vec::new();
     for _ in 0..shared.options.writers.max(1) {
-        let link = Link::new(address.clone());
-        let worker = Worker::new(link, shared.clone(), log(), turns.clone());
+        let session = ReconnectingSession::new(address.clone());
+        let worker = Worker::new(session, shared.clone(), log(), exclusion.clone());
         threads.push(spawn("sarsen-writer", move || worker.run())?);
     }
     for _ in 0..shared.options.readers.max(1) {
-        let (link, shared) = (Link::<L::Session>::new(address.clone()), shared.clone());
-        threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
+        let (session, shared) = (ReconnectingSession::<L::Session>::new(address.clone()), shared.clone());
+        threads.push(spawn("sarsen-reader", move || reader::answer_queries(session, &shared))?);
     }
     threads.extend(replicas::serve::<L::Session>(address, replicas, shared)?);
     Ok(threads)
@@ -154,7 +154,7 @@ impl Query for Preparation {
         self.result = snapshot.prepare(&self.text);
     }
 
-    fn answer(self: Box<Self>, error: Option<Error>) {
+    fn reply(self: Box<Self>, error: Option<Error>) {
         // The one who asks waits for as long as it takes.
         let _ = self.reply.send(error.map_or(self.result, Err));
     }

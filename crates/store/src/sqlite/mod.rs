@@ -9,7 +9,7 @@ mod checkpoint;
 mod connection;
 mod errors;
 mod lock;
-mod shape;
+mod migrated_tables;
 mod writer;
 
 use crate::job::Query;
@@ -20,8 +20,8 @@ use crate::{Error, Options, Snapshot, Sql, migrate};
 use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 use lock::FileLock;
+pub(crate) use migrated_tables::migrated_tables;
 use parking_lot::Mutex;
-pub(crate) use shape::shape;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Backend for Sqlite {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-        self.checkpointer.let_go();
+        self.checkpointer.close_file();
         self.lock.lock().take();
     }
 }
@@ -166,7 +166,7 @@ fn answer(
     let mut connection = match opened {
         Ok(connection) => connection,
         Err(error) => {
-            query.answer(Some(error));
+            query.reply(Some(error));
             return None;
         }
     };
@@ -176,17 +176,17 @@ fn answer(
         query.run(snapshot);
         has_run = true;
     });
-    shared.queries.pace.ran(1, began.elapsed());
+    shared.queries.timings.record_run(1, began.elapsed());
     match ran {
         Ok(()) => {
-            query.answer(None);
+            query.reply(None);
             return Some(connection);
         }
         Err(error) if has_run => {
             tracing::warn!(%error, "a snapshot could not be ended; its connection is dropped");
-            query.answer(None);
+            query.reply(None);
         }
-        Err(error) => query.answer(Some(error)),
+        Err(error) => query.reply(Some(error)),
     }
     None
 }

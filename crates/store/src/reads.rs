@@ -1,8 +1,8 @@
 //! Reading: point reads, scans, lists, and caches that are filled by them.
 
 use crate::cache::{Cache, Filled};
-use crate::floor::{self, floor};
 use crate::job::{Query, QueryKind, QueryOf, Start, guarded, once};
+use crate::not_before;
 use crate::store::wait;
 use crate::{Error, Snapshot, Store};
 use std::future::Future;
@@ -26,7 +26,7 @@ impl Store {
             (true, Some(result), _) => {
                 self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
                 if result.is_ok() {
-                    floor::asked();
+                    not_before::note_fresh_read();
                 }
                 result
             }
@@ -67,7 +67,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        let needed = floor().max(shared.feed.written());
+        let needed = not_before::min_version().max(shared.feed.written());
         let job = QueryOf {
             function,
             point: kind == QueryKind::Point,
@@ -98,7 +98,7 @@ impl Store {
         shared.stats.reads.fetch_add(1, Ordering::Relaxed);
         let result = wait(answer, start, shared.queries.deadline).await?;
         if result.is_ok() {
-            floor::asked();
+            not_before::note_fresh_read();
         }
         result
     }
