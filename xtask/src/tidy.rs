@@ -7,6 +7,7 @@ mod dead;
 mod docs;
 mod errors;
 mod imports;
+mod layers;
 mod lines;
 mod manifest;
 mod sizes;

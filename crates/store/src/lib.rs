@@ -31,6 +31,7 @@
 
 mod cache;
 mod changes;
+mod engine;
 mod error;
 pub mod fault_injection;
 mod job;
@@ -38,6 +39,7 @@ mod migrate;
 mod migration_text;
 mod mysql;
 mod not_before;
+mod open;
 mod options;
 mod postgres;
 mod queue;
@@ -48,6 +50,7 @@ mod sql;
 mod sqlite;
 mod stats;
 mod store;
+mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;

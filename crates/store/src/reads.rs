@@ -78,8 +78,9 @@ impl Store {
             started: false,
         };
         let mut job: Box<dyn Query> = Box::new(job);
-        if kind == QueryKind::List && shared.replicas.in_use() {
-            match shared.replicas.queries.push(job) {
+        let replica = self.inner.backend.replica_queue().filter(|_| kind == QueryKind::List);
+        if let Some(queue) = replica {
+            match queue.push(job) {
                 Ok(()) => return self.answered(answer, &start).await,
                 // A replica that is full is a reason to ask the primary.
                 Err((given_back, _)) => job = given_back,

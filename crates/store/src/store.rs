@@ -1,15 +1,10 @@
 //! The handle to the database that everybody holds.
 
-use crate::changes::{Change, Feed, Version};
-use crate::job::{Command, CommandOf, Query, Start};
-use crate::not_before;
-use crate::options::Place;
-use crate::queue::Queue;
-use crate::remote::Replicas;
-use crate::replies::Replies;
-use crate::sqlite::Sqlite;
-use crate::stats::{Stats, StatsSnapshot};
-use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
+use crate::changes::{Change, Version};
+use crate::engine::{Backend, Shared};
+use crate::job::{CommandOf, Start};
+use crate::stats::StatsSnapshot;
+use crate::{Error, Sql, Tx, not_before};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,49 +21,7 @@ pub(crate) struct Inner {
     pub(crate) backend: Box<dyn Backend>,
 }
 
-/// What the handle and the database threads have in common.
-pub(crate) struct Shared {
-    pub(crate) commands: Queue<Box<dyn Command>>,
-    pub(crate) queries: Queue<Box<dyn Query>>,
-    pub(crate) replicas: Replicas,
-    pub(crate) feed: Arc<Feed>,
-    pub(crate) stats: Stats,
-    pub(crate) options: Options,
-    pub(crate) replies: Replies,
-}
-
-/// A database's own part: its threads, and reads that it can answer where they are asked.
-pub(crate) trait Backend: Send + Sync {
-    /// Runs a point read on the calling thread; `false` when this database needs a thread for it.
-    fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
-    /// Prepares a statement without running it.
-    fn prepare(&self, sql: &Sql) -> Result<(), Error>;
-    /// How a statement finds its rows, as the database explains it; `None` when it cannot say.
-    fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
-    /// Waits for the threads to end, after the queues were closed.
-    fn join(&self);
-}
-
 impl Store {
-    /// Opens the database, brings its schema up to date and starts its threads.
-    pub fn open(options: Options) -> Result<Store, Error> {
-        let (shared, backend): (Arc<Shared>, Box<dyn Backend>) = match options.place()? {
-            Place::Sqlite(path) => {
-                let (shared, backend) = Sqlite::open(path, options)?;
-                (shared, Box::new(backend))
-            }
-            Place::Postgres(config) => {
-                let (shared, backend) = postgres::open(*config, options)?;
-                (shared, Box::new(backend))
-            }
-            Place::Mysql(opts) => {
-                let (shared, backend) = mysql::open(*opts, options)?;
-                (shared, Box::new(backend))
-            }
-        };
-        Ok(Store { inner: Arc::new(Inner { shared, backend }) })
-    }
-
     /// Runs a command and returns when what it did is on disk. All callers live in one tokio runtime.
     ///
     /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
@@ -184,27 +137,7 @@ impl Store {
     /// Takes no more work, finishes what waits, moves the log into the file and lets go of it.
     /// Blocks until done.
     pub fn close(&self) {
-        self.inner.shared.commands.close();
-        self.inner.shared.replicas.close();
-        self.inner.shared.queries.close();
-        self.inner.backend.join();
-    }
-}
-
-impl Shared {
-    /// For a back end where `writers` threads run commands and commit `batch_max` of them at once.
-    pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
-        Shared {
-            commands: Queue::new(batch_max, writers, options.writer.deadline)
-                .batching(|job| job.is_batchable()),
-            queries: Queue::new(1, options.readers, options.writer.deadline)
-                .batching(|query| query.is_point()),
-            replicas: Replicas::new(&options),
-            feed: Arc::new(Feed::new(version)),
-            stats: Stats::default(),
-            options,
-            replies: Replies::default(),
-        }
+        self.inner.backend.close();
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 const MODES: &str = "DISABLED, PREFERRED, REQUIRED or VERIFY_IDENTITY";
 
 /// A URL that was read.
-pub(crate) struct Address {
+pub(super) struct Address {
     opts: Opts,
     mode: Mode,
     roots: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(super) struct Server {
 
 impl Address {
     /// What cannot be read is not repeated: it may hold a password.
-    pub(crate) fn parse(url: &str) -> Result<Address, Error> {
+    pub(super) fn parse(url: &str) -> Result<Address, Error> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut mode, mut roots, mut known) = (None, None, vec![]);
@@ -209,5 +209,12 @@ mod tests {
             let text = refusal(query);
             assert!(text.contains(says) && !text.contains("hunter2"), "{query}: {text}");
         }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_not_repeated() {
+        let refused = Address::parse("mysql://ada:hun@host?ter2=1@db/x").err().expect("refused");
+        let text = refused.to_string();
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 }

@@ -9,8 +9,8 @@
 
 use super::change_log::{self, Publisher, keys_of};
 use super::connection::Connection;
+use crate::engine::Shared;
 use crate::remote::{Failure, ReconnectingSession, TxMode};
-use crate::store::Shared;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};
 use std::collections::BTreeMap;

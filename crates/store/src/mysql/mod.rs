@@ -25,32 +25,45 @@ mod schema;
 mod tx_mode;
 mod values;
 
-pub(crate) use fault_injection::hold_transaction;
-
-use crate::remote::{self, ReconnectingSession, Remote};
-use crate::store::Shared;
+use crate::engine::{Database, Opened, Shared, Undo};
+use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::spawn;
 use crate::{Dialect, Error, Options};
-pub(crate) use address::Address;
+use address::Address;
 use change_log::Publisher;
 use log_reader::LogReader;
 use log_writer::LogWriter;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Remote), Error> {
-    let server = Arc::new(address.server()?);
-    let version =
-        remote::prepare_schema(server.clone(), |connection| schema::prepare(connection, options.migrations))?;
-    let writers = options.writers.max(1);
-    let shared = Arc::new(Shared::new(options, version, writers, 1));
-    let publisher = Arc::new(Publisher::new(shared.feed.clone()));
-    // The tail ends when `stop` is dropped.
-    let (stop, stopped) = channel::<()>();
-    let mut log_reader =
-        LogReader::new(ReconnectingSession::new(server.clone()), shared.clone(), publisher.clone());
-    log_reader.start().map_err(remote::opening)?;
-    let mut threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
-    threads.extend(remote::serve(&server, &[], &shared, || LogWriter::new(publisher.clone()))?);
-    Ok((shared.clone(), Remote::new(shared, Dialect::Mysql, threads, Box::new(stop))))
+/// MySQL and MariaDB, as a kind of database.
+pub(crate) struct Mysql;
+
+impl Database for Mysql {
+    fn open(&self, options: Options) -> Result<Opened, Error> {
+        let server = Arc::new(Address::parse(&options.url)?.server()?);
+        let version = remote::prepare_schema(server.clone(), |connection| {
+            schema::prepare(connection, options.migrations)
+        })?;
+        let writers = options.writers.max(1);
+        let shared = Arc::new(Shared::new(options, version, writers, 1));
+        let publisher = Arc::new(Publisher::new(shared.feed.clone()));
+        // The log reader ends when `stop` is dropped.
+        let (stop, stopped) = channel::<()>();
+        let session = ReconnectingSession::new(server.clone());
+        let mut log_reader = LogReader::new(session, shared.clone(), publisher.clone());
+        log_reader.start().map_err(remote::opening)?;
+        let threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
+        let service =
+            Service { address: server, replicas: vec![], shared, threads, following: Box::new(stop) };
+        remote::serve(Dialect::Mysql, service, || LogWriter::new(publisher.clone()))
+    }
+
+    fn check_url(&self, url: &str) -> Result<(), Error> {
+        Address::parse(url).map(drop)
+    }
+
+    fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::hold_transaction(Address::parse(url)?)
+    }
 }

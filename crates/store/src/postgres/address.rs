@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A URL that was read.
-pub(crate) struct Address {
+pub(super) struct Address {
     config: Config,
     pooled: bool,
     verified: bool,
@@ -33,7 +33,7 @@ pub(super) struct Server {
 
 impl Address {
     /// None for what is no URL of PostgreSQL.
-    pub(crate) fn parse(url: &str) -> Option<Address> {
+    pub(super) fn parse(url: &str) -> Option<Address> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut known = vec![];
         let (mut pooled, mut verified, mut roots) = (false, false, None);
@@ -130,5 +130,12 @@ mod tests {
         for wrong in ["pooler=session", "pooler", "sslmode=verify-ca", "what=ever"] {
             assert!(Address::parse(&format!("postgres://db.test/sarsen?{wrong}")).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_not_repeated() {
+        let refused = crate::postgres::parse("postgres://ada:hun@host?ter2=1@db/x").err().expect("refused");
+        let text = refused.to_string();
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::change_log;
 use super::connection::Connection;
-use crate::fault_injection::Undo;
+use crate::engine::Undo;
 use crate::remote::{Session as _, TxMode};
 use crate::threads::pause;
 use crate::{Error, Row};
@@ -16,7 +16,7 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The row gives the transaction an id, so from now on the horizon stands still.
-pub(crate) fn hold_transaction(address: Address) -> Result<Undo, Error> {
+pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
     let mut connection = Connection::connect(&address.server()?)?;
     connection.begin(TxMode::Schema)?;
     connection.batch("SET LOCAL idle_in_transaction_session_timeout = 0")?;
@@ -27,7 +27,7 @@ pub(crate) fn hold_transaction(address: Address) -> Result<Undo, Error> {
     }))
 }
 
-pub(crate) fn pause_replay(address: Address) -> Result<Undo, Error> {
+pub(super) fn pause_replay(address: Address) -> Result<Undo, Error> {
     let server = address.server()?;
     let mut connection = Connection::connect(&server)?;
     match replay(&mut connection)?.as_str() {

@@ -27,14 +27,11 @@ mod tls;
 mod tx_mode;
 mod values;
 
-pub(crate) use address::Address;
-pub(crate) use fault_injection::{hold_transaction, pause_replay};
-
-use crate::remote::{self, Remote, Session as _};
-use crate::store::Shared;
+use crate::engine::{Database, Opened, Shared, Undo};
+use crate::remote::{self, Service, Session as _};
 use crate::threads::spawn;
 use crate::{Dialect, Error, Migration, Options, migrate};
-use address::Server;
+use address::{Address, Server};
 use connection::Connection;
 use log_reader::LogReader;
 use log_writer::LogWriter;
@@ -48,22 +45,50 @@ use std::thread::JoinHandle;
 /// The lock that instances take while they bring the schema up to date. The number means nothing.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 
-pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Remote), Error> {
-    let server = Arc::new(address.server()?);
-    let snapshot = on_its_own_thread({
-        let (server, migrations) = (server.clone(), options.migrations);
-        move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
-    })?;
-    let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
-    let writers = options.writers.max(1);
-    let shared = Arc::new(Shared::new(options, snapshot.xmin(), writers, 1));
-    let (wake_reader, notify_others) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-    let publisher = Publisher::new(shared.feed.clone(), snapshot, notify_others.clone(), &shared.options);
-    let publisher = Arc::new(publisher);
-    let mut threads = follow(&server, &publisher, &wake_reader, &notify_others, &shared.options)?;
-    threads.extend(remote::serve(&server, &replicas, &shared, || LogWriter::new(publisher.clone()))?);
-    let following = Box::new(Signals([wake_reader, notify_others]));
-    Ok((shared.clone(), Remote::new(shared, Dialect::Postgres, threads, following)))
+/// PostgreSQL, as a kind of database.
+pub(crate) struct Postgres;
+
+impl Database for Postgres {
+    fn open(&self, options: Options) -> Result<Opened, Error> {
+        let server = Arc::new(parse(&options.url)?.server()?);
+        let snapshot = on_its_own_thread({
+            let (server, migrations) = (server.clone(), options.migrations);
+            move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
+        })?;
+        let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
+        let writers = options.writers.max(1);
+        let shared = Arc::new(Shared::new(options, snapshot.xmin(), writers, 1));
+        let (wake_reader, notify_others) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
+        let publisher = Publisher::new(shared.feed.clone(), snapshot, notify_others.clone(), &shared.options);
+        let publisher = Arc::new(publisher);
+        let threads = follow(&server, &publisher, &wake_reader, &notify_others, &shared.options)?;
+        let following = Box::new(Signals([wake_reader, notify_others]));
+        let service = Service { address: server, replicas, shared, threads, following };
+        remote::serve(Dialect::Postgres, service, || LogWriter::new(publisher.clone()))
+    }
+
+    fn check_url(&self, url: &str) -> Result<(), Error> {
+        parse(url).map(drop)
+    }
+
+    fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::hold_transaction(parse(url)?)
+    }
+
+    fn pause_replay(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::pause_replay(parse(url)?)
+    }
+}
+
+/// What cannot be read is not repeated: it may hold a password.
+fn parse(url: &str) -> Result<Address, Error> {
+    Address::parse(url).ok_or_else(|| {
+        let scheme = url.split(':').next().unwrap_or_default();
+        Error::Open(format!(
+            "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, with what is \
+             special in a password as %XX"
+        ))
+    })
 }
 
 fn replica(url: &str) -> Result<Arc<Server>, Error> {

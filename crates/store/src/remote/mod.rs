@@ -22,11 +22,12 @@ mod worker;
 
 pub(crate) use change_log::{ChangeLog, CommitOutcome};
 pub(crate) use reconnect::ReconnectingSession;
-pub(crate) use replicas::Replicas;
+use replicas::Replicas;
 pub(crate) use session::{Failure, Session, SnapshotInfo, TxMode, contended};
 
+use crate::engine::{Backend, Opened, Shared};
 use crate::job::Query;
-use crate::store::{Backend, Shared};
+use crate::queue::Queue;
 use crate::threads::spawn;
 use crate::{Dialect, Error, Snapshot, Sql, Version};
 use parking_lot::Mutex;
@@ -40,27 +41,16 @@ use worker::{Exclusion, Worker};
 const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// A database on a server.
-pub(crate) struct Remote {
+pub(crate) struct RemoteBackend {
     shared: Arc<Shared>,
+    replicas: Arc<Replicas>,
     dialect: Dialect,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Threads that follow the log of changes end when this is dropped.
     following: Mutex<Option<Box<dyn Send>>>,
 }
 
-impl Remote {
-    /// `threads` are those that run already.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        dialect: Dialect,
-        threads: Vec<JoinHandle<()>>,
-        following: Box<dyn Send>,
-    ) -> Remote {
-        Remote { shared, dialect, threads: Mutex::new(threads), following: Mutex::new(Some(following)) }
-    }
-}
-
-impl Backend for Remote {
+impl Backend for RemoteBackend {
     /// A journey to the server must not hold up the thread that asks.
     fn inline(&self, _read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error> {
         Ok(false)
@@ -80,7 +70,14 @@ impl Backend for Remote {
         Ok(None)
     }
 
-    fn join(&self) {
+    fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
+        Some(&self.replicas.queries).filter(|_| self.replicas.in_use())
+    }
+
+    fn close(&self) {
+        self.shared.commands.close();
+        self.replicas.close();
+        self.shared.queries.close();
         self.following.lock().take();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
@@ -99,16 +96,26 @@ pub(crate) fn prepare_schema<S: Session, T>(
     work(connection).map_err(opening)
 }
 
+/// What a back end hands over to be served.
+pub(crate) struct Service<S: Session> {
+    pub(crate) address: Arc<S::Address>,
+    pub(crate) replicas: Vec<Arc<S::Address>>,
+    pub(crate) shared: Arc<Shared>,
+    /// Threads that the back end has started itself.
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    /// Threads that follow the log of changes end when this is dropped.
+    pub(crate) following: Box<dyn Send>,
+}
+
 /// Starts the threads that run commands, each with a `log` of its own, and those that answer queries, here and on
-/// `replicas`.
+/// the replicas.
 pub(crate) fn serve<L: ChangeLog>(
-    address: &Arc<<L::Session as Session>::Address>,
-    replicas: &[Arc<<L::Session as Session>::Address>],
-    shared: &Arc<Shared>,
+    dialect: Dialect,
+    service: Service<L::Session>,
     log: impl Fn() -> L,
-) -> Result<Vec<JoinHandle<()>>, Error> {
+) -> Result<Opened, Error> {
+    let Service { address, replicas: addresses, shared, mut threads, following } = service;
     let exclusion = Arc::new(Exclusion::default());
-    let mut threads = Vec::new();
     for _ in 0..shared.options.writers.max(1) {
         let session = ReconnectingSession::new(address.clone());
         let worker = Worker::new(session, shared.clone(), log(), exclusion.clone());
@@ -118,8 +125,16 @@ pub(crate) fn serve<L: ChangeLog>(
         let (session, shared) = (ReconnectingSession::<L::Session>::new(address.clone()), shared.clone());
         threads.push(spawn("sarsen-reader", move || reader::answer_queries(session, &shared))?);
     }
-    threads.extend(replicas::serve::<L::Session>(address, replicas, shared)?);
-    Ok(threads)
+    let replicas = Arc::new(Replicas::new(shared.clone()));
+    threads.extend(replicas::serve::<L::Session>(&address, &addresses, &replicas)?);
+    let backend = RemoteBackend {
+        shared: shared.clone(),
+        replicas,
+        dialect,
+        threads: Mutex::new(threads),
+        following: Mutex::new(Some(following)),
+    };
+    Ok((shared, Box::new(backend)))
 }
 
 /// An error of the start, in words that say so.

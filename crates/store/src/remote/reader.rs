@@ -3,8 +3,8 @@
 //! before.
 
 use super::{ReconnectingSession, Session, TxMode};
+use crate::engine::Shared;
 use crate::job::Query;
-use crate::store::Shared;
 use crate::{Error, Snapshot};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

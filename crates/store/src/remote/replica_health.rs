@@ -3,10 +3,10 @@
 //! Each has a thread of its own, so that one that does not answer delays no look at the others. Another thread
 //! watches over those that read: it looks at no replica, so none can hold it up.
 
+use super::replicas::Replicas;
 use super::standby::{Standby, Unusable};
 use super::{ReconnectingSession, Session, SnapshotInfo};
 use crate::Error;
-use crate::store::Shared;
 use crate::threads::spawn;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,19 +16,24 @@ use std::thread::JoinHandle;
 pub(super) fn start<S: Session>(
     primary: &Arc<S::Address>,
     addresses: &[Arc<S::Address>],
-    shared: &Arc<Shared>,
+    replicas: &Arc<Replicas>,
 ) -> Result<JoinHandle<()>, Error> {
     for (replica, address) in addresses.iter().enumerate() {
-        let (primary, address, shared) = (primary.clone(), address.clone(), shared.clone());
+        let (primary, address, replicas) = (primary.clone(), address.clone(), replicas.clone());
         // Nobody waits for its end: it may be waiting itself, for a replica that does not answer.
-        drop(spawn("sarsen-health", move || check::<S>(replica, &primary, &address, &shared))?);
+        drop(spawn("sarsen-health", move || check::<S>(replica, &primary, &address, &replicas))?);
     }
-    let shared = shared.clone();
-    spawn("sarsen-replicas", move || monitor(&shared))
+    let replicas = replicas.clone();
+    spawn("sarsen-replicas", move || monitor(&replicas))
 }
 
-fn check<S: Session>(replica: usize, primary: &Arc<S::Address>, address: &Arc<S::Address>, shared: &Shared) {
-    let replicas = &shared.replicas;
+fn check<S: Session>(
+    replica: usize,
+    primary: &Arc<S::Address>,
+    address: &Arc<S::Address>,
+    replicas: &Replicas,
+) {
+    let shared = &replicas.shared;
     let mut standby = Standby::<S>::new(address.clone());
     let mut logged = None;
     loop {
@@ -61,8 +66,7 @@ fn check<S: Session>(replica: usize, primary: &Arc<S::Address>, address: &Arc<S:
 }
 
 /// Tells which replica is read from, and hands to the primary what waits for threads that all wait for a silent one.
-fn monitor(shared: &Shared) {
-    let replicas = &shared.replicas;
+fn monitor(replicas: &Replicas) {
     let mut logged = None;
     let mut waiting = VecDeque::new();
     loop {
@@ -78,7 +82,7 @@ fn monitor(shared: &Shared) {
             replicas.queries.take_more(&mut waiting, usize::MAX);
             for query in waiting.drain(..) {
                 replicas.queries.started();
-                if let Err((query, error)) = shared.queries.push(query) {
+                if let Err((query, error)) = replicas.shared.queries.push(query) {
                     query.reply(Some(error));
                 }
             }

@@ -9,11 +9,11 @@
 
 use super::standby::{Standby, Unusable};
 use super::{ReconnectingSession, Session, SnapshotInfo, replica_health};
+use crate::engine::Shared;
 use crate::job::Query;
 use crate::queue::Queue;
-use crate::store::Shared;
 use crate::threads::{pause, spawn};
-use crate::{Error, Options, Snapshot, Version};
+use crate::{Error, Snapshot, Version};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,8 +38,9 @@ const STALL_AFTER: Duration = Duration::from_millis(200);
 const UNHEALTHY: u64 = u64::MAX;
 
 /// Queries on their way to a replica, and which one that is.
-pub(crate) struct Replicas {
-    pub(crate) queries: Queue<Box<dyn Query>>,
+pub(super) struct Replicas {
+    pub(super) shared: Arc<Shared>,
+    pub(super) queries: Queue<Box<dyn Query>>,
     /// When the last look at each replica ended that found it good, in milliseconds after `born`; [`NOT_GOOD`] when
     /// a later one did not.
     healthy_ms: Vec<AtomicU64>,
@@ -63,7 +64,8 @@ struct State {
 }
 
 impl Replicas {
-    pub(crate) fn new(options: &Options) -> Replicas {
+    pub(super) fn new(shared: Arc<Shared>) -> Replicas {
+        let options = &shared.options;
         Replicas {
             queries: Queue::new(1, options.readers, options.writer.deadline),
             healthy_ms: options.replicas.iter().map(|_| AtomicU64::new(UNHEALTHY)).collect(),
@@ -73,12 +75,13 @@ impl Replicas {
             born: Instant::now(),
             state: Mutex::default(),
             wake: Condvar::new(),
+            shared,
         }
     }
 
     /// Whether a replica is read from at the moment. One that has fallen silent holds up those who have asked it, for
     /// as long as TCP does; nobody else for long.
-    pub(crate) fn in_use(&self) -> bool {
+    pub(super) fn in_use(&self) -> bool {
         self.chosen().is_some() && !self.is_stalled()
     }
 
@@ -114,7 +117,7 @@ impl Replicas {
     }
 
     /// Takes no more queries, and ends the threads when those that wait are answered.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         self.queries.close();
         self.state.lock().stopped = true;
         self.wake.notify_all();
@@ -159,17 +162,17 @@ impl Replicas {
 /// Starts the threads that read from replicas, and those that look at them.
 pub(super) fn serve<S: Session>(
     primary: &Arc<S::Address>,
-    replicas: &[Arc<S::Address>],
-    shared: &Arc<Shared>,
+    addresses: &[Arc<S::Address>],
+    replicas: &Arc<Replicas>,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
-    if replicas.is_empty() {
+    if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    let mut threads = vec![replica_health::start::<S>(primary, replicas, shared)?];
-    for _ in 0..shared.options.readers.max(1) {
-        let (primary, addresses) = (ReconnectingSession::new(primary.clone()), replicas.to_vec());
-        let shared = shared.clone();
-        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(primary, &addresses, &shared))?);
+    let mut threads = vec![replica_health::start::<S>(primary, addresses, replicas)?];
+    for _ in 0..replicas.threads {
+        let (primary, addresses) = (ReconnectingSession::new(primary.clone()), addresses.to_vec());
+        let replicas = replicas.clone();
+        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(primary, &addresses, &replicas))?);
     }
     Ok(threads)
 }
@@ -178,9 +181,9 @@ pub(super) fn serve<S: Session>(
 fn answer_queries<S: Session>(
     mut primary: ReconnectingSession<S>,
     addresses: &[Arc<S::Address>],
-    shared: &Shared,
+    replicas: &Replicas,
 ) {
-    let replicas = &shared.replicas;
+    let shared = &replicas.shared;
     let mut standbys: Vec<Standby<S>> = addresses.iter().cloned().map(Standby::new).collect();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while replicas.queries.take(&mut taken, 1) {
@@ -194,7 +197,7 @@ fn answer_queries<S: Session>(
             replicas.busy.fetch_add(1, Ordering::Relaxed);
             let read = chosen.is_some_and(|replica| {
                 let standby = standbys.get_mut(replica);
-                standby.is_some_and(|standby| read(&mut *query, &mut primary, standby, replica, shared))
+                standby.is_some_and(|standby| read(&mut *query, &mut primary, standby, replica, replicas))
             });
             replicas.note_progress();
             replicas.busy.fetch_sub(1, Ordering::Relaxed);
@@ -214,9 +217,9 @@ fn read<S: Session>(
     primary: &mut ReconnectingSession<S>,
     standby: &mut Standby<S>,
     replica: usize,
-    shared: &Shared,
+    replicas: &Replicas,
 ) -> bool {
-    let (began, replicas) = (Instant::now(), &shared.replicas);
+    let (began, shared) = (Instant::now(), &replicas.shared);
     loop {
         let (connection, info) = match standby.begin(primary) {
             Ok(begun) => begun,

@@ -7,8 +7,8 @@
 
 use super::change_log::{ChangeLog, CommitOutcome, wait_for_outcome};
 use super::{Failure, ReconnectingSession, Session as _, TxMode};
+use crate::engine::Shared;
 use crate::job::Command;
-use crate::store::Shared;
 use crate::threads::pause;
 use crate::tx::Done;
 use crate::{Error, Tx};

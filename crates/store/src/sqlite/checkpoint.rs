@@ -10,7 +10,7 @@
 
 use super::connection::{Connection, Role};
 use crate::Error;
-use crate::store::Shared;
+use crate::engine::Shared;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::fs::File;

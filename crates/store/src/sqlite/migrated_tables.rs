@@ -1,7 +1,7 @@
 //! What the migrations make, read off an empty database in memory.
 
 use crate::migration_text::statements;
-use crate::transfer::Table;
+use crate::table::Table;
 use crate::{Dialect, Error, Migration};
 
 /// The tables in the order in which they are made.

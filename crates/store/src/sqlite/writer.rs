@@ -9,8 +9,8 @@
 
 use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
+use crate::engine::Shared;
 use crate::job::Command;
-use crate::store::Shared;
 use crate::threads::pause;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Tx, Value};

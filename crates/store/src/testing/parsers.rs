@@ -5,7 +5,7 @@ use crate::{Error, Key, Options, Version, mysql, postgres};
 
 /// Whether a database URL can be read.
 pub fn database_url(url: &str) -> Result<(), Error> {
-    Options::new(url, &[]).place().map(drop)
+    crate::open::database(&Options::new(url, &[]))?.check_url(url)
 }
 
 /// How keys are written into a log of changes, and read from it.
