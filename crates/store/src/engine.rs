@@ -17,6 +17,7 @@ pub(crate) trait Database {
     fn open(&self, options: Options) -> Result<Opened, Error>;
 
     /// Parses a URL. The error does not repeat the URL, which may contain a password.
+    #[cfg(feature = "testing")]
     fn check_url(&self, url: &str) -> Result<(), Error>;
 
     /// See [`crate::fault_injection::hold_transaction`].

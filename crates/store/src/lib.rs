@@ -29,6 +29,11 @@
 //!
 //! What it does not know: users, HTTP, the wall clock, randomness, configuration files.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "mysql")),
+    allow(dead_code, reason = "parts of the core serve only back ends that this build leaves out")
+)]
+
 mod cache;
 mod changes;
 mod engine;
@@ -37,13 +42,16 @@ pub mod fault_injection;
 mod job;
 mod migrate;
 mod migration_text;
+#[cfg(feature = "mysql")]
 mod mysql;
 mod not_before;
 mod open;
 mod options;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod queue;
 mod reads;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod remote;
 mod replies;
 mod sql;

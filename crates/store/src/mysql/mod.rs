@@ -59,6 +59,7 @@ impl Database for Mysql {
         remote::serve(Dialect::Mysql, service, || LogWriter::new(publisher.clone()))
     }
 
+    #[cfg(feature = "testing")]
     fn check_url(&self, url: &str) -> Result<(), Error> {
         Address::parse(url).map(drop)
     }

@@ -67,6 +67,7 @@ impl Database for Postgres {
         remote::serve(Dialect::Postgres, service, || LogWriter::new(publisher.clone()))
     }
 
+    #[cfg(feature = "testing")]
     fn check_url(&self, url: &str) -> Result<(), Error> {
         parse(url).map(drop)
     }

@@ -82,6 +82,7 @@ impl Database for Sqlite {
         Ok((shared, Box::new(backend)))
     }
 
+    #[cfg(feature = "testing")]
     fn check_url(&self, url: &str) -> Result<(), Error> {
         path_of(url).map(drop)
     }
