@@ -6,6 +6,7 @@
 //! ended it on the server, and what came next would be a transaction of its own.
 
 use super::address::Server;
+use super::client::Client;
 use super::errors::{connect_error, is_done_already, is_duplicate, translate};
 use super::placeholders::{Positional, RowCount};
 use super::tx_mode::{self, Vendor};
@@ -14,8 +15,7 @@ use crate::remote::{Failure, Session, SnapshotInfo, TxMode};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
-use ::mysql::prelude::Queryable as _;
-use ::mysql::{Conn, Statement};
+use ::mysql_async::Statement;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Prepared {
 
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
-    client: Conn,
+    client: Client,
     vendor: Vendor,
     /// What the session's settings are for.
     set_for: Option<TxMode>,
@@ -50,10 +50,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn connect(server: &Server) -> ::mysql::Result<Connection> {
+    fn connect(server: &Server) -> ::mysql_async::Result<Connection> {
         let mut client = server.connect()?;
-        batch(&mut client, SESSION)?;
-        let version: Option<String> = client.query_first("SELECT VERSION()")?;
+        client.batch(SESSION)?;
+        let version: Option<String> = client.first("SELECT VERSION()")?;
         let vendor = match version.unwrap_or_default().contains("MariaDB") {
             true => Vendor::MariaDb,
             false => Vendor::MySql,
@@ -85,12 +85,12 @@ impl Connection {
 
     /// Runs statements that have no arguments and give no rows.
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
-        let result = batch(&mut self.client, sql);
+        let result = self.client.batch(sql);
         result.map_err(|error| self.note(&error, sql))
     }
 
     /// Remembers what went wrong; the worst is kept.
-    fn note(&mut self, error: &::mysql::Error, sql: &str) -> Error {
+    fn note(&mut self, error: &::mysql_async::Error, sql: &str) -> Error {
         let (failure, error) = translate(error, sql, self.limit.unwrap_or_default());
         self.fail(failure, error)
     }
@@ -124,7 +124,7 @@ impl Connection {
             Some(prepared) => prepared.clone(),
             None => {
                 let text = Positional::of(sql);
-                let statement = self.client.prep(&text.sql).map_err(|error| self.note(&error, sql))?;
+                let statement = self.client.prepare(&text.sql).map_err(|error| self.note(&error, sql))?;
                 if self.statements.len() == STATEMENTS_MAX {
                     self.forget_statements();
                 }
@@ -157,17 +157,6 @@ impl Connection {
     }
 }
 
-/// Runs statements to the end of the last one, so that no error of a later one is lost.
-fn batch(client: &mut Conn, sql: &str) -> ::mysql::Result<()> {
-    let mut results = client.query_iter(sql)?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
 impl Session for Connection {
     type Address = Server;
 
@@ -178,6 +167,7 @@ impl Session for Connection {
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
+        self.client.limit(self.limit);
         self.failure = None;
         if self.set_for != Some(mode) {
             self.set_for = None;
@@ -195,7 +185,7 @@ impl Session for Connection {
     }
 
     fn roll_back(&mut self) -> bool {
-        !self.is_lost() && batch(&mut self.client, "ROLLBACK").is_ok()
+        !self.is_lost() && self.client.batch("ROLLBACK").is_ok()
     }
 
     fn failure(&self) -> Option<(Failure, Error)> {
@@ -203,7 +193,7 @@ impl Session for Connection {
     }
 
     fn is_lost(&self) -> bool {
-        matches!(self.failure, Some((Failure::ConnectionLost, _)))
+        self.client.is_closed() || matches!(self.failure, Some((Failure::ConnectionLost, _)))
     }
 
     fn snapshot_info(&self) -> Option<SnapshotInfo> {
@@ -218,11 +208,8 @@ impl tx::Connection for Connection {
 
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
         let prepared = self.prepared(&self.collated(sql), args.len())?;
-        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
-        let counted = ran.and_then(|mut result| {
-            let count = result.affected_rows();
-            result.try_for_each(|row| row.map(drop)).map(|()| count)
-        });
+        let params = bound(args, &prepared.text.order);
+        let counted = self.client.execute(&prepared.statement, params);
         match (counted, prepared.text.count) {
             (Ok(count), RowCount::Upserted) => Ok(count.min(1)),
             (Ok(count), _) => Ok(count),
@@ -234,7 +221,7 @@ impl tx::Connection for Connection {
 
     fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
         let text = self.collated(sql).into_owned();
-        match batch(&mut self.client, &text) {
+        match self.client.batch(&text) {
             Err(error) if is_done_already(&error) => Ok(()),
             ran => ran.map_err(|error| self.note(&error, sql)),
         }
@@ -249,15 +236,11 @@ impl tx::Connection for Connection {
     ) -> Result<(), Error> {
         let prepared = self.prepared(sql, args.len())?;
         let mut wanted = Ok(true);
-        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
-        let ended = ran.and_then(|mut result| {
-            result.try_for_each(|row| {
-                let row = Read::new(row?);
-                if matches!(wanted, Ok(true)) {
-                    wanted = each(&row);
-                }
-                Ok(())
-            })
+        let params = bound(args, &prepared.text.order);
+        let ended = self.client.query(&prepared.statement, params, |row| {
+            if matches!(wanted, Ok(true)) {
+                wanted = each(&Read::new(row));
+            }
         });
         ended.map_err(|error| self.note(&error, sql))?;
         wanted.map(|_| ())
@@ -265,8 +248,8 @@ impl tx::Connection for Connection {
 
     /// Ends the transaction: one that only reads refuses even to prepare a statement that writes.
     fn prepare(&mut self, sql: &str) -> Result<(), Error> {
-        let ended = batch(&mut self.client, "ROLLBACK");
-        let prepared = ended.and_then(|()| self.client.prep(Positional::of(sql).sql));
+        let ended = self.client.batch("ROLLBACK");
+        let prepared = ended.and_then(|()| self.client.prepare(&Positional::of(sql).sql));
         let closed = prepared.and_then(|statement| self.client.close(statement));
         closed.map_err(|error| match self.note(&error, sql) {
             Error::Database(text) => Error::Database(format!("{text}: {sql}")),

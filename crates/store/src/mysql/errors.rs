@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::remote::{Failure, contended};
-use ::mysql::{DriverError, Error as Told, MySqlError};
+use ::mysql_async::{DriverError, Error as Told, IoError, ServerError};
 use std::time::Duration;
 
 const DUPLICATE: [u16; 2] = [1062, 1586];
@@ -24,11 +24,8 @@ const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 /// What went wrong with `sql`, in the store's words, and what it means.
 pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Failure, Error) {
     match error {
-        Told::MySqlError(told) => (failure(told.code), server_error(told, sql, limit)),
-        // Found out before anything was sent.
-        Told::DriverError(DriverError::PacketTooLarge | DriverError::MismatchedStmtParams(..)) => {
-            (Failure::Fatal, Error::Database(plain(error)))
-        }
+        Told::Server(told) => (failure(told.code), server_error(told, sql, limit)),
+        _ if is_about_the_statement(error) => (Failure::Fatal, Error::Database(plain(error))),
         _ => {
             let what = format!("the connection to the database was lost ({})", plain(error));
             (
@@ -41,12 +38,12 @@ pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Failure, E
 
 /// True when a unique constraint refused the row.
 pub(super) fn is_duplicate(error: &Told) -> bool {
-    matches!(error, Told::MySqlError(told) if DUPLICATE.contains(&told.code))
+    matches!(error, Told::Server(told) if DUPLICATE.contains(&told.code))
 }
 
 /// True when a change of the schema fails because it was made before.
 pub(super) fn is_done_already(error: &Told) -> bool {
-    matches!(error, Told::MySqlError(told) if DONE_ALREADY.contains(&told.code))
+    matches!(error, Told::Server(told) if DONE_ALREADY.contains(&told.code))
 }
 
 fn failure(code: u16) -> Failure {
@@ -59,7 +56,7 @@ fn failure(code: u16) -> Failure {
     }
 }
 
-fn server_error(told: &MySqlError, sql: &str, limit: Duration) -> Error {
+fn server_error(told: &ServerError, sql: &str, limit: Duration) -> Error {
     if DUPLICATE.contains(&told.code) {
         return conflict(&told.message, sql);
     }
@@ -128,7 +125,7 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
 
 /// Why there is no connection, and whether waiting may help. Names no password, like the server.
 pub(super) fn connect_error(error: &Told) -> (bool, Error) {
-    let Told::MySqlError(told) = error else {
+    let Told::Server(told) = error else {
         if let Some(why) = about_tls(error) {
             let what = format!("there is no encrypted connection to the database server ({why})");
             return (false, unavailable(what, "check ssl-mode and ssl-ca of the database's URL"));
@@ -145,10 +142,9 @@ pub(super) fn connect_error(error: &Told) -> (bool, Error) {
 fn about_tls(error: &Told) -> Option<String> {
     // The handshake begins with the first bytes that are sent, and fails as they do: somewhere inside.
     let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
-        Told::TlsError(told) => return Some(told.to_string()),
-        Told::DriverError(DriverError::TlsNotSupported) => return Some("it offers no TLS".to_owned()),
-        Told::IoError(inner) => Some(inner),
-        Told::CodecError(inner) => Some(inner),
+        Told::Io(IoError::Tls(inner)) => return Some(inner.to_string()),
+        Told::Driver(DriverError::NoClientSslFlagFromServer) => return Some("it offers no TLS".to_owned()),
+        Told::Io(IoError::Io(inner)) => Some(inner),
         _ => None,
     };
     while let Some(error) = cause {
@@ -161,12 +157,24 @@ fn about_tls(error: &Told) -> Option<String> {
     None
 }
 
+/// The driver's own complaint about a statement or its arguments, found before anything was sent.
+fn is_about_the_statement(error: &Told) -> bool {
+    matches!(
+        error,
+        Told::Driver(
+            DriverError::PacketTooLarge
+                | DriverError::StmtParamsMismatch { .. }
+                | DriverError::StmtParamsNumberExceedsLimit { .. }
+        )
+    )
+}
+
 /// The driver's words without its brackets.
 fn plain(error: &Told) -> String {
     match error {
-        Told::IoError(inner) => inner.to_string(),
-        Told::CodecError(inner) => inner.to_string(),
-        Told::DriverError(inner) => inner.to_string(),
+        Told::Io(IoError::Io(inner)) => inner.to_string(),
+        Told::Io(IoError::Tls(inner)) => inner.to_string(),
+        Told::Driver(inner) => inner.to_string(),
         other => other.to_string(),
     }
 }
@@ -180,7 +188,7 @@ mod tests {
     use super::*;
 
     fn told(code: u16, message: &str) -> Told {
-        Told::MySqlError(MySqlError { state: "HY000".to_owned(), code, message: message.to_owned() })
+        Told::Server(ServerError { state: "HY000".to_owned(), code, message: message.to_owned() })
     }
 
     fn translated(code: u16, message: &str) -> (Failure, Error) {

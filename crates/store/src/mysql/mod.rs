@@ -14,6 +14,7 @@
 
 mod address;
 pub(crate) mod change_log;
+pub(crate) mod client;
 mod commit_outcome;
 mod connection;
 mod errors;
@@ -27,7 +28,7 @@ mod values;
 
 use crate::engine::{Database, Opened, Shared, Undo};
 use crate::remote::{self, ReconnectingSession, Service};
-use crate::threads::spawn;
+use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Options};
 use address::Address;
 use change_log::Publisher;
@@ -42,8 +43,9 @@ pub(crate) struct Mysql;
 impl Database for Mysql {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(Address::parse(&options.url)?.server()?);
-        let version = remote::prepare_schema(server.clone(), |connection| {
-            schema::prepare(connection, options.migrations)
+        let version = on_its_own_thread({
+            let (server, migrations) = (server.clone(), options.migrations);
+            move || remote::prepare_schema(server, |connection| schema::prepare(connection, migrations))
         })?;
         let writers = options.writers.max(1);
         let shared = Arc::new(Shared::new(options, version, writers, 1));
@@ -52,7 +54,8 @@ impl Database for Mysql {
         let (stop, stopped) = channel::<()>();
         let session = ReconnectingSession::new(server.clone());
         let mut log_reader = LogReader::new(session, shared.clone(), publisher.clone());
-        log_reader.start().map_err(remote::opening)?;
+        let log_reader =
+            on_its_own_thread(move || log_reader.start().map_err(remote::opening).map(|()| log_reader))?;
         let threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
         let service =
             Service { address: server, replicas: vec![], shared, threads, following: Box::new(stop) };

@@ -12,6 +12,7 @@ use super::tls::{Tls, Verify};
 use crate::Error;
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config};
+use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,10 +106,9 @@ fn settings(mut config: Config) -> Config {
     config
 }
 
-/// `%2F` → `/`, by the driver's own rules: it undoes them for a setting that is any text.
+/// `%2F` → `/`.
 fn unescaped(text: &str) -> Option<String> {
-    let config: Config = format!("postgres:///?application_name={text}").parse().ok()?;
-    config.get_application_name().map(str::to_owned)
+    percent_decode_str(text).decode_utf8().ok().map(String::from)
 }
 
 #[cfg(test)]

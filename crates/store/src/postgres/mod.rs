@@ -29,7 +29,7 @@ mod values;
 
 use crate::engine::{Database, Opened, Shared, Undo};
 use crate::remote::{self, Service, Session as _};
-use crate::threads::spawn;
+use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Migration, Options, migrate};
 use address::{Address, Server};
 use connection::Connection;
@@ -39,7 +39,6 @@ use notify::{BackendPid, Signal};
 use pg_snapshot::PgSnapshot;
 use publisher::Publisher;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 /// The lock that instances take while they bring the schema up to date. The number means nothing.
@@ -152,17 +151,4 @@ fn prepare_schema(connection: &mut Connection, migrations: &[Migration]) -> Resu
     let snapshot = change_log::prepare(connection)?;
     connection.commit()?;
     Ok(snapshot)
-}
-
-/// Runs what blocks on a thread where the driver may block.
-fn on_its_own_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let (reply, answer) = sync_channel(1);
-    let thread = spawn("sarsen-open", move || {
-        let _ = reply.send(work());
-    })?;
-    let result = answer.recv().unwrap_or_else(|_| Err(Error::Open("the start panicked".to_owned())));
-    let _ = thread.join();
-    result
 }

@@ -43,7 +43,9 @@ impl Tls {
                 let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
                 builder.with_root_certificates(roots)
             }
-            Verify::CaFile(file) => builder.with_root_certificates(certificates::load("sslrootcert", &file)?),
+            Verify::CaFile(file) => {
+                builder.with_root_certificates(certificates::load("sslrootcert", &file)?.roots)
+            }
         }
         .with_no_client_auth();
         // For servers that speak TLS from the first byte on.
