@@ -6,17 +6,17 @@ use store::testing::parsers::SnapshotText;
 
 fuzz_target!(|input: (&str, u64)| {
     let (text, transaction) = input;
-    let Some(seen) = SnapshotText::parse(text) else { return };
-    let (horizon, next) = seen.bounds();
-    assert!(horizon <= next);
-    let running = seen.running();
+    let Some(snapshot) = SnapshotText::parse(text) else { return };
+    let (xmin, xmax) = snapshot.bounds();
+    assert!(xmin <= xmax);
+    let running = snapshot.xip_array();
     let listed = running.trim_matches(['{', '}']);
-    let again = SnapshotText::parse(&format!("{horizon}:{next}:{listed}")).expect("its own text");
-    assert_eq!((again.bounds(), again.running()), ((horizon, next), running.clone()));
-    for transaction in [transaction, horizon, next, next.wrapping_sub(1)] {
-        let held = seen.holds(transaction);
-        assert_eq!(held, again.holds(transaction));
-        assert!(!held || transaction < next);
-        assert!(held || transaction >= horizon);
+    let again = SnapshotText::parse(&format!("{xmin}:{xmax}:{listed}")).expect("its own text");
+    assert_eq!((again.bounds(), again.xip_array()), ((xmin, xmax), running.clone()));
+    for transaction in [transaction, xmin, xmax, xmax.wrapping_sub(1)] {
+        let held = snapshot.includes(transaction);
+        assert_eq!(held, again.includes(transaction));
+        assert!(!held || transaction < xmax);
+        assert!(held || transaction >= xmin);
     }
 });

@@ -5,7 +5,7 @@
 
 use sarsen::server_process::{self, Signals};
 use sarsen::{Error, Result, output};
-use server::disturb::{self as fault_injection, Disturbance as InjectedFault};
+use server::fault_injection;
 use tokio::sync::oneshot;
 
 /// Disturb a database server until this program is stopped.
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<()> {
     let failed = |error: server::StoreError| Error::failed(error.to_string());
     let runtime = server_process::runtime()?;
     let signals = runtime.block_on(async { Signals::listen() })?;
-    let fault: InjectedFault = match &args.fault {
+    let fault = match &args.fault {
         Fault::HoldTransaction(server) => fault_injection::hold_transaction(&server.database),
         Fault::PauseReplay(server) => fault_injection::pause_replay(&server.database),
     }

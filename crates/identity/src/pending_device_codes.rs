@@ -35,11 +35,11 @@ impl PendingDeviceCodes {
 
     /// Stores a new device authorization, and remembers it; see [`devices::begin`].
     pub async fn begin(&self, new: &Arc<NewDevice>) -> Result<()> {
-        let (made, before) = (new.clone(), self.codes.moment());
-        self.store.write_hot("device.begin", move |tx| devices::begin(tx, &made)).await?;
+        let (made, before) = (new.clone(), self.codes.position());
+        self.store.write_batched("device.begin", move |tx| devices::begin(tx, &made)).await?;
         let value = Code { hash: new.hash, client: new.client.clone() };
         let keys = vec![devices::key(&new.id)];
-        self.codes.remember(new.id.clone(), Filled { value, keys, until: new.expires_at }, before);
+        self.codes.insert(new.id.clone(), Filled { value, keys, until: new.expires_at }, before);
         Ok(())
     }
 

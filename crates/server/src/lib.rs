@@ -35,7 +35,7 @@ pub use identity::secrets::SecretKey;
 pub use jobs::{database_move, first_start};
 pub use router::router;
 #[cfg(feature = "bench-tools")]
-pub use store::disturb;
+pub use store::fault_injection;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 pub use web::listener::{Bound, Limits, Running, serve, serve_on};
 

@@ -21,7 +21,7 @@ pub struct Filled<V> {
 
 /// How far this process had published when something began; see [`Cache::remember`].
 #[derive(Clone, Copy, Debug)]
-pub struct Moment(Version);
+pub struct FeedPosition(Version);
 
 /// A cache from `K` to `V`. Clones share it.
 pub struct Cache<K, V> {
@@ -40,9 +40,9 @@ struct Inner<K, V> {
 /// Keys are kept as digests: two that collide cost an entry too much, never one too few.
 struct Entries<K, V> {
     by_key: HashMap<K, u32>,
-    places: Vec<Option<Entry<K, V>>>,
+    slots: Vec<Option<Entry<K, V>>>,
     free: Vec<u32>,
-    dependents: HashMap<u64, Dependents, BuildHasherDefault<AsItIs>>,
+    dependents: HashMap<u64, Dependents, BuildHasherDefault<Identity>>,
     hasher: RandomState,
 }
 
@@ -64,9 +64,9 @@ struct Digest {
 
 /// The hash of a digest, which is one already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct Identity(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for Identity {
     fn write_u64(&mut self, digest: u64) {
         self.0 = digest;
     }
@@ -101,7 +101,7 @@ where
     pub(crate) fn new(name: &'static str, capacity: usize, feed: &Arc<Feed>) -> Cache<K, V> {
         let entries = Entries {
             by_key: HashMap::new(),
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             dependents: HashMap::default(),
             hasher: RandomState::new(),
@@ -112,10 +112,10 @@ where
             feed: feed.clone(),
             entries: Mutex::new(entries),
         });
-        let heard = Arc::downgrade(&inner);
-        feed.listen(Box::new(move |change| {
-            if let Some(inner) = heard.upgrade() {
-                inner.entries.lock().forget(change);
+        let weak = Arc::downgrade(&inner);
+        feed.subscribe(Box::new(move |change| {
+            if let Some(inner) = weak.upgrade() {
+                inner.entries.lock().invalidate(change);
             }
         }));
         Cache { inner }
@@ -129,18 +129,18 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let mut entries = self.inner.entries.lock();
-        if !self.inner.feed.is_fresh() || !self.inner.feed.covers(crate::floor::floor()) {
+        if !self.inner.feed.is_fresh() || !self.inner.feed.covers(crate::not_before::min_version()) {
             return None;
         }
-        let place = *entries.by_key.get(key)?;
-        let entry = entries.places.get_mut(place as usize)?.as_mut().filter(|entry| entry.until > now)?;
+        let slot = *entries.by_key.get(key)?;
+        let entry = entries.slots.get_mut(slot as usize)?.as_mut().filter(|entry| entry.until > now)?;
         entry.used = true;
         Some(entry.value.clone())
     }
 
     /// Now, before a command whose rows are going to be remembered.
-    pub fn moment(&self) -> Moment {
-        Moment(self.inner.feed.position())
+    pub fn position(&self) -> FeedPosition {
+        FeedPosition(self.inner.feed.position())
     }
 
     /// Keeps what a command of this process has made: called after it was acknowledged, with the moment before it was
@@ -148,8 +148,8 @@ where
     ///
     /// Nothing is kept where other instances write: who was told of a change by one of them would be answered from before
     /// it by this one, until it has heard.
-    pub fn remember(&self, key: K, filled: Filled<V>, before: Moment) {
-        if self.inner.feed.is_alone() {
+    pub fn insert(&self, key: K, filled: Filled<V>, before: FeedPosition) {
+        if self.inner.feed.is_single_process() {
             self.keep(key, filled, before.0);
         }
     }
@@ -205,106 +205,105 @@ impl<K: Hash + Eq + Clone, V> Entries<K, V> {
 
     fn insert(&mut self, key: K, filled: Filled<V>) {
         let depends_on: Box<[Digest]> = filled.keys.iter().map(|key| self.digest(key)).collect();
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u32
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
         });
         for dependency in &depends_on {
             match self.dependents.entry(dependency.key) {
                 std::collections::hash_map::Entry::Vacant(vacant) => {
-                    vacant.insert(Dependents::One(place));
+                    vacant.insert(Dependents::One(slot));
                 }
-                std::collections::hash_map::Entry::Occupied(mut occupied) => occupied.get_mut().add(place),
+                std::collections::hash_map::Entry::Occupied(mut occupied) => occupied.get_mut().add(slot),
             }
         }
-        self.by_key.insert(key.clone(), place);
-        if let Some(free) = self.places.get_mut(place as usize) {
+        self.by_key.insert(key.clone(), slot);
+        if let Some(free) = self.slots.get_mut(slot as usize) {
             *free = Some(Entry { key, value: filled.value, depends_on, until: filled.until, used: true });
         }
     }
 
     fn remove(&mut self, key: &K) {
-        if let Some(place) = self.by_key.get(key) {
-            self.clear(*place);
+        if let Some(slot) = self.by_key.get(key) {
+            self.clear(*slot);
         }
     }
 
-    fn clear(&mut self, place: u32) {
-        let Some(entry) = self.places.get_mut(place as usize).and_then(Option::take) else { return };
+    fn clear(&mut self, slot: u32) {
+        let Some(entry) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
         self.by_key.remove(&entry.key);
-        self.free.push(place);
+        self.free.push(slot);
         for dependency in &entry.depends_on {
-            if self.dependents.get_mut(&dependency.key).is_some_and(|dependents| dependents.drop_last(place))
-            {
+            if self.dependents.get_mut(&dependency.key).is_some_and(|dependents| dependents.drop_last(slot)) {
                 self.dependents.remove(&dependency.key);
             }
         }
     }
 
-    fn forget(&mut self, change: &Change) {
+    fn invalidate(&mut self, change: &Change) {
         if change.keys.iter().any(Key::is_everything) {
             let all: Vec<u32> = self.by_key.values().copied().collect();
-            return all.into_iter().for_each(|place| self.clear(place));
+            return all.into_iter().for_each(|slot| self.clear(slot));
         }
         for changed in change.keys.iter() {
             let digest = self.digest(changed);
-            let gone: Vec<u32> = if changed.is_table() {
-                let concerned =
+            let removed: Vec<u32> = if changed.is_table() {
+                let is_affected =
                     |entry: &Entry<K, V>| entry.depends_on.iter().any(|one| one.table == digest.table);
-                let places = self.places.iter().enumerate();
-                places
-                    .filter(|(_, entry)| entry.as_ref().is_some_and(concerned))
-                    .map(|(place, _)| place as u32)
+                let slots = self.slots.iter().enumerate();
+                slots
+                    .filter(|(_, entry)| entry.as_ref().is_some_and(is_affected))
+                    .map(|(slot, _)| slot as u32)
                     .collect()
             } else {
                 // What depends on the whole table has the table's own name for a key.
                 let dependents = [digest.key, digest.table].map(|key| self.dependents.get(&key));
-                dependents.into_iter().flatten().flat_map(Dependents::places).collect()
+                dependents.into_iter().flatten().flat_map(Dependents::slots).collect()
             };
-            gone.into_iter().for_each(|place| self.clear(place));
+            removed.into_iter().for_each(|slot| self.clear(slot));
         }
     }
 
     /// Drops what was not looked at since the last sweep, and half of the rest if that is not enough.
     fn make_room(&mut self, capacity: usize) {
         let mut idle: Vec<u32> = Vec::new();
-        for (place, entry) in self.places.iter_mut().enumerate() {
+        for (slot, entry) in self.slots.iter_mut().enumerate() {
             if let Some(entry) = entry
                 && !std::mem::take(&mut entry.used)
             {
-                idle.push(place as u32);
+                idle.push(slot as u32);
             }
         }
         if idle.len() < (capacity / 8).max(1) {
             idle.extend(self.by_key.values().take((capacity / 2).max(1)));
         }
-        idle.into_iter().for_each(|place| self.clear(place));
+        idle.into_iter().for_each(|slot| self.clear(slot));
     }
 }
 
 impl Dependents {
-    fn add(&mut self, place: u32) {
+    fn add(&mut self, slot: u32) {
         match self {
-            Dependents::One(only) if *only == place => {}
-            Dependents::One(only) => *self = Dependents::Many(Box::new(HashSet::from([*only, place]))),
+            Dependents::One(only) if *only == slot => {}
+            Dependents::One(only) => *self = Dependents::Many(Box::new(HashSet::from([*only, slot]))),
             Dependents::Many(all) => {
-                all.insert(place);
+                all.insert(slot);
             }
         }
     }
 
     /// Takes a place out; true when none is left.
-    fn drop_last(&mut self, place: u32) -> bool {
+    fn drop_last(&mut self, slot: u32) -> bool {
         match self {
-            Dependents::One(only) => *only == place,
+            Dependents::One(only) => *only == slot,
             Dependents::Many(all) => {
-                all.remove(&place);
+                all.remove(&slot);
                 all.is_empty()
             }
         }
     }
 
-    fn places(&self) -> Vec<u32> {
+    fn slots(&self) -> Vec<u32> {
         match self {
             Dependents::One(only) => vec![*only],
             Dependents::Many(all) => all.iter().copied().collect(),

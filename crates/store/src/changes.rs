@@ -105,7 +105,7 @@ pub(crate) struct Feed {
     /// The version, where other instances write too; 0 where this process is alone: then positions are.
     horizon: AtomicU64,
     /// What the last look at other instances' commits could see: none from this version on.
-    next: AtomicU64,
+    snapshot_end: AtomicU64,
     /// No state that this process has shown is newer than this version.
     shown: AtomicU64,
     /// What this process has committed is in every state from this version on.
@@ -127,7 +127,7 @@ impl Feed {
         Feed {
             position: AtomicU64::new(version),
             horizon: AtomicU64::new(0),
-            next: AtomicU64::new(0),
+            snapshot_end: AtomicU64::new(0),
             shown: AtomicU64::new(version),
             written: AtomicU64::new(0),
             fresh_until: AtomicU64::new(ALWAYS),
@@ -151,20 +151,20 @@ impl Feed {
 
     /// Every commit of any instance before `horizon` has been published, and all that could be seen
     /// when `until` was still far: what is cached may be believed up to then.
-    pub(crate) fn follow(&self, horizon: Version, until: Instant) {
+    pub(crate) fn advance(&self, horizon: Version, until: Instant) {
         self.horizon.fetch_max(horizon, Ordering::AcqRel);
         let until = until.saturating_duration_since(self.born).as_micros() as u64;
         self.fresh_until.store(until, Ordering::Release);
     }
 
     /// A look at other instances' commits has seen none from `next` on, and perhaps all before.
-    pub(crate) fn saw(&self, next: Version) {
-        self.next.store(next, Ordering::Release);
+    pub(crate) fn note_snapshot_end(&self, end: Version) {
+        self.snapshot_end.store(end, Ordering::Release);
     }
 
     /// From which version on the last look saw no commit; 0 where this process is alone.
-    pub(crate) fn next(&self) -> Version {
-        self.next.load(Ordering::Acquire)
+    pub(crate) fn snapshot_end(&self) -> Version {
+        self.snapshot_end.load(Ordering::Acquire)
     }
 
     /// False when other instances' changes may be missing for longer than is promised.
@@ -175,7 +175,7 @@ impl Feed {
 
     /// A state up to `version` is about to be seen by somebody outside: called before a commit, and before
     /// what a snapshot says is handed out.
-    pub(crate) fn shows(&self, version: Version) {
+    pub(crate) fn note_shown(&self, version: Version) {
         self.shown.fetch_max(version, Ordering::AcqRel);
     }
 
@@ -185,7 +185,7 @@ impl Feed {
     }
 
     /// A commit of this process is in every state from `version` on. Called before its caller is answered.
-    pub(crate) fn wrote(&self, version: Version) {
+    pub(crate) fn note_written(&self, version: Version) {
         self.written.fetch_max(version, Ordering::AcqRel);
     }
 
@@ -195,23 +195,24 @@ impl Feed {
     }
 
     /// Whether a version means the same at every instance.
-    pub(crate) fn is_common(&self) -> bool {
-        self.is_alone() || self.horizon.load(Ordering::Acquire) > 0
+    pub(crate) fn versions_are_shared(&self) -> bool {
+        self.is_single_process() || self.horizon.load(Ordering::Acquire) > 0
     }
 
     /// Whether nobody else writes to this database.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_single_process(&self) -> bool {
         self.fresh_until.load(Ordering::Acquire) == ALWAYS
     }
 
     /// True when all of the state `needed` has been published here, so that what is cached is not older. Where
     /// instances have no version in common, nobody can tell.
     pub(crate) fn covers(&self, needed: Version) -> bool {
-        let reached = if self.is_alone() { self.position() } else { self.horizon.load(Ordering::Acquire) };
+        let reached =
+            if self.is_single_process() { self.position() } else { self.horizon.load(Ordering::Acquire) };
         needed <= reached
     }
 
-    pub(crate) fn listen(&self, listener: Listener) {
+    pub(crate) fn subscribe(&self, listener: Listener) {
         self.listeners.write().push(listener);
     }
 
@@ -275,10 +276,10 @@ mod tests {
     fn a_feed_that_follows_others_is_fresh_for_as_long_as_it_was_told() {
         let feed = Feed::new(7);
         assert_eq!((feed.is_fresh(), feed.version()), (true, 7));
-        feed.follow(900, Instant::now() + std::time::Duration::from_secs(60));
+        feed.advance(900, Instant::now() + std::time::Duration::from_secs(60));
         feed.publish(8, vec![Key::table("users")]);
         assert_eq!((feed.is_fresh(), feed.version(), feed.position()), (true, 900, 8));
-        feed.follow(800, Instant::now());
+        feed.advance(800, Instant::now());
         assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "nothing goes backwards");
     }
 
@@ -286,7 +287,7 @@ mod tests {
     fn what_was_shown_is_covered_when_it_is_published() {
         let feed = Feed::new(7);
         assert_eq!((feed.shown(), feed.covers(7), feed.covers(8)), (7, true, false));
-        feed.shows(8);
+        feed.note_shown(8);
         assert_eq!((feed.shown(), feed.covers(feed.shown())), (8, false), "committing");
         feed.publish(8, vec![Key::table("users")]);
         assert!(feed.covers(feed.shown()));
@@ -295,10 +296,10 @@ mod tests {
     #[test]
     fn where_others_write_too_the_horizon_must_have_reached_what_was_shown() {
         let feed = Feed::new(7);
-        feed.follow(0, Instant::now());
+        feed.advance(0, Instant::now());
         assert!(feed.covers(0) && !feed.covers(1), "nobody can tell");
-        feed.follow(900, Instant::now());
-        feed.shows(905);
+        feed.advance(900, Instant::now());
+        feed.note_shown(905);
         assert_eq!((feed.shown(), feed.covers(900), feed.covers(905)), (905, true, false));
     }
 

@@ -30,14 +30,14 @@ impl Start {
 pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
     /// Whether it may share a transaction with others of its kind.
-    fn is_hot(&self) -> bool;
+    fn is_batchable(&self) -> bool;
     /// Claims the start; false when nobody waits for it any more.
     fn start(&self) -> bool;
     /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by
-    /// itself, undo what it did. `Err`: it panicked. The result is kept for [`Command::answer`].
+    /// itself, undo what it did. `Err`: it panicked. The result is kept for [`Command::reply`].
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error>;
     /// Tells the caller: the kept result, or `error` in its place.
-    fn answer(self: Box<Self>, error: Option<Error>);
+    fn reply(self: Box<Self>, error: Option<Error>);
 }
 
 /// A query for a reader thread, its caller's type forgotten.
@@ -48,10 +48,10 @@ pub(crate) trait Query: Send {
     fn is_point(&self) -> bool;
     /// The state that its snapshot must have.
     fn needed(&self) -> Version;
-    /// Runs it, perhaps not for the first time. The result is kept for [`Query::answer`].
+    /// Runs it, perhaps not for the first time. The result is kept for [`Query::reply`].
     fn run(&mut self, snapshot: &mut Snapshot<'_>);
     /// Tells the caller: the kept result, or `error` in its place.
-    fn answer(self: Box<Self>, error: Option<Error>);
+    fn reply(self: Box<Self>, error: Option<Error>);
 }
 
 /// What a query is allowed.
@@ -67,7 +67,7 @@ pub(crate) enum QueryKind {
 
 pub(crate) struct CommandOf<T, E, F> {
     pub(crate) name: &'static str,
-    pub(crate) hot: bool,
+    pub(crate) batchable: bool,
     pub(crate) function: F,
     pub(crate) result: Option<Result<T, E>>,
     /// `None` when nobody wants to know.
@@ -85,8 +85,8 @@ where
         self.name
     }
 
-    fn is_hot(&self) -> bool {
-        self.hot
+    fn is_batchable(&self) -> bool {
+        self.batchable
     }
 
     fn start(&self) -> bool {
@@ -103,7 +103,7 @@ where
         Ok(keep)
     }
 
-    fn answer(self: Box<Self>, error: Option<Error>) {
+    fn reply(self: Box<Self>, error: Option<Error>) {
         let CommandOf { name, result, reply, .. } = *self;
         let result = match (error, result) {
             (None, Some(result)) => result,
@@ -150,7 +150,7 @@ where
         self.result = Some(guarded(&mut self.function, snapshot));
     }
 
-    fn answer(self: Box<Self>, error: Option<Error>) {
+    fn reply(self: Box<Self>, error: Option<Error>) {
         let result = error.map_or(self.result, |error| Some(Err(error.into())));
         // A caller that has gone meanwhile does not need its answer.
         let _ = self.reply.send(result.unwrap_or_else(|| Err(Error::Stopped.into())));

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// So many jobs that are cheaper together are worth another thread.
-const JOIN_AT: usize = 16;
+const SECOND_BATCH_AT: usize = 16;
 /// Who has served some for this long may be stuck.
 const STUCK_AFTER: Duration = Duration::from_millis(20);
 
@@ -24,41 +24,41 @@ pub(crate) struct Queue<J> {
     arrived: Condvar,
     /// Jobs that wait, including those that a database thread has taken but not started.
     waiting: AtomicUsize,
-    pub(crate) pace: Pace,
+    pub(crate) timings: Timings,
     batch_max: usize,
     /// Threads that serve this queue.
-    servers: usize,
+    threads: usize,
     pub(crate) deadline: Duration,
     /// Which jobs are cheaper together.
-    gathers: fn(&J) -> bool,
+    is_batchable: fn(&J) -> bool,
 }
 
 struct State<J> {
     jobs: VecDeque<J>,
     closed: bool,
     /// Threads that serve jobs which have gathered, and when the last of them began.
-    gathering: usize,
-    gathering_since: Instant,
+    batches: usize,
+    batch_started: Instant,
 }
 
 impl<J> State<J> {
     /// Whether a thread will soon come for what gathers.
-    fn is_gathering(&self) -> bool {
-        self.gathering > 0 && self.jobs.len() < JOIN_AT && self.gathering_since.elapsed() < STUCK_AFTER
+    fn is_batch_running(&self) -> bool {
+        self.batches > 0 && self.jobs.len() < SECOND_BATCH_AT && self.batch_started.elapsed() < STUCK_AFTER
     }
 }
 
 /// What a thread has taken; to be dropped when it is served.
 pub(crate) struct Turn<'q, J> {
     /// None when the job was a single one.
-    gathered_from: Option<&'q Queue<J>>,
+    batch_of: Option<&'q Queue<J>>,
 }
 
 impl<J> Drop for Turn<'_, J> {
     fn drop(&mut self) {
-        let Some(queue) = self.gathered_from else { return };
+        let Some(queue) = self.batch_of else { return };
         let mut state = queue.state.lock();
-        state.gathering -= 1;
+        state.batches -= 1;
         if !state.jobs.is_empty() {
             queue.arrived.notify_one();
         }
@@ -66,27 +66,27 @@ impl<J> Drop for Turn<'_, J> {
 }
 
 impl<J> Queue<J> {
-    pub(crate) fn new(batch_max: usize, servers: usize, deadline: Duration) -> Queue<J> {
+    pub(crate) fn new(batch_max: usize, threads: usize, deadline: Duration) -> Queue<J> {
         Queue {
             state: Mutex::new(State {
                 jobs: VecDeque::new(),
                 closed: false,
-                gathering: 0,
-                gathering_since: Instant::now(),
+                batches: 0,
+                batch_started: Instant::now(),
             }),
             arrived: Condvar::new(),
             waiting: AtomicUsize::new(0),
-            pace: Pace::default(),
+            timings: Timings::default(),
             batch_max: batch_max.max(1),
-            servers: servers.max(1),
+            threads: threads.max(1),
             deadline,
-            gathers: |_| false,
+            is_batchable: |_| false,
         }
     }
 
     /// The same, where jobs of this kind are cheaper together.
-    pub(crate) fn gathering(self, gathers: fn(&J) -> bool) -> Queue<J> {
-        Queue { gathers, ..self }
+    pub(crate) fn batching(self, is_batchable: fn(&J) -> bool) -> Queue<J> {
+        Queue { is_batchable, ..self }
     }
 
     /// Puts a job at the end, or gives it back with the reason.
@@ -103,11 +103,11 @@ impl<J> Queue<J> {
         if state.closed {
             return Err((job, Error::Stopped));
         }
-        let gathers = (self.gathers)(&job);
+        let batchable = (self.is_batchable)(&job);
         state.jobs.push_back(job);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // The first that is left to another thread wakes one that looks whether it is fetched.
-        let is_left = gathers && state.jobs.len() > 1 && state.is_gathering();
+        let is_left = batchable && state.jobs.len() > 1 && state.is_batch_running();
         drop(state);
         if !is_left {
             self.arrived.notify_one();
@@ -118,9 +118,9 @@ impl<J> Queue<J> {
     /// What a job that came now would wait before its own commit has ended.
     fn predicted_wait(&self, waiting: usize) -> Duration {
         let batches = waiting / self.batch_max + 1;
-        let runs = self.pace.run_ns.load(Ordering::Relaxed).saturating_mul(waiting as u64);
-        let commits = self.pace.commit_ns.load(Ordering::Relaxed).saturating_mul(batches as u64);
-        Duration::from_nanos(runs.saturating_add(commits) / self.servers as u64)
+        let runs = self.timings.run_ns.load(Ordering::Relaxed).saturating_mul(waiting as u64);
+        let commits = self.timings.commit_ns.load(Ordering::Relaxed).saturating_mul(batches as u64);
+        Duration::from_nanos(runs.saturating_add(commits) / self.threads as u64)
     }
 
     /// Waits for jobs and moves at most `most` of them into `into`. False when closed and empty.
@@ -148,17 +148,18 @@ impl<J> Queue<J> {
     pub(crate) fn take_turn(&self, into: &mut VecDeque<J>, most: usize) -> Option<Turn<'_, J>> {
         let mut state = self.state.lock();
         loop {
-            let gathered = state.jobs.iter().take(most.max(1)).take_while(|job| (self.gathers)(job)).count();
-            if gathered > 0 && (state.closed || !state.is_gathering()) {
-                state.gathering += 1;
-                state.gathering_since = Instant::now();
-                into.extend(state.jobs.drain(..gathered));
-                return Some(Turn { gathered_from: Some(self) });
+            let batched =
+                state.jobs.iter().take(most.max(1)).take_while(|job| (self.is_batchable)(job)).count();
+            if batched > 0 && (state.closed || !state.is_batch_running()) {
+                state.batches += 1;
+                state.batch_started = Instant::now();
+                into.extend(state.jobs.drain(..batched));
+                return Some(Turn { batch_of: Some(self) });
             }
-            let single = state.jobs.iter().position(|job| !(self.gathers)(job));
+            let single = state.jobs.iter().position(|job| !(self.is_batchable)(job));
             if let Some(job) = single.and_then(|place| state.jobs.remove(place)) {
                 into.push_back(job);
-                return Some(Turn { gathered_from: None });
+                return Some(Turn { batch_of: None });
             }
             if state.closed {
                 return None;
@@ -193,16 +194,16 @@ const SLOW_NS: u64 = 1_000_000;
 
 /// How long things take here: the average run of a job, the median of the last commits.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub(crate) struct Timings {
     run_ns: AtomicU64,
     commit_ns: AtomicU64,
     last_commits: Mutex<VecDeque<u64>>,
 }
 
-impl Pace {
+impl Timings {
     /// Notes that `jobs` ran for `run` in all. A sixteenth of the news goes into the average, and news
     /// that are far from it count as less: one slow job is not a slow database.
-    pub(crate) fn ran(&self, jobs: usize, run: Duration) {
+    pub(crate) fn record_run(&self, jobs: usize, run: Duration) {
         let average = self.run_ns.load(Ordering::Relaxed);
         let each = (run.as_nanos() as u64 / jobs.max(1) as u64).min(average.saturating_mul(8).max(SLOW_NS));
         let next = average - average / 16 + each / 16;
@@ -210,7 +211,7 @@ impl Pace {
     }
 
     /// Notes a commit. The median of fifteen forgets a single slow one.
-    pub(crate) fn committed(&self, took: Duration) {
+    pub(crate) fn record_commit(&self, took: Duration) {
         let mut last = self.last_commits.lock();
         if last.len() == 15 {
             last.pop_front();
@@ -228,7 +229,7 @@ mod tests {
 
     fn queue_with(commit: Duration, waiting: usize) -> Queue<u32> {
         let queue = Queue::new(8, 1, Duration::from_secs(1));
-        queue.pace.committed(commit);
+        queue.timings.record_commit(commit);
         for job in 0..waiting {
             queue.push(job as u32).map_err(|(_, error)| error).expect("admitted");
         }
@@ -251,8 +252,8 @@ mod tests {
     #[test]
     fn one_slow_commit_is_forgotten() {
         let queue = queue_with(Duration::from_millis(1), 0);
-        queue.pace.committed(Duration::from_millis(1));
-        queue.pace.committed(Duration::from_secs(5));
+        queue.timings.record_commit(Duration::from_millis(1));
+        queue.timings.record_commit(Duration::from_secs(5));
         for job in 0..100 {
             assert!(queue.push(job).is_ok());
         }
@@ -261,12 +262,12 @@ mod tests {
     #[test]
     fn one_slow_job_is_not_a_slow_database_but_many_are() {
         let queue = queue_with(Duration::from_millis(1), 0);
-        queue.pace.ran(1, Duration::from_secs(1));
+        queue.timings.record_run(1, Duration::from_secs(1));
         for job in 0..100 {
             assert!(queue.push(job).is_ok());
         }
         for _ in 0..100 {
-            queue.pace.ran(1, Duration::from_secs(1));
+            queue.timings.record_run(1, Duration::from_secs(1));
         }
         assert!(queue.push(100).is_err());
     }
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn several_threads_share_the_wait() {
         let queue = Queue::new(1, 4, Duration::from_secs(1));
-        queue.pace.committed(Duration::from_millis(20));
+        queue.timings.record_commit(Duration::from_millis(20));
         for job in 0..149 {
             assert!(queue.push(job).is_ok(), "{job}");
         }
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_is_cheaper_together_is_left_to_who_is_at_it() {
-        let queue: Queue<u32> = Queue::new(8, 4, Duration::from_secs(1)).gathering(|job| *job < 100);
+        let queue: Queue<u32> = Queue::new(8, 4, Duration::from_secs(1)).batching(|job| *job < 100);
         let push = |jobs: &[u32]| {
             for job in jobs {
                 queue.push(*job).map_err(|(_, error)| error).expect("admitted");
@@ -310,9 +311,9 @@ mod tests {
         assert_eq!(jobs, [1, 2]);
         push(&[4, 5]);
         assert_eq!(take().1, [100], "others need not wait");
-        assert!(queue.state.lock().is_gathering());
-        push(&[6; JOIN_AT - 3]);
-        assert_eq!(take().1.len(), JOIN_AT, "there are many");
+        assert!(queue.state.lock().is_batch_running());
+        push(&[6; SECOND_BATCH_AT - 3]);
+        assert_eq!(take().1.len(), SECOND_BATCH_AT, "there are many");
         push(&[11, 12]);
         drop(first);
         assert_eq!(take().1, [11, 12], "nobody is at it any more");
@@ -320,7 +321,7 @@ mod tests {
         push(&[13]);
         let (stuck, _) = take();
         push(&[14]);
-        queue.state.lock().gathering_since = Instant::now() - STUCK_AFTER;
+        queue.state.lock().batch_started = Instant::now() - STUCK_AFTER;
         assert_eq!(take().1, [14], "it takes long");
         push(&[15]);
         queue.close();
@@ -331,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_was_left_to_a_thread_that_is_stuck_is_fetched_though_nothing_else_comes() {
-        let queue: Queue<u32> = Queue::new(8, 2, Duration::from_secs(1)).gathering(|_| true);
+        let queue: Queue<u32> = Queue::new(8, 2, Duration::from_secs(1)).batching(|_| true);
         let push = |job| queue.push(job).map_err(|(_, error)| error).expect("admitted");
         push(1);
         let mut taken = VecDeque::new();

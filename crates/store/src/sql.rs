@@ -2,7 +2,7 @@
 //!
 //! The dialect: BIGINT for numbers, flags and times; TEXT and BLOB; no reserved words, no `||`, no
 //! `REPLACE`, no functions in defaults, no RETURNING. What differs between databases is behind the
-//! helpers of this file ([`upsert`], [`insert_if_absent`], [`claim_next`], [`lock`], [`page_after`],
+//! helpers of this file ([`upsert`], [`insert_if_absent`], [`lock`], [`page_after`],
 //! [`Where::by_index`]) and nowhere else.
 
 use crate::Value;
@@ -38,7 +38,6 @@ enum Shape {
     Update { table: &'static str, key: &'static str, columns: &'static [&'static str] },
     Upsert { table: &'static str, keys: &'static [&'static str], values: &'static [&'static str] },
     InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
-    ClaimNext(&'static str),
     Lock { table: &'static str, column: &'static str },
     PageAfter { select: String, keys: Vec<String>, most: usize },
 }
@@ -82,11 +81,6 @@ pub const fn upsert(
 /// Inserts a row unless a unique constraint forbids it; then zero rows are affected.
 pub const fn insert_if_absent(table: &'static str, columns: &'static [&'static str]) -> Sql {
     shaped(Shape::InsertIfAbsent { table, columns })
-}
-
-/// A SELECT that takes rows for this command alone and passes over rows that another one has taken.
-pub const fn claim_next(select: &'static str) -> Sql {
-    shaped(Shape::ClaimNext(select))
 }
 
 /// Takes the row where `column = ?1`, so that what is read next cannot change before the commit.
@@ -145,8 +139,6 @@ impl Sql {
             Shape::InsertIfAbsent { table, columns } => {
                 format!("{} ON CONFLICT DO NOTHING", insert_text(table, columns))
             }
-            Shape::ClaimNext(select) if dialect == Dialect::Sqlite => (*select).to_owned(),
-            Shape::ClaimNext(select) => format!("{select} FOR UPDATE SKIP LOCKED"),
             Shape::Lock { .. } if dialect == Dialect::Sqlite => String::new(),
             Shape::Lock { table, column } => format!("SELECT 1 FROM {table} WHERE {column} = ?1 FOR UPDATE"),
             Shape::PageAfter { select, keys, most } => {

@@ -1,15 +1,10 @@
 //! The handle to the database that everybody holds.
 
-use crate::answers::Answers;
-use crate::changes::{Change, Feed, Version};
-use crate::floor::{self, floor};
-use crate::job::{Command, CommandOf, Query, Start};
-use crate::options::Place;
-use crate::queue::Queue;
-use crate::remote::Replicas;
-use crate::sqlite::Sqlite;
-use crate::stats::{Stats, StatsSnapshot};
-use crate::{Error, Options, Snapshot, Sql, Tx, mysql, postgres};
+use crate::changes::{Change, Version};
+use crate::engine::{Backend, Shared};
+use crate::job::{CommandOf, Start};
+use crate::stats::StatsSnapshot;
+use crate::{Error, Sql, Tx, not_before};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,49 +21,7 @@ pub(crate) struct Inner {
     pub(crate) backend: Box<dyn Backend>,
 }
 
-/// What the handle and the database threads have in common.
-pub(crate) struct Shared {
-    pub(crate) commands: Queue<Box<dyn Command>>,
-    pub(crate) queries: Queue<Box<dyn Query>>,
-    pub(crate) replicas: Replicas,
-    pub(crate) feed: Arc<Feed>,
-    pub(crate) stats: Stats,
-    pub(crate) options: Options,
-    pub(crate) answers: Answers,
-}
-
-/// A database's own part: its threads, and reads that it can answer where they are asked.
-pub(crate) trait Backend: Send + Sync {
-    /// Runs a point read on the calling thread; `false` when this database needs a thread for it.
-    fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
-    /// Prepares a statement without running it.
-    fn prepare(&self, sql: &Sql) -> Result<(), Error>;
-    /// How a statement finds its rows, as the database explains it; `None` when it cannot say.
-    fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
-    /// Waits for the threads to end, after the queues were closed.
-    fn join(&self);
-}
-
 impl Store {
-    /// Opens the database, brings its schema up to date and starts its threads.
-    pub fn open(options: Options) -> Result<Store, Error> {
-        let (shared, backend): (Arc<Shared>, Box<dyn Backend>) = match options.place()? {
-            Place::Sqlite(path) => {
-                let (shared, backend) = Sqlite::open(path, options)?;
-                (shared, Box::new(backend))
-            }
-            Place::Postgres(config) => {
-                let (shared, backend) = postgres::open(*config, options)?;
-                (shared, Box::new(backend))
-            }
-            Place::Mysql(opts) => {
-                let (shared, backend) = mysql::open(*opts, options)?;
-                (shared, Box::new(backend))
-            }
-        };
-        Ok(Store { inner: Arc::new(Inner { shared, backend }) })
-    }
-
     /// Runs a command and returns when what it did is on disk. All callers live in one tokio runtime.
     ///
     /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
@@ -85,7 +38,7 @@ impl Store {
 
     /// The same for a command that comes thousands of times a second: a statement or two that hardly ever fail
     /// and wait for no row. Those that have gathered run unguarded in one transaction, and again with more care when that fails.
-    pub async fn write_hot<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
+    pub async fn write_batched<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -94,7 +47,7 @@ impl Store {
         self.command(name, true, command).await
     }
 
-    async fn command<T, E, F>(&self, name: &'static str, hot: bool, function: F) -> Result<T, E>
+    async fn command<T, E, F>(&self, name: &'static str, batchable: bool, function: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
@@ -103,8 +56,9 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        shared.answers.caller_is_here();
-        let job = CommandOf { name, hot, function, result: None, reply: Some(reply), start: start.clone() };
+        shared.replies.note_runtime();
+        let job =
+            CommandOf { name, batchable, function, result: None, reply: Some(reply), start: start.clone() };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
@@ -123,7 +77,7 @@ impl Store {
         F: Fn(&mut Tx<'_>) -> Result<(), E> + Send + 'static,
     {
         let start = Start::default();
-        let job = CommandOf { name, hot: false, function: command, result: None, reply: None, start };
+        let job = CommandOf { name, batchable: false, function: command, result: None, reply: None, start };
         let shared = &self.inner.shared;
         let accepted = shared.commands.push(Box::new(job)).is_ok();
         if !accepted {
@@ -136,7 +90,7 @@ impl Store {
     /// caller is answered; of other instances on the thread that hears of them. After an outage it may be
     /// [`crate::Key::everything`]. It must be quick, must not wait and must not write.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
-        self.inner.shared.feed.listen(Box::new(listener));
+        self.inner.shared.feed.subscribe(Box::new(listener));
     }
 
     /// Every commit up to this version has been published by this process. Where instances share a
@@ -154,9 +108,13 @@ impl Store {
     /// What a caller is to carry from now on, who is answered inside [`crate::not_before`]: never less than he has
     /// carried, but for a version that is not of this database's past, as one from before a restore. That shows when
     /// the database was asked for him.
-    pub fn carried_on(&self) -> Version {
+    pub fn version_token(&self) -> Version {
         let feed = &self.inner.shared.feed;
-        let carried = if floor::was_asked() && feed.is_common() { 0 } else { floor() };
+        let carried = if not_before::had_fresh_read() && feed.versions_are_shared() {
+            0
+        } else {
+            not_before::min_version()
+        };
         feed.shown().max(carried)
     }
 
@@ -179,26 +137,7 @@ impl Store {
     /// Takes no more work, finishes what waits, moves the log into the file and lets go of it.
     /// Blocks until done.
     pub fn close(&self) {
-        self.inner.shared.commands.close();
-        self.inner.shared.replicas.close();
-        self.inner.shared.queries.close();
-        self.inner.backend.join();
-    }
-}
-
-impl Shared {
-    /// For a back end where `writers` threads run commands and commit `batch_max` of them at once.
-    pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
-        Shared {
-            commands: Queue::new(batch_max, writers, options.writer.deadline).gathering(|job| job.is_hot()),
-            queries: Queue::new(1, options.readers, options.writer.deadline)
-                .gathering(|query| query.is_point()),
-            replicas: Replicas::new(&options),
-            feed: Arc::new(Feed::new(version)),
-            stats: Stats::default(),
-            options,
-            answers: Answers::default(),
-        }
+        self.inner.backend.close();
     }
 }
 

@@ -1,6 +1,8 @@
 //! Database threads: how they start, how they wait.
 
 use crate::Error;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,4 +24,18 @@ pub(crate) fn pause(span: Duration) {
         }
         std::thread::park_timeout(left);
     }
+}
+
+/// Runs what blocks on a thread where the driver may block.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn on_its_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let (reply, answer) = sync_channel(1);
+    let thread = spawn("sarsen-open", move || {
+        let _ = reply.send(work());
+    })?;
+    let result = answer.recv().unwrap_or_else(|_| Err(Error::Open("the start panicked".to_owned())));
+    let _ = thread.join();
+    result
 }

@@ -4,126 +4,17 @@
 //! primary key, so that a move that broke off goes on after the last row that arrived, and parents come before
 //! their children, as the migrations make them.
 
-use crate::sql::{page_after, places};
-use crate::value::FromValue;
-use crate::{Error, Migration, Snapshot, Sql, Tx, Value, sqlite};
+pub use crate::table::{Table, TableRow};
 
-/// Rows in one INSERT or DELETE. Every database takes that many arguments of a table with 300 columns.
-const ROWS_A_STATEMENT: usize = 100;
-
-/// A table of the schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// Its name.
-    pub name: String,
-    /// Its columns, in order.
-    pub columns: Vec<String>,
-    /// Where the columns of its primary key are in `columns`, in the key's order.
-    pub key: Vec<usize>,
-}
-
-/// A row, in the order of the table's columns.
-pub type TableRow = Vec<Value<'static>>;
+use crate::{Error, Migration, Value, sqlite};
 
 /// The tables that `migrations` make, parents first.
 pub fn tables(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
-    let tables = sqlite::shape(migrations)?;
+    let tables = sqlite::migrated_tables(migrations)?;
     match tables.iter().find(|table| table.key.is_empty()) {
         Some(table) => Err(Error::Open(format!("table {} has no primary key", table.name))),
         None => Ok(tables),
     }
-}
-
-impl Table {
-    /// The key of a row of this table.
-    pub fn key_of(&self, row: &[Value<'static>]) -> TableRow {
-        self.key.iter().filter_map(|column| row.get(*column).cloned()).collect()
-    }
-
-    /// How many rows there are.
-    pub fn count(&self, snapshot: &mut Snapshot<'_>) -> Result<u64, Error> {
-        let sql = Sql::dynamic(format!("SELECT COUNT(*) FROM {}", self.name));
-        let count = snapshot.one(&sql, &[], |row| row.get::<i64>(0))?;
-        Ok(count.unwrap_or_default().unsigned_abs())
-    }
-
-    /// The greatest key, if there is a row.
-    pub fn last_key(&self, snapshot: &mut Snapshot<'_>) -> Result<Option<TableRow>, Error> {
-        let keys = self.key_columns();
-        let (list, order) = (keys.join(", "), keys.join(" DESC, "));
-        let sql = Sql::dynamic(format!("SELECT {list} FROM {} ORDER BY {order} DESC LIMIT 1", self.name));
-        snapshot.one(&sql, &[], |row| (0..keys.len()).map(|column| row.get(column)).collect())
-    }
-
-    /// At most `most` rows after the key `after`, or from the first one.
-    pub fn rows_after(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        after: Option<&[Value<'static>]>,
-        most: usize,
-    ) -> Result<Vec<TableRow>, Error> {
-        let keys = self.key_columns();
-        let select = format!("SELECT {} FROM {}", self.columns.join(", "), self.name);
-        let sql = match after {
-            Some(_) => page_after(select, &keys, most),
-            None => Sql::dynamic(format!("{select} ORDER BY {} LIMIT {most}", keys.join(", "))),
-        };
-        let width = self.columns.len();
-        snapshot
-            .all(&sql, after.unwrap_or_default(), |row| (0..width).map(|column| row.get(column)).collect())
-    }
-
-    /// Inserts rows.
-    pub fn insert(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<(), Error> {
-        in_chunks(tx, rows, |count| self.insert_statement(count)).map(drop)
-    }
-
-    /// Deletes rows, by their keys; how many there were.
-    pub fn delete(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<u64, Error> {
-        let keys: Vec<TableRow> = rows.iter().map(|row| self.key_of(row)).collect();
-        in_chunks(tx, &keys, |count| self.delete_statement(count))
-    }
-
-    fn key_columns(&self) -> Vec<&str> {
-        self.key.iter().filter_map(|column| self.columns.get(*column)).map(String::as_str).collect()
-    }
-
-    fn insert_statement(&self, rows: usize) -> Sql {
-        let width = self.columns.len();
-        let values: Vec<String> = (0..rows).map(|row| format!("({})", places(row * width, width))).collect();
-        let columns = self.columns.join(", ");
-        Sql::dynamic(format!("INSERT INTO {} ({columns}) VALUES {}", self.name, values.join(", ")))
-    }
-
-    /// Each key by itself: no database reads the whole table for that, whatever it knows of the rows. For all keys up
-    /// to one with several columns, MariaDB and PostgreSQL do.
-    fn delete_statement(&self, rows: usize) -> Sql {
-        let keys = self.key_columns();
-        let is = |row: usize| {
-            let column =
-                |(place, name): (usize, &&str)| format!("{name} = ?{}", row * keys.len() + place + 1);
-            let columns: Vec<String> = keys.iter().enumerate().map(column).collect();
-            format!("({})", columns.join(" AND "))
-        };
-        let wanted: Vec<String> = (0..rows).map(is).collect();
-        Sql::dynamic(format!("DELETE FROM {} WHERE {}", self.name, wanted.join(" OR ")))
-    }
-}
-
-/// Runs a statement about rows, many at a time; how many it matched in all.
-fn in_chunks(tx: &mut Tx<'_>, rows: &[TableRow], statement: impl Fn(usize) -> Sql) -> Result<u64, Error> {
-    let (many, one) = (statement(ROWS_A_STATEMENT), statement(1));
-    let mut whole = rows.chunks_exact(ROWS_A_STATEMENT);
-    let mut matched = 0;
-    for chunk in whole.by_ref() {
-        let args: Vec<Value<'_>> = chunk.iter().flatten().cloned().collect();
-        matched += tx.exec(&many, &args)?;
-    }
-    // The rest one by one: a statement for each size would have to be prepared as well.
-    for row in whole.remainder() {
-        matched += tx.exec(&one, row)?;
-    }
-    Ok(matched)
 }
 
 /// A row as bytes that are the same on every database, for comparing: equal rows and no others have equal bytes.
@@ -144,19 +35,6 @@ pub fn canonical(row: &[Value<'static>]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-impl FromValue for Value<'static> {
-    const KIND: &'static str = "a value";
-    fn from_value(value: crate::ValueRef<'_>) -> Option<Value<'static>> {
-        Some(match value {
-            crate::ValueRef::Null => Value::Null,
-            crate::ValueRef::Int(number) => Value::Int(number),
-            crate::ValueRef::Real(number) => Value::Real(number),
-            crate::ValueRef::Text(text) => Value::Text(text.to_owned().into()),
-            crate::ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec().into()),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ where
         Ok(None) => Answering::Plainly(answer(app, routes, peer, request)),
         Ok(Some(version)) => {
             let (answer, app) = (answer(app, routes, peer, request), app.clone());
-            let answer = async move { (answer.await, app.store.carried_on()) };
+            let answer = async move { (answer.await, app.store.version_token()) };
             Answering::NotBefore(Box::pin(store::not_before(version, answer)))
         }
         Err(problem) if versioned => Answering::at_once(problem.into_response()),

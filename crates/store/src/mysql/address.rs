@@ -9,20 +9,23 @@
 //! `VERIFY_CA` is not among them. The driver believes browsers' authorities besides those of the file, so anybody who
 //! has a certificate for any name would do.
 
+use super::client::Client;
 use crate::Error;
 use crate::remote::certificates;
-use ::mysql::consts::CapabilityFlags;
-use ::mysql::{Conn, DriverError, Error as Told, Opts, OptsBuilder, SslOpts};
+use ::mysql_async::{DriverError, Error as Told, Opts, OptsBuilder, SslOpts};
+use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The driver's own words about TLS.
+const DRIVER_TLS: [&str; 4] = ["require_ssl", "verify_ca", "verify_identity", "built_in_roots"];
 const MODES: &str = "DISABLED, PREFERRED, REQUIRED or VERIFY_IDENTITY";
 
 /// A URL that was read.
-pub(crate) struct Address {
+pub(super) struct Address {
     opts: Opts,
     mode: Mode,
-    roots: Option<PathBuf>,
+    authority: Option<PathBuf>,
 }
 
 /// When TLS is spoken, and with whom.
@@ -43,7 +46,7 @@ pub(super) struct Server {
 
 impl Address {
     /// What cannot be read is not repeated: it may hold a password.
-    pub(crate) fn parse(url: &str) -> Result<Address, Error> {
+    pub(super) fn parse(url: &str) -> Result<Address, Error> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut mode, mut roots, mut known) = (None, None, vec![]);
@@ -67,7 +70,7 @@ impl Address {
             ))
         };
         let opts = Opts::from_url(&format!("mysql:{place}?{}", known.join("&"))).map_err(unreadable)?;
-        if opts.get_ssl_opts().is_some() {
+        if known.iter().any(|setting| DRIVER_TLS.contains(&name_of(setting))) {
             return Err(wrong("has a word about TLS that is the driver's own; use ssl-mode and ssl-ca"));
         }
         let mode = match (mode, &roots) {
@@ -81,27 +84,29 @@ impl Address {
             }
             (Some(mode), _) => mode,
         };
-        if opts.get_socket().is_some() && matches!(mode, Mode::Required | Mode::VerifyIdentity) {
+        if opts.socket().is_some() && matches!(mode, Mode::Required | Mode::VerifyIdentity) {
             return Err(wrong("asks for TLS over a socket of this machine, where there is none"));
         }
-        Ok(Address { opts, mode, roots })
+        Ok(Address { opts, mode, authority: roots })
     }
 
     /// Looks at the certificates, and settles what the URL leaves open.
     pub(super) fn server(self) -> Result<Server, Error> {
-        if self.opts.get_db_name().is_none_or(str::is_empty) {
+        if self.opts.db_name().is_none_or(str::is_empty) {
             return Err(wrong("names no database; expected mysql://USER:PASSWORD@HOST:PORT/DATABASE"));
         }
-        if let Some(file) = &self.roots {
-            // The driver reads it at each connection; a file that is of no use is found out now.
-            certificates::of_file("ssl-ca", file)?;
-        }
-        certificates::choose_cryptography();
+        let authority = match &self.authority {
+            Some(file) => Some(certificates::load("ssl-ca", file)?.pem),
+            None => None,
+        };
+        certificates::install_crypto_provider();
         let opts = settings(self.opts);
         let tls = match self.mode {
             Mode::Disabled => return Ok(Server { opts, plain: None }),
             Mode::Preferred | Mode::Required => SslOpts::default().with_danger_accept_invalid_certs(true),
-            Mode::VerifyIdentity => SslOpts::default().with_root_cert_path(self.roots),
+            Mode::VerifyIdentity => {
+                SslOpts::default().with_root_certs(authority.into_iter().map(Into::into).collect())
+            }
         };
         let plain = (self.mode == Mode::Preferred).then(|| opts.clone());
         Ok(Server { opts: OptsBuilder::from_opts(opts).ssl_opts(tls).into(), plain })
@@ -122,9 +127,11 @@ impl Mode {
 }
 
 impl Server {
-    pub(super) fn connect(&self) -> ::mysql::Result<Conn> {
-        match (Conn::new(self.opts.clone()), &self.plain) {
-            (Err(Told::DriverError(DriverError::TlsNotSupported)), Some(plain)) => Conn::new(plain.clone()),
+    pub(super) fn connect(&self) -> ::mysql_async::Result<Client> {
+        match (Client::connect(self.opts.clone()), &self.plain) {
+            (Err(Told::Driver(DriverError::NoClientSslFlagFromServer)), Some(plain)) => {
+                Client::connect(plain.clone())
+            }
             (connected, _) => connected,
         }
     }
@@ -134,33 +141,31 @@ fn wrong(what: &str) -> Error {
     Error::Open(format!("the database URL {what}"))
 }
 
-/// What the URL leaves open. A dead server is noticed in seconds, not when TCP gives up.
+/// What the URL leaves open.
 fn settings(opts: Opts) -> Opts {
-    let connect_timeout = opts.get_tcp_connect_timeout().unwrap_or(Duration::from_secs(2));
-    let builder = OptsBuilder::from_opts(opts)
+    // A URL has brackets around an IPv6 address, a socket address has none.
+    let host = opts.ip_or_hostname().trim_matches(['[', ']']).to_owned();
+    OptsBuilder::from_opts(opts)
+        .ip_or_hostname(host)
         // Affected rows are those that matched, as on the other databases.
-        .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
+        .client_found_rows(true)
         // Statements are kept by the connection, which knows the order of their arguments.
         .stmt_cache_size(0_usize)
         // The place in the URL is the one that is meant.
         .prefer_socket(false)
-        .tcp_connect_timeout(Some(connect_timeout))
-        .tcp_keepalive_time_ms(Some(5000));
-    #[cfg(target_os = "linux")]
-    let builder = builder
-        .tcp_keepalive_probe_interval_secs(Some(1))
-        .tcp_keepalive_probe_count(Some(5))
-        .tcp_user_timeout_ms(Some(5000));
-    builder.into()
+        .tcp_keepalive(Some(Duration::from_secs(5)))
+        .into()
 }
 
-/// `%2F` → `/`, by the driver's own rules: it undoes them for a setting that is a file. A `+` is a plus.
+fn name_of(setting: &str) -> &str {
+    setting.split('=').next().unwrap_or_default()
+}
+
+/// `%2F` → `/`. A `+` is a plus.
 fn unescaped(text: &str) -> Result<PathBuf, Error> {
-    let url = format!("mysql://localhost/?root_cert_path={}", text.replace('+', "%2B"));
-    let opts = Opts::from_url(&url).ok();
-    let file = opts.as_ref().and_then(|opts| opts.get_ssl_opts()?.root_cert_path());
-    let named = file.filter(|file| !file.as_os_str().is_empty());
-    named.map(Into::into).ok_or_else(|| wrong("has an ssl-ca that cannot be read; expected a file"))
+    let file = percent_decode_str(text).decode_utf8().ok().filter(|file| !file.is_empty());
+    file.map(|file| PathBuf::from(&*file))
+        .ok_or_else(|| wrong("has an ssl-ca that cannot be read; expected a file"))
 }
 
 #[cfg(test)]
@@ -179,11 +184,11 @@ mod tests {
     fn the_words_of_the_servers_tools_are_taken_out_of_the_url() {
         let read = |query: &str| {
             let address = Address::parse(&format!("mariadb://ada:x@db.test/sarsen?{query}")).expect("reads");
-            (address.mode, address.roots)
+            (address.mode, address.authority)
         };
         assert_eq!(read(""), (Mode::Preferred, None));
-        assert_eq!(read("tcp_connect_timeout_ms=3"), (Mode::Preferred, None));
-        assert_eq!(read("ssl-mode=disabled&tcp_connect_timeout_ms=3").0, Mode::Disabled);
+        assert_eq!(read("tcp_nodelay=true"), (Mode::Preferred, None));
+        assert_eq!(read("ssl-mode=disabled&tcp_nodelay=true").0, Mode::Disabled);
         assert_eq!(read("ssl-mode=REQUIRED").0, Mode::Required);
         assert_eq!(read("ssl-mode=verify_identity"), (Mode::VerifyIdentity, None));
         let authority = Some(Path::new("/etc/our+own ca.pem").to_owned());
@@ -200,8 +205,8 @@ mod tests {
             ("ssl-ca=", "expected a file"),
             ("ssl-mode=PREFERRED&ssl-ca=ca.pem", "VERIFY_IDENTITY"),
             ("ssl-ca=ca.pem&ssl-mode=REQUIRED", "VERIFY_IDENTITY"),
-            ("danger_accept_invalid_certs=true", "ssl-mode"),
-            ("root_cert_path=ca.pem&ssl-mode=REQUIRED", "ssl-ca"),
+            ("require_ssl=true", "ssl-mode"),
+            ("verify_ca=false&ssl-mode=REQUIRED", "ssl-ca"),
             ("socket=%2Frun%2Fx&ssl-mode=REQUIRED", "socket"),
             ("sslmode=require", "mysql://USER"),
             ("ssl-mode", "mysql://USER"),
@@ -209,5 +214,12 @@ mod tests {
             let text = refusal(query);
             assert!(text.contains(says) && !text.contains("hunter2"), "{query}: {text}");
         }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_not_repeated() {
+        let refused = Address::parse("mysql://ada:hun@host?ter2=1@db/x").err().expect("refused");
+        let text = refused.to_string();
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 }

@@ -6,16 +6,16 @@
 //! ended it on the server, and what came next would be a transaction of its own.
 
 use super::address::Server;
-use super::errors::{is_done_already, is_duplicate, refused, translate};
-use super::purpose::{self, Maker};
-use super::text::{Count, Text};
+use super::client::Client;
+use super::errors::{connect_error, is_done_already, is_duplicate, translate};
+use super::placeholders::{Positional, RowCount};
+use super::tx_mode::{self, Vendor};
 use super::values::{Read, bound};
-use crate::remote::{Purpose, Session, Trouble, View};
+use crate::remote::{Failure, Session, SnapshotInfo, TxMode};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
-use ::mysql::prelude::Queryable as _;
-use ::mysql::{Conn, Statement};
+use ::mysql_async::Statement;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,50 +32,50 @@ const SESSION: &str = "SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 /// A statement on the server, and the text that it was made from.
 struct Prepared {
     statement: Statement,
-    text: Text,
+    text: Positional,
 }
 
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
-    client: Conn,
-    maker: Maker,
+    client: Client,
+    vendor: Vendor,
     /// What the session's settings are for.
-    set_for: Option<Purpose>,
+    set_for: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
     statements: HashMap<String, Arc<Prepared>>,
     began: Instant,
     limit: Option<Duration>,
     /// The worst that happened since the transaction began.
-    trouble: Option<(Trouble, Error)>,
+    failure: Option<(Failure, Error)>,
 }
 
 impl Connection {
-    fn connect(server: &Server) -> ::mysql::Result<Connection> {
+    fn connect(server: &Server) -> ::mysql_async::Result<Connection> {
         let mut client = server.connect()?;
-        batch(&mut client, SESSION)?;
-        let version: Option<String> = client.query_first("SELECT VERSION()")?;
-        let maker = match version.unwrap_or_default().contains("MariaDB") {
-            true => Maker::MariaDb,
-            false => Maker::MySql,
+        client.batch(SESSION)?;
+        let version: Option<String> = client.first("SELECT VERSION()")?;
+        let vendor = match version.unwrap_or_default().contains("MariaDB") {
+            true => Vendor::MariaDb,
+            false => Vendor::MySql,
         };
         Ok(Connection {
             client,
-            maker,
+            vendor,
             set_for: None,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
-            trouble: None,
+            failure: None,
         })
     }
 
     /// Forgets what went wrong: for a question that need not be answered.
-    pub(super) fn forgive(&mut self) {
-        self.trouble.take_if(|(trouble, _)| *trouble == Trouble::Failed);
+    pub(super) fn clear_statement_failure(&mut self) {
+        self.failure.take_if(|(failure, _)| *failure == Failure::Fatal);
     }
 
-    pub(super) fn maker(&self) -> Maker {
-        self.maker
+    pub(super) fn vendor(&self) -> Vendor {
+        self.vendor
     }
 
     /// The number that the last INSERT took.
@@ -85,29 +85,29 @@ impl Connection {
 
     /// Runs statements that have no arguments and give no rows.
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
-        let result = batch(&mut self.client, sql);
+        let result = self.client.batch(sql);
         result.map_err(|error| self.note(&error, sql))
     }
 
     /// Remembers what went wrong; the worst is kept.
-    fn note(&mut self, error: &::mysql::Error, sql: &str) -> Error {
-        let (trouble, error) = translate(error, sql, self.limit.unwrap_or_default());
-        self.fail(trouble, error)
+    fn note(&mut self, error: &::mysql_async::Error, sql: &str) -> Error {
+        let (failure, error) = translate(error, sql, self.limit.unwrap_or_default());
+        self.fail(failure, error)
     }
 
-    fn fail(&mut self, trouble: Trouble, error: Error) -> Error {
-        if self.trouble.as_ref().is_none_or(|(known, _)| *known < trouble) {
-            self.trouble = Some((trouble, error.clone()));
+    fn fail(&mut self, failure: Failure, error: Error) -> Error {
+        if self.failure.as_ref().is_none_or(|(known, _)| *known < failure) {
+            self.failure = Some((failure, error.clone()));
         }
         error
     }
 
     /// The server stops a statement that is too slow; many quick ones are counted here, and on MySQL one
     /// that writes.
-    fn in_time(&mut self) -> Result<(), Error> {
+    fn check_time(&mut self) -> Result<(), Error> {
         match self.limit {
             Some(limit) if self.began.elapsed() > limit => {
-                Err(self.fail(Trouble::Failed, Error::TooSlow { limit }))
+                Err(self.fail(Failure::Fatal, Error::TooSlow { limit }))
             }
             _ => Ok(()),
         }
@@ -115,16 +115,16 @@ impl Connection {
 
     /// The statement, prepared now or before, after a look at what happened so far, at the clock and at the
     /// arguments' number.
-    fn ready(&mut self, sql: &str, args: usize) -> Result<Arc<Prepared>, Error> {
-        if let Some((_, error)) = &self.trouble {
+    fn prepared(&mut self, sql: &str, args: usize) -> Result<Arc<Prepared>, Error> {
+        if let Some((_, error)) = &self.failure {
             return Err(error.clone());
         }
-        self.in_time()?;
+        self.check_time()?;
         let prepared = match self.statements.get(sql) {
             Some(prepared) => prepared.clone(),
             None => {
-                let text = Text::of(sql);
-                let statement = self.client.prep(&text.sql).map_err(|error| self.note(&error, sql))?;
+                let text = Positional::of(sql);
+                let statement = self.client.prepare(&text.sql).map_err(|error| self.note(&error, sql))?;
                 if self.statements.len() == STATEMENTS_MAX {
                     self.forget_statements();
                 }
@@ -136,7 +136,7 @@ impl Connection {
         let expected = prepared.text.args;
         if expected != args {
             let text = format!("{expected} arguments expected, {args} given: {sql}");
-            return Err(self.fail(Trouble::Failed, Error::Database(text)));
+            return Err(self.fail(Failure::Fatal, Error::Database(text)));
         }
         Ok(prepared)
     }
@@ -144,7 +144,7 @@ impl Connection {
     /// Migrations say `utf8mb4_bin`; columns get the collation that compares by every byte.
     fn collated<'s>(&self, sql: &'s str) -> Cow<'s, str> {
         match self.set_for {
-            Some(Purpose::Schema) => Cow::Owned(sql.replace("utf8mb4_bin", self.maker.collation())),
+            Some(TxMode::Schema) => Cow::Owned(sql.replace("utf8mb4_bin", self.vendor.collation())),
             _ => Cow::Borrowed(sql),
         }
     }
@@ -157,56 +157,46 @@ impl Connection {
     }
 }
 
-/// Runs statements to the end of the last one, so that no error of a later one is lost.
-fn batch(client: &mut Conn, sql: &str) -> ::mysql::Result<()> {
-    let mut results = client.query_iter(sql)?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
 impl Session for Connection {
     type Address = Server;
 
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
-        Connection::connect(server).map_err(|error| refused(&error))
+        Connection::connect(server).map_err(|error| connect_error(&error))
     }
 
-    fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
+    fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
-        self.limit = purpose::limit(purpose);
-        self.trouble = None;
-        if self.set_for != Some(purpose) {
+        self.limit = tx_mode::limit(mode);
+        self.client.limit(self.limit);
+        self.failure = None;
+        if self.set_for != Some(mode) {
             self.set_for = None;
-            self.batch(&purpose::settings(purpose, self.maker))?;
-            self.set_for = Some(purpose);
+            self.batch(&tx_mode::settings(mode, self.vendor))?;
+            self.set_for = Some(mode);
         }
-        self.batch(purpose::begin(purpose))
+        self.batch(tx_mode::begin(mode))
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        match &self.trouble {
+        match &self.failure {
             Some((_, error)) => Err(error.clone()),
             None => self.batch("COMMIT"),
         }
     }
 
     fn roll_back(&mut self) -> bool {
-        !self.is_lost() && batch(&mut self.client, "ROLLBACK").is_ok()
+        !self.is_lost() && self.client.batch("ROLLBACK").is_ok()
     }
 
-    fn trouble(&self) -> Option<(Trouble, Error)> {
-        self.trouble.clone()
+    fn failure(&self) -> Option<(Failure, Error)> {
+        self.failure.clone()
     }
 
     fn is_lost(&self) -> bool {
-        matches!(self.trouble, Some((Trouble::Lost, _)))
+        self.client.is_closed() || matches!(self.failure, Some((Failure::ConnectionLost, _)))
     }
 
-    fn view(&self) -> Option<View> {
+    fn snapshot_info(&self) -> Option<SnapshotInfo> {
         None
     }
 }
@@ -217,24 +207,21 @@ impl tx::Connection for Connection {
     }
 
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
-        let prepared = self.ready(&self.collated(sql), args.len())?;
-        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
-        let counted = ran.and_then(|mut result| {
-            let count = result.affected_rows();
-            result.try_for_each(|row| row.map(drop)).map(|()| count)
-        });
+        let prepared = self.prepared(&self.collated(sql), args.len())?;
+        let params = bound(args, &prepared.text.order);
+        let counted = self.client.execute(&prepared.statement, params);
         match (counted, prepared.text.count) {
-            (Ok(count), Count::Upserted) => Ok(count.min(1)),
+            (Ok(count), RowCount::Upserted) => Ok(count.min(1)),
             (Ok(count), _) => Ok(count),
             // The server has undone this statement, and nothing else of the transaction.
-            (Err(error), Count::IfAbsent) if is_duplicate(&error) => Ok(0),
+            (Err(error), RowCount::IfAbsent) if is_duplicate(&error) => Ok(0),
             (Err(error), _) => Err(self.note(&error, sql)),
         }
     }
 
     fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
         let text = self.collated(sql).into_owned();
-        match batch(&mut self.client, &text) {
+        match self.client.batch(&text) {
             Err(error) if is_done_already(&error) => Ok(()),
             ran => ran.map_err(|error| self.note(&error, sql)),
         }
@@ -247,17 +234,13 @@ impl tx::Connection for Connection {
         args: &[Value<'_>],
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let prepared = self.ready(sql, args.len())?;
+        let prepared = self.prepared(sql, args.len())?;
         let mut wanted = Ok(true);
-        let ran = self.client.exec_iter(&prepared.statement, bound(args, &prepared.text.order));
-        let ended = ran.and_then(|mut result| {
-            result.try_for_each(|row| {
-                let row = Read::new(row?);
-                if matches!(wanted, Ok(true)) {
-                    wanted = each(&row);
-                }
-                Ok(())
-            })
+        let params = bound(args, &prepared.text.order);
+        let ended = self.client.query(&prepared.statement, params, |row| {
+            if matches!(wanted, Ok(true)) {
+                wanted = each(&Read::new(row));
+            }
         });
         ended.map_err(|error| self.note(&error, sql))?;
         wanted.map(|_| ())
@@ -265,8 +248,8 @@ impl tx::Connection for Connection {
 
     /// Ends the transaction: one that only reads refuses even to prepare a statement that writes.
     fn prepare(&mut self, sql: &str) -> Result<(), Error> {
-        let ended = batch(&mut self.client, "ROLLBACK");
-        let prepared = ended.and_then(|()| self.client.prep(Text::of(sql).sql));
+        let ended = self.client.batch("ROLLBACK");
+        let prepared = ended.and_then(|()| self.client.prepare(&Positional::of(sql).sql));
         let closed = prepared.and_then(|statement| self.client.close(statement));
         closed.map_err(|error| match self.note(&error, sql) {
             Error::Database(text) => Error::Database(format!("{text}: {sql}")),

@@ -1,8 +1,8 @@
 //! The errors of MySQL and MariaDB in the store's words. The only place that reads an error of the driver.
 
 use crate::Error;
-use crate::remote::{Trouble, contended};
-use ::mysql::{DriverError, Error as Told, MySqlError};
+use crate::remote::{Failure, contended};
+use ::mysql_async::{DriverError, Error as Told, IoError, ServerError};
 use std::time::Duration;
 
 const DUPLICATE: [u16; 2] = [1062, 1586];
@@ -22,41 +22,41 @@ const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
 const WITH_VALUE: [u16; 3] = [1292, 1366, 1411];
 
 /// What went wrong with `sql`, in the store's words, and what it means.
-pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Trouble, Error) {
+pub(super) fn translate(error: &Told, sql: &str, limit: Duration) -> (Failure, Error) {
     match error {
-        Told::MySqlError(told) => (trouble(told.code), told_by_server(told, sql, limit)),
-        // Found out before anything was sent.
-        Told::DriverError(DriverError::PacketTooLarge | DriverError::MismatchedStmtParams(..)) => {
-            (Trouble::Failed, Error::Database(plain(error)))
-        }
+        Told::Server(told) => (failure(told.code), server_error(told, sql, limit)),
+        _ if is_about_the_statement(error) => (Failure::Fatal, Error::Database(plain(error))),
         _ => {
             let what = format!("the connection to the database was lost ({})", plain(error));
-            (Trouble::Lost, unavailable(what, "check that the database server runs and can be reached"))
+            (
+                Failure::ConnectionLost,
+                unavailable(what, "check that the database server runs and can be reached"),
+            )
         }
     }
 }
 
 /// True when a unique constraint refused the row.
 pub(super) fn is_duplicate(error: &Told) -> bool {
-    matches!(error, Told::MySqlError(told) if DUPLICATE.contains(&told.code))
+    matches!(error, Told::Server(told) if DUPLICATE.contains(&told.code))
 }
 
 /// True when a change of the schema fails because it was made before.
 pub(super) fn is_done_already(error: &Told) -> bool {
-    matches!(error, Told::MySqlError(told) if DONE_ALREADY.contains(&told.code))
+    matches!(error, Told::Server(told) if DONE_ALREADY.contains(&told.code))
 }
 
-fn trouble(code: u16) -> Trouble {
+fn failure(code: u16) -> Failure {
     if COLLISION.contains(&code) || LOCKED.contains(&code) {
-        Trouble::Again
+        Failure::Retryable
     } else if LOST.contains(&code) {
-        Trouble::Lost
+        Failure::ConnectionLost
     } else {
-        Trouble::Failed
+        Failure::Fatal
     }
 }
 
-fn told_by_server(told: &MySqlError, sql: &str, limit: Duration) -> Error {
+fn server_error(told: &ServerError, sql: &str, limit: Duration) -> Error {
     if DUPLICATE.contains(&told.code) {
         return conflict(&told.message, sql);
     }
@@ -124,8 +124,8 @@ fn advice(code: u16) -> Option<(&'static str, &'static str)> {
 }
 
 /// Why there is no connection, and whether waiting may help. Names no password, like the server.
-pub(super) fn refused(error: &Told) -> (bool, Error) {
-    let Told::MySqlError(told) = error else {
+pub(super) fn connect_error(error: &Told) -> (bool, Error) {
+    let Told::Server(told) = error else {
         if let Some(why) = about_tls(error) {
             let what = format!("there is no encrypted connection to the database server ({why})");
             return (false, unavailable(what, "check ssl-mode and ssl-ca of the database's URL"));
@@ -133,19 +133,18 @@ pub(super) fn refused(error: &Told) -> (bool, Error) {
         let what = format!("there is no connection to the database server ({})", plain(error));
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
-    let passing = [1040, 1203, 1053].contains(&told.code);
+    let transient = [1040, 1203, 1053].contains(&told.code);
     let what = format!("the database server refuses the connection: {} ({})", told.message, told.code);
-    (passing, unavailable(what, "check user, password and database of the URL"))
+    (transient, unavailable(what, "check user, password and database of the URL"))
 }
 
 /// What is wrong with TLS, or with who is at its other end; waiting mends none of it.
 fn about_tls(error: &Told) -> Option<String> {
     // The handshake begins with the first bytes that are sent, and fails as they do: somewhere inside.
     let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
-        Told::TlsError(told) => return Some(told.to_string()),
-        Told::DriverError(DriverError::TlsNotSupported) => return Some("it offers no TLS".to_owned()),
-        Told::IoError(inner) => Some(inner),
-        Told::CodecError(inner) => Some(inner),
+        Told::Io(IoError::Tls(inner)) => return Some(inner.to_string()),
+        Told::Driver(DriverError::NoClientSslFlagFromServer) => return Some("it offers no TLS".to_owned()),
+        Told::Io(IoError::Io(inner)) => Some(inner),
         _ => None,
     };
     while let Some(error) = cause {
@@ -158,12 +157,24 @@ fn about_tls(error: &Told) -> Option<String> {
     None
 }
 
+/// The driver's own complaint about a statement or its arguments, found before anything was sent.
+fn is_about_the_statement(error: &Told) -> bool {
+    matches!(
+        error,
+        Told::Driver(
+            DriverError::PacketTooLarge
+                | DriverError::StmtParamsMismatch { .. }
+                | DriverError::StmtParamsNumberExceedsLimit { .. }
+        )
+    )
+}
+
 /// The driver's words without its brackets.
 fn plain(error: &Told) -> String {
     match error {
-        Told::IoError(inner) => inner.to_string(),
-        Told::CodecError(inner) => inner.to_string(),
-        Told::DriverError(inner) => inner.to_string(),
+        Told::Io(IoError::Io(inner)) => inner.to_string(),
+        Told::Io(IoError::Tls(inner)) => inner.to_string(),
+        Told::Driver(inner) => inner.to_string(),
         other => other.to_string(),
     }
 }
@@ -177,10 +188,10 @@ mod tests {
     use super::*;
 
     fn told(code: u16, message: &str) -> Told {
-        Told::MySqlError(MySqlError { state: "HY000".to_owned(), code, message: message.to_owned() })
+        Told::Server(ServerError { state: "HY000".to_owned(), code, message: message.to_owned() })
     }
 
-    fn translated(code: u16, message: &str) -> (Trouble, Error) {
+    fn translated(code: u16, message: &str) -> (Failure, Error) {
         translate(&told(code, message), "INSERT INTO notes (id) VALUES (?)", Duration::from_secs(1))
     }
 
@@ -206,10 +217,13 @@ mod tests {
 
     #[test]
     fn what_another_transaction_spoilt_may_run_again() {
-        assert_eq!(translated(1213, "Deadlock found").0, Trouble::Again);
-        assert!(matches!(translated(1205, "Lock wait timeout"), (Trouble::Again, Error::Unavailable { .. })));
-        assert_eq!(translated(1927, "Connection was killed").0, Trouble::Lost);
-        assert!(matches!(translated(1969, "interrupted"), (Trouble::Failed, Error::TooSlow { .. })));
+        assert_eq!(translated(1213, "Deadlock found").0, Failure::Retryable);
+        assert!(matches!(
+            translated(1205, "Lock wait timeout"),
+            (Failure::Retryable, Error::Unavailable { .. })
+        ));
+        assert_eq!(translated(1927, "Connection was killed").0, Failure::ConnectionLost);
+        assert!(matches!(translated(1969, "interrupted"), (Failure::Fatal, Error::TooSlow { .. })));
     }
 
     #[test]

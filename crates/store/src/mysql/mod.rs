@@ -13,43 +13,61 @@
 //! for too long; MariaDB can.
 
 mod address;
-mod commits;
+pub(crate) mod change_log;
+pub(crate) mod client;
+mod commit_outcome;
 mod connection;
-mod disturb;
 mod errors;
-pub(crate) mod feed;
-mod outcome;
-mod purpose;
+mod fault_injection;
+mod log_reader;
+mod log_writer;
+mod placeholders;
 mod schema;
-mod tail;
-mod text;
+mod tx_mode;
 mod values;
 
-pub(crate) use disturb::hold_transaction;
-
-use crate::remote::{self, Link, Remote};
-use crate::store::Shared;
-use crate::threads::spawn;
+use crate::engine::{Database, Opened, Shared, Undo};
+use crate::remote::{self, ReconnectingSession, Service};
+use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Options};
-pub(crate) use address::Address;
-use commits::Commits;
-use feed::Publisher;
+use address::Address;
+use change_log::Publisher;
+use log_reader::LogReader;
+use log_writer::LogWriter;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use tail::Tail;
 
-pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Remote), Error> {
-    let server = Arc::new(address.server()?);
-    let version =
-        remote::prepare_schema(server.clone(), |connection| schema::prepare(connection, options.migrations))?;
-    let writers = options.writers.max(1);
-    let shared = Arc::new(Shared::new(options, version, writers, 1));
-    let publisher = Arc::new(Publisher::new(shared.feed.clone()));
-    // The tail ends when `stop` is dropped.
-    let (stop, stopped) = channel::<()>();
-    let mut tail = Tail::new(Link::new(server.clone()), shared.clone(), publisher.clone());
-    tail.start().map_err(remote::opening)?;
-    let mut threads = vec![spawn("sarsen-tail", move || tail.run(&stopped))?];
-    threads.extend(remote::serve(&server, &[], &shared, || Commits::new(publisher.clone()))?);
-    Ok((shared.clone(), Remote::new(shared, Dialect::Mysql, threads, Box::new(stop))))
+/// MySQL and MariaDB, as a kind of database.
+pub(crate) struct Mysql;
+
+impl Database for Mysql {
+    fn open(&self, options: Options) -> Result<Opened, Error> {
+        let server = Arc::new(Address::parse(&options.url)?.server()?);
+        let version = on_its_own_thread({
+            let (server, migrations) = (server.clone(), options.migrations);
+            move || remote::prepare_schema(server, |connection| schema::prepare(connection, migrations))
+        })?;
+        let writers = options.writers.max(1);
+        let shared = Arc::new(Shared::new(options, version, writers, 1));
+        let publisher = Arc::new(Publisher::new(shared.feed.clone()));
+        // The log reader ends when `stop` is dropped.
+        let (stop, stopped) = channel::<()>();
+        let session = ReconnectingSession::new(server.clone());
+        let mut log_reader = LogReader::new(session, shared.clone(), publisher.clone());
+        let log_reader =
+            on_its_own_thread(move || log_reader.start().map_err(remote::opening).map(|()| log_reader))?;
+        let threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
+        let service =
+            Service { address: server, replicas: vec![], shared, threads, following: Box::new(stop) };
+        remote::serve(Dialect::Mysql, service, || LogWriter::new(publisher.clone()))
+    }
+
+    #[cfg(feature = "testing")]
+    fn check_url(&self, url: &str) -> Result<(), Error> {
+        Address::parse(url).map(drop)
+    }
+
+    fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::hold_transaction(Address::parse(url)?)
+    }
 }

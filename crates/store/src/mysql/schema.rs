@@ -3,9 +3,9 @@
 //! A change of the schema commits by itself on MySQL, so each statement of a migration can be run again, and
 //! one that is done is noted (`migrate.rs`). Instances that start together take turns by a named lock.
 
+use super::change_log;
 use super::connection::Connection;
-use super::feed;
-use super::purpose::Maker;
+use super::tx_mode::Vendor;
 use crate::tx::Connection as _;
 use crate::{Error, Migration, Row, Version, migrate};
 
@@ -25,7 +25,7 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
         return Err(Error::Open(text.to_owned()));
     }
     migrate::migrate(connection, migrations)?;
-    let version = feed::prepare(connection)?;
+    let version = change_log::prepare(connection)?;
     connection.batch(RELEASE)?;
     Ok(version)
 }
@@ -36,9 +36,9 @@ fn check_version(connection: &mut Connection) -> Result<(), Error> {
         text = Row::new(row).get(0)?;
         Ok(false)
     })?;
-    let (name, least) = match connection.maker() {
-        Maker::MariaDb => ("MariaDB", MARIADB_MIN),
-        Maker::MySql => ("MySQL", MYSQL_MIN),
+    let (name, least) = match connection.vendor() {
+        Vendor::MariaDb => ("MariaDB", MARIADB_MIN),
+        Vendor::MySql => ("MySQL", MYSQL_MIN),
     };
     if version(&text) >= least {
         return Ok(());
@@ -75,7 +75,7 @@ fn check_durability(connection: &mut Connection) -> Result<(), Error> {
             }
             Err(error) => {
                 tracing::warn!(name, %error, "cannot tell whether the database flushes each commit to its disk");
-                connection.forgive();
+                connection.clear_statement_failure();
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::value::RowSource;
 use crate::{Error, Value, ValueRef};
-use ::mysql::consts::ColumnType;
-use ::mysql::{Column, Params, Row, Value as Wire};
+use ::mysql_async::consts::ColumnType;
+use ::mysql_async::{Column, Params, Row, Value as Wire};
 
 /// The character set of what is bytes and no text.
 const BINARY: u16 = 63;

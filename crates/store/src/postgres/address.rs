@@ -8,15 +8,16 @@
 //! - `pooler=transaction`: what listens there is a pooler that lends a connection for one transaction
 //!   (PgBouncer). Then nothing may live on a session, prepared statements included.
 
-use super::tls::{Tls, Trust};
+use super::tls::{Tls, Verify};
 use crate::Error;
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config};
+use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A URL that was read.
-pub(crate) struct Address {
+pub(super) struct Address {
     config: Config,
     pooled: bool,
     verified: bool,
@@ -33,7 +34,7 @@ pub(super) struct Server {
 
 impl Address {
     /// None for what is no URL of PostgreSQL.
-    pub(crate) fn parse(url: &str) -> Option<Address> {
+    pub(super) fn parse(url: &str) -> Option<Address> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut known = vec![];
         let (mut pooled, mut verified, mut roots) = (false, false, None);
@@ -55,13 +56,13 @@ impl Address {
 
     /// Reads the certificates, and settles what the URL leaves open.
     pub(super) fn server(self) -> Result<Server, Error> {
-        let trust = match (self.config.get_ssl_mode(), self.roots) {
-            (SslMode::Disable, _) => Trust::Anybody,
-            (_, Some(file)) => Trust::SignedBy(file),
-            (_, None) if self.verified => Trust::Browsers,
-            (_, None) => Trust::Anybody,
+        let verify = match (self.config.get_ssl_mode(), self.roots) {
+            (SslMode::Disable, _) => Verify::Nothing,
+            (_, Some(file)) => Verify::CaFile(file),
+            (_, None) if self.verified => Verify::PublicRoots,
+            (_, None) => Verify::Nothing,
         };
-        Ok(Server { tls: Tls::new(trust)?, config: settings(self.config), pooled: self.pooled })
+        Ok(Server { tls: Tls::new(verify)?, config: settings(self.config), pooled: self.pooled })
     }
 }
 
@@ -105,10 +106,9 @@ fn settings(mut config: Config) -> Config {
     config
 }
 
-/// `%2F` → `/`, by the driver's own rules: it undoes them for a setting that is any text.
+/// `%2F` → `/`.
 fn unescaped(text: &str) -> Option<String> {
-    let config: Config = format!("postgres:///?application_name={text}").parse().ok()?;
-    config.get_application_name().map(str::to_owned)
+    percent_decode_str(text).decode_utf8().ok().map(String::from)
 }
 
 #[cfg(test)]
@@ -130,5 +130,12 @@ mod tests {
         for wrong in ["pooler=session", "pooler", "sslmode=verify-ca", "what=ever"] {
             assert!(Address::parse(&format!("postgres://db.test/sarsen?{wrong}")).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_not_repeated() {
+        let refused = crate::postgres::parse("postgres://ada:hun@host?ter2=1@db/x").err().expect("refused");
+        let text = refused.to_string();
+        assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 }

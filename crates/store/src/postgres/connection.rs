@@ -6,11 +6,11 @@
 //! thread can tell a command that must run again from one that failed by itself.
 
 use super::address::Server;
-use super::errors::{ended, refused, translate};
-use super::seen::Seen;
-use super::values::{Bound, hand_out, type_of};
-use super::{cluster, log, purpose};
-use crate::remote::{Link, Purpose, Session, Trouble, View, contended};
+use super::errors::{closed, connect_error, translate};
+use super::pg_snapshot::PgSnapshot;
+use super::values::{Bound, for_each_row, type_of};
+use super::{change_log, cluster, tx_mode};
+use crate::remote::{Failure, ReconnectingSession, Session, SnapshotInfo, TxMode, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value, Version};
@@ -33,16 +33,16 @@ pub(super) struct Connection {
     began: Instant,
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
-    view: Option<Seen>,
+    snapshot: Option<PgSnapshot>,
     /// The server followed another one when it was asked.
-    follows: bool,
+    in_recovery: bool,
     /// The worst that happened since the transaction began.
-    trouble: Option<(Trouble, Error)>,
+    failure: Option<(Failure, Error)>,
 }
 
 impl Connection {
     /// Opens one, for who does not ask whether waiting may help.
-    pub(super) fn reach(server: &Server) -> Result<Connection, Error> {
+    pub(super) fn connect(server: &Server) -> Result<Connection, Error> {
         Connection::open(server).map_err(|(_, error)| error)
     }
 
@@ -53,31 +53,31 @@ impl Connection {
     }
 
     /// Runs statements outside of a transaction.
-    pub(super) fn alone(&mut self, sql: &str) -> Result<(), Error> {
-        (self.limit, self.trouble) = (None, None);
+    pub(super) fn batch_outside_tx(&mut self, sql: &str) -> Result<(), Error> {
+        (self.limit, self.failure) = (None, None);
         self.batch(sql)
     }
 
     /// Runs one query outside of a transaction, planned for what the tables hold now.
-    pub(super) fn query_alone(
+    pub(super) fn query_outside_tx(
         &mut self,
         sql: &str,
         args: &[Value<'_>],
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        (self.limit, self.trouble) = (None, None);
+        (self.limit, self.failure) = (None, None);
         let rows = self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))));
-        let ended = rows.and_then(|rows| hand_out(rows, each));
+        let ended = rows.and_then(|rows| for_each_row(rows, each));
         ended.map_err(|error| self.note(&error))?
     }
 
     /// Waits for a wake-up, for `most` at most; true when one came that `own` did not send.
-    pub(super) fn heard(&mut self, most: Duration, own: i32) -> Result<bool, Error> {
+    pub(super) fn wait_for_notification(&mut self, most: Duration, own: i32) -> Result<bool, Error> {
         let began = Instant::now();
         let first = self.client.notifications().timeout_iter(most).next();
         let Some(first) = first.map_err(|error| self.note(&error))? else {
             // The driver says the same of a time that is over and of a connection that is.
-            return if began.elapsed() < most / 2 { Err(ended()) } else { Ok(false) };
+            return if began.elapsed() < most / 2 { Err(closed()) } else { Ok(false) };
         };
         let mut foreign = first.process_id() != own;
         let mut notifications = self.client.notifications();
@@ -90,22 +90,22 @@ impl Connection {
 
     /// Remembers what went wrong; the worst is kept.
     fn note(&mut self, error: &::postgres::Error) -> Error {
-        let (trouble, error) = translate(error, self.limit.unwrap_or_default());
-        self.fail(trouble, error)
+        let (failure, error) = translate(error, self.limit.unwrap_or_default());
+        self.fail(failure, error)
     }
 
-    fn fail(&mut self, trouble: Trouble, error: Error) -> Error {
-        if self.trouble.as_ref().is_none_or(|(known, _)| *known < trouble) {
-            self.trouble = Some((trouble, error.clone()));
+    fn fail(&mut self, failure: Failure, error: Error) -> Error {
+        if self.failure.as_ref().is_none_or(|(known, _)| *known < failure) {
+            self.failure = Some((failure, error.clone()));
         }
         error
     }
 
     /// What can be seen, as the last of these statements says; and perhaps, whether the server follows another one.
-    fn look(&mut self, sql: &str) -> Result<Seen, Error> {
+    fn read_snapshot(&mut self, sql: &str) -> Result<PgSnapshot, Error> {
         let row = self.first_row(sql)?;
-        self.follows = row.as_ref().is_some_and(|row| row.len() > 1 && row.get(1) == Some("t"));
-        row.and_then(|row| row.get(0).and_then(Seen::parse))
+        self.in_recovery = row.as_ref().is_some_and(|row| row.len() > 1 && row.get(1) == Some("t"));
+        row.and_then(|row| row.get(0).and_then(PgSnapshot::parse))
             .ok_or_else(|| Error::Database("a query began without a snapshot".to_owned()))
     }
 
@@ -119,24 +119,24 @@ impl Connection {
     }
 
     /// What can be seen now, outside of a transaction.
-    fn now(&mut self) -> Result<Seen, Error> {
-        (self.limit, self.trouble) = (None, None);
-        self.look(purpose::LOOK)
+    fn current_snapshot(&mut self) -> Result<PgSnapshot, Error> {
+        (self.limit, self.failure) = (None, None);
+        self.read_snapshot(tx_mode::SNAPSHOT)
     }
 
     /// The server stops a statement that is too slow; many quick ones are counted here.
-    fn in_time(&mut self) -> Result<(), Error> {
+    fn check_time(&mut self) -> Result<(), Error> {
         match self.limit {
             Some(limit) if self.began.elapsed() > limit => {
-                Err(self.fail(Trouble::Failed, Error::TooSlow { limit }))
+                Err(self.fail(Failure::Fatal, Error::TooSlow { limit }))
             }
             _ => Ok(()),
         }
     }
 
     /// The statement, prepared now or before, after a look at the clock and at the arguments' number.
-    fn ready(&mut self, sql: &str, args: usize) -> Result<Statement, Error> {
-        self.in_time()?;
+    fn prepared(&mut self, sql: &str, args: usize) -> Result<Statement, Error> {
+        self.check_time()?;
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {
@@ -152,7 +152,7 @@ impl Connection {
         let expected = statement.params().len();
         if expected != args {
             let text = format!("{expected} arguments expected, {args} given: {sql}");
-            return Err(self.fail(Trouble::Failed, Error::Database(text)));
+            return Err(self.fail(Failure::Fatal, Error::Database(text)));
         }
         Ok(statement)
     }
@@ -164,32 +164,32 @@ impl Session for Connection {
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
         Ok(Connection {
-            client: server.connect().map_err(|error| refused(&error))?,
+            client: server.connect().map_err(|error| connect_error(&error))?,
             pooled: server.pooled,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
-            view: None,
-            follows: false,
-            trouble: None,
+            snapshot: None,
+            in_recovery: false,
+            failure: None,
         })
     }
 
-    fn begin(&mut self, purpose: Purpose) -> Result<(), Error> {
+    fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
-        self.limit = purpose::limit(purpose);
-        (self.trouble, self.view) = (None, None);
-        if !matches!(purpose, Purpose::Query | Purpose::Replica) {
-            return self.batch(purpose::begin(purpose));
+        self.limit = tx_mode::limit(mode);
+        (self.failure, self.snapshot) = (None, None);
+        if !matches!(mode, TxMode::Query | TxMode::Replica) {
+            return self.batch(tx_mode::begin(mode));
         }
-        self.view = Some(self.look(purpose::begin(purpose))?);
+        self.snapshot = Some(self.read_snapshot(tx_mode::begin(mode))?);
         Ok(())
     }
 
     /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
     /// transaction with a failed statement.
     fn commit(&mut self) -> Result<(), Error> {
-        match &self.trouble {
+        match &self.failure {
             Some((_, error)) => Err(error.clone()),
             None => self.batch("COMMIT"),
         }
@@ -200,30 +200,30 @@ impl Session for Connection {
     }
 
     /// To meet another transaction is nothing wrong, in whatever words the server says so.
-    fn trouble(&self) -> Option<(Trouble, Error)> {
-        match &self.trouble {
-            Some((Trouble::Again, _)) => Some((Trouble::Again, contended())),
+    fn failure(&self) -> Option<(Failure, Error)> {
+        match &self.failure {
+            Some((Failure::Retryable, _)) => Some((Failure::Retryable, contended())),
             met => met.clone(),
         }
     }
 
     fn is_lost(&self) -> bool {
-        self.client.is_closed() || matches!(self.trouble, Some((Trouble::Lost, _)))
+        self.client.is_closed() || matches!(self.failure, Some((Failure::ConnectionLost, _)))
     }
 
-    fn view(&self) -> Option<View> {
-        self.view.as_ref().map(|seen| View {
-            whole: seen.horizon(),
-            next: seen.next(),
-            follows: self.follows,
+    fn snapshot_info(&self) -> Option<SnapshotInfo> {
+        self.snapshot.as_ref().map(|snapshot| SnapshotInfo {
+            horizon: snapshot.xmin(),
+            end: snapshot.xmax(),
+            in_recovery: self.in_recovery,
         })
     }
 
     /// What the replica's snapshot shows can only be told from the log that is in it.
-    fn is_ahead_of(&mut self, primary: &mut Link<Connection>) -> Result<bool, Error> {
-        let Some(next) = self.view.as_ref().map(Seen::next) else { return Ok(false) };
-        let primary = primary.ask(Connection::now)?;
-        if primary.holds_all_before(next) { Ok(false) } else { log::shows_more(self, &primary) }
+    fn is_ahead_of(&mut self, primary: &mut ReconnectingSession<Connection>) -> Result<bool, Error> {
+        let Some(next) = self.snapshot.as_ref().map(PgSnapshot::xmax) else { return Ok(false) };
+        let primary = primary.query(Connection::current_snapshot)?;
+        if primary.includes_all_before(next) { Ok(false) } else { change_log::shows_more(self, &primary) }
     }
 
     fn place(server: &Server) -> String {
@@ -236,7 +236,7 @@ impl Session for Connection {
 
     fn newest(&mut self) -> Option<Version> {
         // Who begins the next transaction notices a connection that was lost.
-        self.now().ok().map(|seen| seen.next())
+        self.current_snapshot().ok().map(|snapshot| snapshot.xmax())
     }
 }
 
@@ -247,14 +247,14 @@ impl tx::Connection for Connection {
 
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
         if self.pooled {
-            self.in_time()?;
+            self.check_time()?;
             let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
             let typed = bound.iter().map(|value| (value as &(dyn ToSql + Sync), type_of(value.0)));
             let typed: Vec<(&(dyn ToSql + Sync), Type)> = typed.collect();
             let count = self.client.execute_typed(sql, &typed);
             return count.map_err(|error| self.note(&error));
         }
-        let statement = self.ready(sql, args.len())?;
+        let statement = self.prepared(sql, args.len())?;
         let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> = bound.iter().map(|value| value as _).collect();
         let count = self.client.execute(&statement, &bound);
@@ -268,13 +268,13 @@ impl tx::Connection for Connection {
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let rows = if self.pooled {
-            self.in_time()?;
+            self.check_time()?;
             self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))))
         } else {
-            let statement = self.ready(sql, args.len())?;
+            let statement = self.prepared(sql, args.len())?;
             self.client.query_raw(&statement, args.iter().map(Bound))
         };
-        let ended = rows.and_then(|rows| hand_out(rows, each));
+        let ended = rows.and_then(|rows| for_each_row(rows, each));
         ended.map_err(|error| self.note(&error))?
     }
 

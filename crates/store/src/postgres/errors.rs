@@ -1,39 +1,43 @@
 //! PostgreSQL's errors in the store's words. The only place that reads an error of the driver.
 
 use crate::Error;
-use crate::remote::Trouble;
+use crate::remote::Failure;
 use ::postgres::error::{DbError, Severity, SqlState};
 use std::error::Error as _;
 use std::time::Duration;
 
 /// What went wrong, in the store's words, and what it means.
-pub(super) fn translate(error: &::postgres::Error, limit: Duration) -> (Trouble, Error) {
+pub(super) fn translate(error: &::postgres::Error, limit: Duration) -> (Failure, Error) {
     match error.as_db_error() {
-        Some(told) => (trouble(told), told_by_server(told, limit)),
-        None if is_about_a_value(error) => (Trouble::Failed, Error::Database(full_text(error))),
+        Some(server) => (failure(server), server_error(server, limit)),
+        None if is_about_a_value(error) => (Failure::Fatal, Error::Database(full_text(error))),
         None => {
             let what = format!("the connection to the database was lost ({})", full_text(error));
-            (Trouble::Lost, unavailable(what, "check that the database server runs and can be reached"))
+            (
+                Failure::ConnectionLost,
+                unavailable(what, "check that the database server runs and can be reached"),
+            )
         }
     }
 }
 
-fn trouble(told: &DbError) -> Trouble {
-    if *told.code() == SqlState::T_R_SERIALIZATION_FAILURE || *told.code() == SqlState::T_R_DEADLOCK_DETECTED
+fn failure(server: &DbError) -> Failure {
+    if *server.code() == SqlState::T_R_SERIALIZATION_FAILURE
+        || *server.code() == SqlState::T_R_DEADLOCK_DETECTED
     {
-        return Trouble::Again;
+        return Failure::Retryable;
     }
-    match told.parsed_severity() {
-        Some(Severity::Fatal | Severity::Panic) => Trouble::Lost,
-        _ => Trouble::Failed,
+    match server.parsed_severity() {
+        Some(Severity::Fatal | Severity::Panic) => Failure::ConnectionLost,
+        _ => Failure::Fatal,
     }
 }
 
-fn told_by_server(told: &DbError, limit: Duration) -> Error {
-    let code = told.code();
+fn server_error(server: &DbError, limit: Duration) -> Error {
+    let code = server.code();
     if *code == SqlState::UNIQUE_VIOLATION {
         let named = |name: Option<&str>| name.unwrap_or("unknown").to_owned();
-        return Error::Conflict { table: named(told.table()), constraint: named(told.constraint()) };
+        return Error::Conflict { table: named(server.table()), constraint: named(server.constraint()) };
     }
     if *code == SqlState::QUERY_CANCELED {
         return Error::TooSlow { limit };
@@ -41,7 +45,7 @@ fn told_by_server(told: &DbError, limit: Duration) -> Error {
     match advice(code) {
         Some((what, advice)) => unavailable(what.to_owned(), advice),
         // The detail and the hint are left out: they hold values of rows.
-        None => Error::Database(format!("{} ({})", told.message(), code.code())),
+        None => Error::Database(format!("{} ({})", server.message(), code.code())),
     }
 }
 
@@ -83,16 +87,16 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
 }
 
 /// Why there is no connection, and whether waiting may help. Names no password, like the driver.
-pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
-    let Some(told) = error.as_db_error() else {
+pub(super) fn connect_error(error: &::postgres::Error) -> (bool, Error) {
+    let Some(server) = error.as_db_error() else {
         let what = format!("there is no connection to the database server ({})", full_text(error));
         if error.to_string().starts_with("error performing TLS handshake") {
             return (false, unavailable(what, "check sslmode and sslrootcert of the database's URL"));
         }
         return (true, unavailable(what, "check that it runs, and the URL of the database"));
     };
-    let code = told.code();
-    let passing = [
+    let code = server.code();
+    let transient = [
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::ADMIN_SHUTDOWN,
@@ -100,12 +104,12 @@ pub(super) fn refused(error: &::postgres::Error) -> (bool, Error) {
         // A pooler that has no connection to the server, or too many clients.
         SqlState::PROTOCOL_VIOLATION,
     ];
-    let what = format!("the database server refuses the connection: {} ({})", told.message(), code.code());
-    (passing.contains(code), unavailable(what, "check user, password and database of the URL"))
+    let what = format!("the database server refuses the connection: {} ({})", server.message(), code.code());
+    (transient.contains(code), unavailable(what, "check user, password and database of the URL"))
 }
 
 /// A connection that is closed from the other end.
-pub(super) fn ended() -> Error {
+pub(super) fn closed() -> Error {
     unavailable("the database server ended the connection".to_owned(), "try again")
 }
 

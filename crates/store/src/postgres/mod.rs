@@ -12,58 +12,83 @@
 //! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
 
 mod address;
+pub(crate) mod change_log;
 mod cluster;
-mod commits;
+mod commit_outcome;
 mod connection;
-mod disturb;
 mod errors;
-pub(crate) mod log;
-mod outcome;
+mod fault_injection;
+mod log_reader;
+mod log_writer;
+mod notify;
+pub(crate) mod pg_snapshot;
 mod publisher;
-mod purpose;
-pub(crate) mod seen;
-mod tail;
 mod tls;
+mod tx_mode;
 mod values;
-mod wake;
 
-pub(crate) use address::Address;
-pub(crate) use disturb::{hold_transaction, pause_replay};
-
-use crate::remote::{self, Remote, Session as _};
-use crate::store::Shared;
-use crate::threads::spawn;
+use crate::engine::{Database, Opened, Shared, Undo};
+use crate::remote::{self, Service, Session as _};
+use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Migration, Options, migrate};
-use address::Server;
-use commits::Commits;
+use address::{Address, Server};
 use connection::Connection;
+use log_reader::LogReader;
+use log_writer::LogWriter;
+use notify::{BackendPid, Signal};
+use pg_snapshot::PgSnapshot;
 use publisher::Publisher;
-use seen::Seen;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use tail::Tail;
-use wake::{Bell, Speaker};
 
 /// The lock that instances take while they bring the schema up to date. The number means nothing.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 
-pub(crate) fn open(address: Address, options: Options) -> Result<(Arc<Shared>, Remote), Error> {
-    let server = Arc::new(address.server()?);
-    let seen = on_its_own_thread({
-        let (server, migrations) = (server.clone(), options.migrations);
-        move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
-    })?;
-    let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
-    let writers = options.writers.max(1);
-    let shared = Arc::new(Shared::new(options, seen.horizon(), writers, 1));
-    let (ear, voice) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-    let publisher = Publisher::new(shared.feed.clone(), seen, voice.clone(), &shared.options);
-    let publisher = Arc::new(publisher);
-    let mut threads = follow(&server, &publisher, &ear, &voice, &shared.options)?;
-    threads.extend(remote::serve(&server, &replicas, &shared, || Commits::new(publisher.clone()))?);
-    let following = Box::new(Bells([ear, voice]));
-    Ok((shared.clone(), Remote::new(shared, Dialect::Postgres, threads, following)))
+/// PostgreSQL, as a kind of database.
+pub(crate) struct Postgres;
+
+impl Database for Postgres {
+    fn open(&self, options: Options) -> Result<Opened, Error> {
+        let server = Arc::new(parse(&options.url)?.server()?);
+        let snapshot = on_its_own_thread({
+            let (server, migrations) = (server.clone(), options.migrations);
+            move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
+        })?;
+        let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
+        let writers = options.writers.max(1);
+        let shared = Arc::new(Shared::new(options, snapshot.xmin(), writers, 1));
+        let (wake_reader, notify_others) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
+        let publisher = Publisher::new(shared.feed.clone(), snapshot, notify_others.clone(), &shared.options);
+        let publisher = Arc::new(publisher);
+        let threads = follow(&server, &publisher, &wake_reader, &notify_others, &shared.options)?;
+        let following = Box::new(Signals([wake_reader, notify_others]));
+        let service = Service { address: server, replicas, shared, threads, following };
+        remote::serve(Dialect::Postgres, service, || LogWriter::new(publisher.clone()))
+    }
+
+    #[cfg(feature = "testing")]
+    fn check_url(&self, url: &str) -> Result<(), Error> {
+        parse(url).map(drop)
+    }
+
+    fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::hold_transaction(parse(url)?)
+    }
+
+    fn pause_replay(&self, url: &str) -> Result<Undo, Error> {
+        fault_injection::pause_replay(parse(url)?)
+    }
+}
+
+/// What cannot be read is not repeated: it may hold a password.
+fn parse(url: &str) -> Result<Address, Error> {
+    Address::parse(url).ok_or_else(|| {
+        let scheme = url.split(':').next().unwrap_or_default();
+        Error::Open(format!(
+            "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, with what is \
+             special in a password as %XX"
+        ))
+    })
 }
 
 fn replica(url: &str) -> Result<Arc<Server>, Error> {
@@ -81,13 +106,14 @@ fn replica(url: &str) -> Result<Arc<Server>, Error> {
 fn follow(
     server: &Arc<Server>,
     publisher: &Arc<Publisher>,
-    ear: &Arc<Bell>,
-    voice: &Arc<Bell>,
+    wake_reader: &Arc<Signal>,
+    notify_others: &Arc<Signal>,
     options: &Options,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
     let following = &options.following;
-    let tail = Tail::new(server.clone(), publisher.clone(), ear.clone(), following.clone());
-    let mut threads = vec![spawn("sarsen-tail", move || tail.run())?];
+    let log_reader =
+        LogReader::new(server.clone(), publisher.clone(), wake_reader.clone(), following.clone());
+    let mut threads = vec![spawn("sarsen-log", move || log_reader.run())?];
     if !following.wake_ups {
         return Ok(threads);
     }
@@ -97,44 +123,32 @@ fn follow(
         // A pooler takes away the connection that would hear.
         None => Some(server.clone()).filter(|server| !server.pooled),
     };
-    let speaker = Arc::new(Speaker::default());
-    let (to, voice, own) = (direct.as_ref().unwrap_or(server).clone(), voice.clone(), speaker.clone());
-    threads.push(spawn("sarsen-voice", move || wake::speak(&to, &voice, &own))?);
+    let own_pid = Arc::new(BackendPid::default());
+    let (to, notify_others, own) =
+        (direct.as_ref().unwrap_or(server).clone(), notify_others.clone(), own_pid.clone());
+    threads.push(spawn("sarsen-notify", move || notify::send(&to, &notify_others, &own))?);
     if let Some(direct) = direct {
-        let ear = ear.clone();
-        threads.push(spawn("sarsen-ear", move || wake::listen(&direct, &ear, &speaker))?);
+        let wake_reader = wake_reader.clone();
+        threads.push(spawn("sarsen-listen", move || notify::listen(&direct, &wake_reader, &own_pid))?);
     }
     Ok(threads)
 }
 
 /// What the threads wait for that hear of other instances and speak to them. Who drops the last handle
 /// without closing it wants to hear of nothing any more.
-struct Bells([Arc<Bell>; 2]);
+struct Signals([Arc<Signal>; 2]);
 
-impl Drop for Bells {
+impl Drop for Signals {
     fn drop(&mut self) {
-        self.0.iter().for_each(|bell| bell.take_down());
+        self.0.iter().for_each(|signal| signal.close());
     }
 }
 
 /// Brings the schema up to date, and says what can be seen of the log.
-fn prepare_schema(connection: &mut Connection, migrations: &[Migration]) -> Result<Seen, Error> {
+fn prepare_schema(connection: &mut Connection, migrations: &[Migration]) -> Result<PgSnapshot, Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, migrations)?;
-    let seen = log::prepare(connection)?;
+    let snapshot = change_log::prepare(connection)?;
     connection.commit()?;
-    Ok(seen)
-}
-
-/// Runs what blocks on a thread where the driver may block.
-fn on_its_own_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let (reply, answer) = sync_channel(1);
-    let thread = spawn("sarsen-open", move || {
-        let _ = reply.send(work());
-    })?;
-    let result = answer.recv().unwrap_or_else(|_| Err(Error::Open("the start panicked".to_owned())));
-    let _ = thread.join();
-    result
+    Ok(snapshot)
 }

@@ -6,9 +6,9 @@
 //! transactions it has published. Both do so under one lock, so "already published" means that every
 //! listener has heard.
 
-use super::log::News;
-use super::seen::Seen;
-use super::wake::Bell;
+use super::change_log::News;
+use super::notify::Signal;
+use super::pg_snapshot::PgSnapshot;
 use crate::changes::Feed;
 use crate::{Key, Options, Version};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ const CUT_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Publisher {
     feed: Arc<Feed>,
     /// Rung for other instances to be woken.
-    voice: Arc<Bell>,
+    notify_others: Arc<Signal>,
     lag_max: Duration,
     kept: Duration,
     /// Held while the listeners hear of one change, which is quick.
@@ -40,7 +40,7 @@ pub(super) struct Publisher {
 
 struct State {
     /// What the tail has published is what this snapshot could see …
-    seen: Seen,
+    snapshot: PgSnapshot,
     /// … and these were published before the tail could see them.
     own: HashSet<u64>,
     /// The tail has lost its connection: after a crash ids are given out again, so `seen` says nothing.
@@ -53,12 +53,17 @@ struct State {
 
 impl Publisher {
     /// `seen` is older than anything that is cached.
-    pub(super) fn new(feed: Arc<Feed>, seen: Seen, voice: Arc<Bell>, options: &Options) -> Publisher {
+    pub(super) fn new(
+        feed: Arc<Feed>,
+        snapshot: PgSnapshot,
+        notify_others: Arc<Signal>,
+        options: &Options,
+    ) -> Publisher {
         let (following, now) = (&options.following, Instant::now());
-        feed.saw(seen.next());
-        feed.follow(seen.horizon(), now + following.lag_max);
+        feed.note_snapshot_end(snapshot.xmax());
+        feed.advance(snapshot.xmin(), now + following.lag_max);
         let state = State {
-            seen,
+            snapshot,
             own: HashSet::new(),
             lost: false,
             marks: VecDeque::new(),
@@ -67,7 +72,7 @@ impl Publisher {
         };
         Publisher {
             feed,
-            voice,
+            notify_others,
             lag_max: following.lag_max,
             kept: following.kept,
             state: Mutex::new(state),
@@ -76,20 +81,20 @@ impl Publisher {
     }
 
     /// A transaction of this process is about to commit: from then on others may see it.
-    pub(super) fn commits(&self, xid: &str) {
-        self.feed.shows(version_with(xid));
+    pub(super) fn committing(&self, xid: &str) {
+        self.feed.note_shown(version_with(xid));
     }
 
     /// Publishes a commit of this process that is durable.
     pub(super) fn committed(&self, xid: &str, keys: Vec<Key>) {
-        self.feed.wrote(version_with(xid));
+        self.feed.note_written(version_with(xid));
         if keys.is_empty() {
             return;
         }
         let mut state = self.state.lock();
         // An id that cannot be read is published again by the tail, which does no harm.
         match xid.parse() {
-            Ok(xid) if !state.lost && state.seen.holds(xid) => return,
+            Ok(xid) if !state.lost && state.snapshot.includes(xid) => return,
             Ok(xid) => {
                 if state.own.len() == OWN_MAX {
                     state.own.clear();
@@ -100,36 +105,36 @@ impl Publisher {
         }
         self.publish(keys);
         drop(state);
-        self.voice.ring();
+        self.notify_others.raise();
     }
 
     /// Publishes what may have been committed, or may be yet: then the tail will publish it again. Its caller is told
     /// to look, so no list comes from a replica that does not know how it ended.
-    pub(super) fn perhaps_committed(&self, xid: &str, keys: Vec<Key>) {
-        self.feed.wrote(version_with(xid));
+    pub(super) fn maybe_committed(&self, xid: &str, keys: Vec<Key>) {
+        self.feed.note_written(version_with(xid));
         let _turn = self.state.lock();
         self.publish(keys);
     }
 
     /// The tail cannot read the log; when it can again, everything may have changed.
-    pub(super) fn lost(&self) {
+    pub(super) fn connection_lost(&self) {
         self.state.lock().lost = true;
     }
 
     /// What the tail has read up to.
-    pub(super) fn seen(&self) -> Seen {
-        self.state.lock().seen.clone()
+    pub(super) fn snapshot(&self) -> PgSnapshot {
+        self.state.lock().snapshot.clone()
     }
 
     /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
-    pub(super) fn read(&self, news: News, asked: Instant) {
+    pub(super) fn publish_read(&self, news: News, asked: Instant) {
         let mut state = self.state.lock();
         let connected_anew = std::mem::take(&mut state.lost);
         // A restored database, a standby that was promoted and had not received everything: ids may come
         // again, and what was cached may never have happened. The same after an absence that was so long
         // that rows have been cut off.
-        let missed = news.cut_below > state.seen.horizon();
-        let went_back = news.seen.next() < state.seen.next();
+        let missed = news.cut_below > state.snapshot.xmin();
+        let went_back = news.snapshot.xmax() < state.snapshot.xmax();
         if connected_anew || missed || went_back {
             tracing::warn!(connected_anew, missed, went_back, "everything that is cached is dropped");
             state.own.clear();
@@ -145,7 +150,7 @@ impl Publisher {
             keys.dedup();
             self.publish(keys);
         }
-        if state.seen.horizon() != news.seen.horizon() || news.seen.horizon() == news.seen.next() {
+        if state.snapshot.xmin() != news.snapshot.xmin() || news.snapshot.xmin() == news.snapshot.xmax() {
             state.standstill = (asked, asked + STANDSTILL);
         } else if asked >= state.standstill.1 {
             let since = asked.saturating_duration_since(state.standstill.0).as_secs();
@@ -156,11 +161,11 @@ impl Publisher {
             );
             state.standstill.1 = asked + STANDSTILL;
         }
-        state.seen = news.seen;
-        let horizon = state.seen.horizon();
+        state.snapshot = news.snapshot;
+        let horizon = state.snapshot.xmin();
         state.own.retain(|xid| *xid >= horizon);
-        self.feed.saw(state.seen.next());
-        self.feed.follow(horizon, asked + self.lag_max);
+        self.feed.note_snapshot_end(state.snapshot.xmax());
+        self.feed.advance(horizon, asked + self.lag_max);
         self.plan_cut(&mut state, asked);
     }
 
@@ -176,7 +181,7 @@ impl Publisher {
     /// Every live instance has read, long ago, what was behind the horizon `kept` ago. The age of rows
     /// says nothing: one that was written early and committed late has only just appeared.
     fn plan_cut(&self, state: &mut State, now: Instant) {
-        let horizon = state.seen.horizon();
+        let horizon = state.snapshot.xmin();
         let due = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) >= self.kept / MARKS;
         if state.marks.back().is_none_or(due) {
             state.marks.push_back((now, horizon));
@@ -213,12 +218,12 @@ mod tests {
     #[test]
     fn what_became_of_a_commit_is_known_to_who_is_read_from_also_when_nobody_else_knows() {
         let feed = Arc::new(Feed::new(7));
-        let seen = Seen::parse("7:7:").expect("reads");
+        let snapshot = PgSnapshot::parse("7:7:").expect("reads");
         let publisher =
-            Publisher::new(feed.clone(), seen, Arc::default(), &Options::new("postgres://db.test", &[]));
+            Publisher::new(feed.clone(), snapshot, Arc::default(), &Options::new("postgres://db.test", &[]));
         publisher.committed("8", vec![]);
         assert_eq!(feed.written(), 9);
-        publisher.perhaps_committed("12", vec![Key::table("users")]);
+        publisher.maybe_committed("12", vec![Key::table("users")]);
         assert_eq!(feed.written(), 13);
     }
 }

@@ -16,13 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 
 /// Whose certificate is good.
-pub(super) enum Trust {
+pub(super) enum Verify {
     /// Nobody listens in, but anybody may be at the other end: what `require` says.
-    Anybody,
+    Nothing,
     /// The server's name, signed by one whom browsers trust.
-    Browsers,
+    PublicRoots,
     /// The server's name, signed by one of this file.
-    SignedBy(PathBuf),
+    CaFile(PathBuf),
 }
 
 /// Makes connections that speak TLS.
@@ -30,21 +30,21 @@ pub(super) enum Trust {
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    pub(super) fn new(trust: Trust) -> Result<Tls, Error> {
+    pub(super) fn new(verify: Verify) -> Result<Tls, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::Open(format!("TLS cannot be set up: {error}")))?;
-        let mut config = match trust {
-            Trust::Anybody => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        let mut config = match verify {
+            Verify::Nothing => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             }
-            Trust::Browsers => {
+            Verify::PublicRoots => {
                 let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
                 builder.with_root_certificates(roots)
             }
-            Trust::SignedBy(file) => {
-                builder.with_root_certificates(certificates::of_file("sslrootcert", &file)?)
+            Verify::CaFile(file) => {
+                builder.with_root_certificates(certificates::load("sslrootcert", &file)?.roots)
             }
         }
         .with_no_client_auth();
@@ -122,9 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
 
 /// Takes every certificate, as long as its owner is at the other end.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

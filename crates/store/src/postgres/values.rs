@@ -144,7 +144,7 @@ fn numeric(bytes: &[u8]) -> Result<ValueRef<'static>, Problem> {
 
 /// Hands out rows until `each` has had enough, but reads to the end: an error on the way there ends the
 /// transaction on the server, and a COMMIT would not say so.
-pub(super) fn hand_out(
+pub(super) fn for_each_row(
     mut rows: RowIter<'_>,
     each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
 ) -> Result<Result<(), Error>, ::postgres::Error> {

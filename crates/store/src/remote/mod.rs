@@ -11,22 +11,23 @@
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
 
 pub(crate) mod certificates;
-mod link;
-mod log;
-mod looks;
+mod change_log;
 mod reader;
+mod reconnect;
+mod replica_health;
 mod replicas;
 mod session;
 mod standby;
 mod worker;
 
-pub(crate) use link::Link;
-pub(crate) use log::{Log, Outcome};
-pub(crate) use replicas::Replicas;
-pub(crate) use session::{Purpose, Session, Trouble, View, contended};
+pub(crate) use change_log::{ChangeLog, CommitOutcome};
+pub(crate) use reconnect::ReconnectingSession;
+use replicas::Replicas;
+pub(crate) use session::{Failure, Session, SnapshotInfo, TxMode, contended};
 
+use crate::engine::{Backend, Opened, Shared};
 use crate::job::Query;
-use crate::store::{Backend, Shared};
+use crate::queue::Queue;
 use crate::threads::spawn;
 use crate::{Dialect, Error, Snapshot, Sql, Version};
 use parking_lot::Mutex;
@@ -34,33 +35,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use worker::{Turns, Worker};
+use worker::{Exclusion, Worker};
 
 /// How long the start tries to reach the server.
 const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// A database on a server.
-pub(crate) struct Remote {
+pub(crate) struct RemoteBackend {
     shared: Arc<Shared>,
+    replicas: Arc<Replicas>,
     dialect: Dialect,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Threads that follow the log of changes end when this is dropped.
     following: Mutex<Option<Box<dyn Send>>>,
 }
 
-impl Remote {
-    /// `threads` are those that run already.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        dialect: Dialect,
-        threads: Vec<JoinHandle<()>>,
-        following: Box<dyn Send>,
-    ) -> Remote {
-        Remote { shared, dialect, threads: Mutex::new(threads), following: Mutex::new(Some(following)) }
-    }
-}
-
-impl Backend for Remote {
+impl Backend for RemoteBackend {
     /// A journey to the server must not hold up the thread that asks.
     fn inline(&self, _read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error> {
         Ok(false)
@@ -80,7 +70,14 @@ impl Backend for Remote {
         Ok(None)
     }
 
-    fn join(&self) {
+    fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
+        Some(&self.replicas.queries).filter(|_| self.replicas.in_use())
+    }
+
+    fn close(&self) {
+        self.shared.commands.close();
+        self.replicas.close();
+        self.shared.queries.close();
         self.following.lock().take();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
@@ -94,32 +91,50 @@ pub(crate) fn prepare_schema<S: Session, T>(
     address: Arc<S::Address>,
     work: impl FnOnce(&mut S) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut link = Link::new(address);
-    let session = link.begin(Purpose::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
-    work(session).map_err(opening)
+    let mut session = ReconnectingSession::new(address);
+    let connection = session.begin(TxMode::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
+    work(connection).map_err(opening)
+}
+
+/// What a back end hands over to be served.
+pub(crate) struct Service<S: Session> {
+    pub(crate) address: Arc<S::Address>,
+    pub(crate) replicas: Vec<Arc<S::Address>>,
+    pub(crate) shared: Arc<Shared>,
+    /// Threads that the back end has started itself.
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    /// Threads that follow the log of changes end when this is dropped.
+    pub(crate) following: Box<dyn Send>,
 }
 
 /// Starts the threads that run commands, each with a `log` of its own, and those that answer queries, here and on
-/// `replicas`.
-pub(crate) fn serve<L: Log>(
-    address: &Arc<<L::Session as Session>::Address>,
-    replicas: &[Arc<<L::Session as Session>::Address>],
-    shared: &Arc<Shared>,
+/// the replicas.
+pub(crate) fn serve<L: ChangeLog>(
+    dialect: Dialect,
+    service: Service<L::Session>,
     log: impl Fn() -> L,
-) -> Result<Vec<JoinHandle<()>>, Error> {
-    let turns = Arc::new(Turns::default());
-    let mut threads = Vec::new();
+) -> Result<Opened, Error> {
+    let Service { address, replicas: addresses, shared, mut threads, following } = service;
+    let exclusion = Arc::new(Exclusion::default());
     for _ in 0..shared.options.writers.max(1) {
-        let link = Link::new(address.clone());
-        let worker = Worker::new(link, shared.clone(), log(), turns.clone());
+        let session = ReconnectingSession::new(address.clone());
+        let worker = Worker::new(session, shared.clone(), log(), exclusion.clone());
         threads.push(spawn("sarsen-writer", move || worker.run())?);
     }
     for _ in 0..shared.options.readers.max(1) {
-        let (link, shared) = (Link::<L::Session>::new(address.clone()), shared.clone());
-        threads.push(spawn("sarsen-reader", move || reader::answer_queries(link, &shared))?);
+        let (session, shared) = (ReconnectingSession::<L::Session>::new(address.clone()), shared.clone());
+        threads.push(spawn("sarsen-reader", move || reader::answer_queries(session, &shared))?);
     }
-    threads.extend(replicas::serve::<L::Session>(address, replicas, shared)?);
-    Ok(threads)
+    let replicas = Arc::new(Replicas::new(shared.clone()));
+    threads.extend(replicas::serve::<L::Session>(&address, &addresses, &replicas)?);
+    let backend = RemoteBackend {
+        shared: shared.clone(),
+        replicas,
+        dialect,
+        threads: Mutex::new(threads),
+        following: Mutex::new(Some(following)),
+    };
+    Ok((shared, Box::new(backend)))
 }
 
 /// An error of the start, in words that say so.
@@ -154,7 +169,7 @@ impl Query for Preparation {
         self.result = snapshot.prepare(&self.text);
     }
 
-    fn answer(self: Box<Self>, error: Option<Error>) {
+    fn reply(self: Box<Self>, error: Option<Error>) {
         // The one who asks waits for as long as it takes.
         let _ = self.reply.send(error.map_or(self.result, Err));
     }

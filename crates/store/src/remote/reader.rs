@@ -2,9 +2,9 @@
 //! mostly its beginning and its end; it was opened when all of them had been asked, so each sees what was written
 //! before.
 
-use super::{Link, Purpose, Session};
+use super::{ReconnectingSession, Session, TxMode};
+use crate::engine::Shared;
 use crate::job::Query;
-use crate::store::Shared;
 use crate::{Error, Snapshot};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,60 +17,65 @@ const SHARED_FOR: Duration = Duration::from_millis(50);
 type Job = Box<dyn Query>;
 
 /// Serves queries until the queue is closed and empty.
-pub(super) fn answer_queries<S: Session>(mut link: Link<S>, shared: &Shared) {
-    link.warm_up();
+pub(super) fn answer_queries<S: Session>(mut session: ReconnectingSession<S>, shared: &Shared) {
+    session.connect_early();
     let queries = &shared.queries;
     let mut taken: VecDeque<Job> = VecDeque::new();
     while let Some(_turn) = queries.take_turn(&mut taken, POINTS_MAX) {
         let mut opened = None;
         for query in taken.drain(..) {
             queries.started();
-            answer(query, &mut opened, &mut link, shared);
+            answer(query, &mut opened, &mut session, shared);
         }
         if opened.is_some() {
-            link.finish();
+            session.finish();
         }
     }
 }
 
 /// Answers a query in the snapshot that was `opened` then, or in a new one.
-fn answer<S: Session>(mut query: Job, opened: &mut Option<Instant>, link: &mut Link<S>, shared: &Shared) {
+fn answer<S: Session>(
+    mut query: Job,
+    opened: &mut Option<Instant>,
+    session: &mut ReconnectingSession<S>,
+    shared: &Shared,
+) {
     if !query.start() {
         return;
     }
     let began = Instant::now();
     if opened.is_some_and(|since| began.duration_since(since) > SHARED_FOR) {
         *opened = None;
-        link.finish();
+        session.finish();
     }
-    match session(opened, link, began + shared.queries.deadline) {
-        Ok(session) => {
-            if let Some(view) = session.view() {
-                shared.feed.shows(view.next);
+    match connection_in_snapshot(opened, session, began + shared.queries.deadline) {
+        Ok(connection) => {
+            if let Some(info) = connection.snapshot_info() {
+                shared.feed.note_shown(info.end);
             }
-            query.run(&mut Snapshot::new(session, shared.options.check));
-            let met = session.trouble();
+            query.run(&mut Snapshot::new(connection, shared.options.check));
+            let failure = connection.failure();
             // Nothing was written: the caller need not wait for the end of the transaction.
-            query.answer(None);
-            if met.is_some() {
+            query.reply(None);
+            if failure.is_some() {
                 *opened = None;
-                link.finish();
+                session.finish();
             }
-            shared.queries.pace.ran(1, began.elapsed());
+            shared.queries.timings.record_run(1, began.elapsed());
         }
-        Err(error) => query.answer(Some(error)),
+        Err(error) => query.reply(Some(error)),
     }
 }
 
-fn session<'l, S: Session>(
+fn connection_in_snapshot<'l, S: Session>(
     opened: &mut Option<Instant>,
-    link: &'l mut Link<S>,
+    session: &'l mut ReconnectingSession<S>,
     until: Instant,
 ) -> Result<&'l mut S, Error> {
     if opened.is_some() {
-        return link.current();
+        return session.current();
     }
-    let session = link.begin(Purpose::Query, until)?;
+    let connection = session.begin(TxMode::Query, until)?;
     *opened = Some(Instant::now());
-    Ok(session)
+    Ok(connection)
 }

@@ -8,12 +8,12 @@
 //! his next request may be answered there.
 
 use super::standby::{Standby, Unusable};
-use super::{Link, Session, View, looks};
+use super::{ReconnectingSession, Session, SnapshotInfo, replica_health};
+use crate::engine::Shared;
 use crate::job::Query;
 use crate::queue::Queue;
-use crate::store::Shared;
 use crate::threads::{pause, spawn};
-use crate::{Error, Options, Snapshot, Version};
+use crate::{Error, Snapshot, Version};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,32 +22,33 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Each replica is looked at this often.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A replica is not read from when the last good look at it is older than this: the next one gets no answer.
-const LOOK_LATE: Duration = Duration::from_millis(500);
+const CHECK_MAX_AGE: Duration = Duration::from_millis(500);
 /// A replica that does not have the state that the primary had this long ago is not read from. This bounds
 /// what a caller may see who carries no version.
 const LAG_MAX: Duration = Duration::from_secs(1);
 /// How long a query waits for the replica to get the state that it needs.
-const PATIENCE: Duration = Duration::from_millis(20);
+const CATCH_UP_MAX: Duration = Duration::from_millis(20);
 /// Between two looks of a query at the replica's state.
-const PAUSE: Duration = Duration::from_millis(1);
+const CATCH_UP_POLL: Duration = Duration::from_millis(1);
 /// When every thread has been busy for this long with what it does, the replica is too slow, or silent.
-const BUSY_LONG: Duration = Duration::from_millis(200);
+const STALL_AFTER: Duration = Duration::from_millis(200);
 
-const NOT_GOOD: u64 = u64::MAX;
+const UNHEALTHY: u64 = u64::MAX;
 
 /// Queries on their way to a replica, and which one that is.
-pub(crate) struct Replicas {
-    pub(crate) queries: Queue<Box<dyn Query>>,
+pub(super) struct Replicas {
+    pub(super) shared: Arc<Shared>,
+    pub(super) queries: Queue<Box<dyn Query>>,
     /// When the last look at each replica ended that found it good, in milliseconds after `born`; [`NOT_GOOD`] when
     /// a later one did not.
-    good_ms: Vec<AtomicU64>,
+    healthy_ms: Vec<AtomicU64>,
     /// Threads that answer, and those of them that are busy.
     threads: usize,
     busy: AtomicUsize,
     /// When the last of them began or ended something, in milliseconds after `born`.
-    moved_ms: AtomicU64,
+    progress_ms: AtomicU64,
     born: Instant,
     state: Mutex<State>,
     wake: Condvar,
@@ -56,41 +57,43 @@ pub(crate) struct Replicas {
 #[derive(Default)]
 struct State {
     /// What could be seen on the primary, and when; not older than [`LAG_MAX`] but for the first.
-    primary: VecDeque<(Instant, View)>,
+    primary: VecDeque<(Instant, SnapshotInfo)>,
     /// The state that the replica must have before it is read from again.
     needed: Version,
     stopped: bool,
 }
 
 impl Replicas {
-    pub(crate) fn new(options: &Options) -> Replicas {
+    pub(super) fn new(shared: Arc<Shared>) -> Replicas {
+        let options = &shared.options;
         Replicas {
             queries: Queue::new(1, options.readers, options.writer.deadline),
-            good_ms: options.replicas.iter().map(|_| AtomicU64::new(NOT_GOOD)).collect(),
+            healthy_ms: options.replicas.iter().map(|_| AtomicU64::new(UNHEALTHY)).collect(),
             threads: options.readers.max(1),
             busy: AtomicUsize::new(0),
-            moved_ms: AtomicU64::new(0),
+            progress_ms: AtomicU64::new(0),
             born: Instant::now(),
             state: Mutex::default(),
             wake: Condvar::new(),
+            shared,
         }
     }
 
     /// Whether a replica is read from at the moment. One that has fallen silent holds up those who have asked it, for
     /// as long as TCP does; nobody else for long.
-    pub(crate) fn in_use(&self) -> bool {
-        self.chosen().is_some() && !self.is_stuck()
+    pub(super) fn in_use(&self) -> bool {
+        self.chosen().is_some() && !self.is_stalled()
     }
 
     /// Whether all threads wait for a replica that says nothing.
-    pub(super) fn is_stuck(&self) -> bool {
-        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+    pub(super) fn is_stalled(&self) -> bool {
+        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Relaxed));
         self.busy.load(Ordering::Relaxed) == self.threads
-            && self.born.elapsed().saturating_sub(moved) > BUSY_LONG
+            && self.born.elapsed().saturating_sub(progress) > STALL_AFTER
     }
 
-    fn moves(&self) {
-        self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
+    fn note_progress(&self) {
+        self.progress_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
     fn now_ms(&self) -> u64 {
@@ -99,58 +102,58 @@ impl Replicas {
 
     /// The first good one.
     pub(super) fn chosen(&self) -> Option<usize> {
-        let latest_ms = self.now_ms().saturating_sub(LOOK_LATE.as_millis() as u64);
-        self.good_ms.iter().position(|good_ms| {
-            let good_ms = good_ms.load(Ordering::Acquire);
-            good_ms != NOT_GOOD && good_ms >= latest_ms
+        let latest_ms = self.now_ms().saturating_sub(CHECK_MAX_AGE.as_millis() as u64);
+        self.healthy_ms.iter().position(|healthy_ms| {
+            let healthy_ms = healthy_ms.load(Ordering::Acquire);
+            healthy_ms != UNHEALTHY && healthy_ms >= latest_ms
         })
     }
 
     /// Notes what a look has found.
-    pub(super) fn looked(&self, replica: usize, good: bool) {
-        if let Some(good_ms) = self.good_ms.get(replica) {
-            good_ms.store(if good { self.now_ms() } else { NOT_GOOD }, Ordering::Release);
+    pub(super) fn note_check(&self, replica: usize, healthy: bool) {
+        if let Some(healthy_ms) = self.healthy_ms.get(replica) {
+            healthy_ms.store(if healthy { self.now_ms() } else { UNHEALTHY }, Ordering::Release);
         }
     }
 
     /// Takes no more queries, and ends the threads when those that wait are answered.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         self.queries.close();
         self.state.lock().stopped = true;
         self.wake.notify_all();
     }
 
     /// Does not read from a replica until it has the state `needed`, and a look has found it good.
-    fn leave(&self, replica: usize, needed: Version, why: &str) {
+    fn stop_reading(&self, replica: usize, needed: Version, why: &str) {
         let mut state = self.state.lock();
         state.needed = state.needed.max(needed);
-        if let Some(good_ms) = self.good_ms.get(replica)
-            && good_ms.swap(NOT_GOOD, Ordering::AcqRel) != NOT_GOOD
+        if let Some(healthy_ms) = self.healthy_ms.get(replica)
+            && healthy_ms.swap(UNHEALTHY, Ordering::AcqRel) != UNHEALTHY
         {
-            tracing::info!(replica, why, "a replica is left");
+            tracing::info!(replica, why, "a replica is no longer read from");
         }
     }
 
     /// What a replica must show to be read from now. Not only what is whole there: while a transaction stays open on
     /// the primary that does not move, however far the replica falls behind.
-    pub(super) fn required(&self, primary: View) -> View {
+    pub(super) fn required(&self, primary: SnapshotInfo) -> SnapshotInfo {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.primary.push_back((now, primary));
-        let old = |(at, _): &(Instant, View)| now.saturating_duration_since(*at) >= LAG_MAX;
+        let old = |(at, _): &(Instant, SnapshotInfo)| now.saturating_duration_since(*at) >= LAG_MAX;
         while state.primary.get(1).is_some_and(old) {
             state.primary.pop_front();
         }
         // At first that is the state of the start: a replica may have stood still for hours before.
         let bound = state.primary.front().map_or(primary, |(_, seen)| *seen);
-        View { whole: bound.whole.max(state.needed), ..bound }
+        SnapshotInfo { horizon: bound.horizon.max(state.needed), ..bound }
     }
 
     /// Waits until it is time to look again; false when there is nothing to look for any more.
-    pub(super) fn rest(&self) -> bool {
+    pub(super) fn wait_for_check(&self) -> bool {
         let mut state = self.state.lock();
         if !state.stopped {
-            self.wake.wait_for(&mut state, LOOK_EVERY);
+            self.wake.wait_for(&mut state, CHECK_INTERVAL);
         }
         !state.stopped
     }
@@ -159,24 +162,28 @@ impl Replicas {
 /// Starts the threads that read from replicas, and those that look at them.
 pub(super) fn serve<S: Session>(
     primary: &Arc<S::Address>,
-    replicas: &[Arc<S::Address>],
-    shared: &Arc<Shared>,
+    addresses: &[Arc<S::Address>],
+    replicas: &Arc<Replicas>,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
-    if replicas.is_empty() {
+    if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    let mut threads = vec![looks::start::<S>(primary, replicas, shared)?];
-    for _ in 0..shared.options.readers.max(1) {
-        let (primary, addresses) = (Link::new(primary.clone()), replicas.to_vec());
-        let shared = shared.clone();
-        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(primary, &addresses, &shared))?);
+    let mut threads = vec![replica_health::start::<S>(primary, addresses, replicas)?];
+    for _ in 0..replicas.threads {
+        let (primary, addresses) = (ReconnectingSession::new(primary.clone()), addresses.to_vec());
+        let replicas = replicas.clone();
+        threads.push(spawn("sarsen-replica", move || answer_queries::<S>(primary, &addresses, &replicas))?);
     }
     Ok(threads)
 }
 
 /// Serves queries until the queue is closed and empty.
-fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>], shared: &Shared) {
-    let replicas = &shared.replicas;
+fn answer_queries<S: Session>(
+    mut primary: ReconnectingSession<S>,
+    addresses: &[Arc<S::Address>],
+    replicas: &Replicas,
+) {
+    let shared = &replicas.shared;
     let mut standbys: Vec<Standby<S>> = addresses.iter().cloned().map(Standby::new).collect();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while replicas.queries.take(&mut taken, 1) {
@@ -186,19 +193,19 @@ fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>
                 continue;
             }
             let chosen = replicas.chosen();
-            replicas.moves();
+            replicas.note_progress();
             replicas.busy.fetch_add(1, Ordering::Relaxed);
             let read = chosen.is_some_and(|replica| {
                 let standby = standbys.get_mut(replica);
-                standby.is_some_and(|standby| read(&mut *query, &mut primary, standby, replica, shared))
+                standby.is_some_and(|standby| read(&mut *query, &mut primary, standby, replica, replicas))
             });
-            replicas.moves();
+            replicas.note_progress();
             replicas.busy.fetch_sub(1, Ordering::Relaxed);
             if read {
                 shared.stats.replica_reads.fetch_add(1, Ordering::Relaxed);
-                query.answer(None);
+                query.reply(None);
             } else if let Err((query, error)) = shared.queries.push(query) {
-                query.answer(Some(error));
+                query.reply(Some(error));
             }
         }
     }
@@ -207,64 +214,68 @@ fn answer_queries<S: Session>(mut primary: Link<S>, addresses: &[Arc<S::Address>
 /// Runs a query on a replica; false when it is the primary's.
 fn read<S: Session>(
     query: &mut dyn Query,
-    primary: &mut Link<S>,
+    primary: &mut ReconnectingSession<S>,
     standby: &mut Standby<S>,
     replica: usize,
-    shared: &Shared,
+    replicas: &Replicas,
 ) -> bool {
-    let (began, replicas) = (Instant::now(), &shared.replicas);
+    let (began, shared) = (Instant::now(), &replicas.shared);
     loop {
-        let (session, view) = match standby.begin(primary) {
+        let (connection, info) = match standby.begin(primary) {
             Ok(begun) => begun,
-            Err(Unusable::Away(error)) => {
-                replicas.leave(replica, 0, &error.to_string());
+            Err(Unusable::Unreachable(error)) => {
+                replicas.stop_reading(replica, 0, &error.to_string());
                 return false;
             }
-            Err(Unusable::Stranger(why)) => {
-                replicas.leave(replica, 0, why);
+            Err(Unusable::NotOurReplica(why)) => {
+                replicas.stop_reading(replica, 0, why);
                 return false;
             }
         };
-        if view.whole >= query.needed() {
-            if !primary_shows_it_too(session, primary, began) {
-                if let Some((_, error)) = session.trouble() {
-                    replicas.leave(replica, 0, &error.to_string());
+        if info.horizon >= query.needed() {
+            if !primary_shows_all_of(connection, primary, began) {
+                if let Some((_, error)) = connection.failure() {
+                    replicas.stop_reading(replica, 0, &error.to_string());
                 }
                 standby.finish();
-                replicas.queries.pace.ran(1, began.elapsed());
+                replicas.queries.timings.record_run(1, began.elapsed());
                 return false;
             }
-            shared.feed.shows(view.next);
-            query.run(&mut Snapshot::new(session, shared.options.check));
+            shared.feed.note_shown(info.end);
+            query.run(&mut Snapshot::new(connection, shared.options.check));
             // Lost, in the way of what the replica had to do, its disk full: the primary knows no such troubles. What
             // takes too long takes as long there.
-            let met = session.trouble();
-            let failed = met.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
+            let failure = connection.failure();
+            let failed = failure.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
             standby.finish();
-            replicas.queries.pace.ran(1, began.elapsed());
+            replicas.queries.timings.record_run(1, began.elapsed());
             return !failed;
         }
         standby.finish();
-        if began.elapsed() >= PATIENCE {
-            replicas.queries.pace.ran(1, began.elapsed());
+        if began.elapsed() >= CATCH_UP_MAX {
+            replicas.queries.timings.record_run(1, began.elapsed());
             // A caller may name a state that there is not, of a database before it was restored or made up: that
             // concerns nobody else. One that there is has been shown here when the primary has answered.
             if query.needed() <= shared.feed.shown() {
-                replicas.leave(replica, query.needed(), "it does not have yet what a caller has seen");
+                replicas.stop_reading(replica, query.needed(), "it does not have yet what a caller has seen");
             }
             return false;
         }
-        pause(PAUSE);
+        pause(CATCH_UP_POLL);
     }
 }
 
 /// Waits until the primary shows all that the session's snapshot does: who is answered from this snapshot is answered
 /// by the primary next. Not for long: a commit that waits for another replica may wait for ever.
-fn primary_shows_it_too<S: Session>(session: &mut S, primary: &mut Link<S>, began: Instant) -> bool {
+fn primary_shows_all_of<S: Session>(
+    connection: &mut S,
+    primary: &mut ReconnectingSession<S>,
+    began: Instant,
+) -> bool {
     loop {
-        match session.is_ahead_of(primary) {
+        match connection.is_ahead_of(primary) {
             Ok(false) => return true,
-            Ok(true) if began.elapsed() < PATIENCE => pause(PAUSE),
+            Ok(true) if began.elapsed() < CATCH_UP_MAX => pause(CATCH_UP_POLL),
             Ok(true) | Err(_) => return false,
         }
     }

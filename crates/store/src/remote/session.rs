@@ -3,7 +3,7 @@
 //! A session remembers what went wrong inside a transaction, so that its thread can tell a command that must
 //! run again from one that failed by itself.
 
-use super::Link;
+use super::ReconnectingSession;
 use crate::{Error, Version, tx};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     /// The error says whether it may pass.
     fn open(address: &Self::Address) -> Result<Self, (bool, Error)>;
 
-    fn begin(&mut self, purpose: Purpose) -> Result<(), Error>;
+    fn begin(&mut self, mode: TxMode) -> Result<(), Error>;
 
     /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
     fn commit(&mut self) -> Result<(), Error>;
@@ -29,16 +29,16 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     fn roll_back(&mut self) -> bool;
 
     /// The worst that happened since the transaction began, and what its caller is told.
-    fn trouble(&self) -> Option<(Trouble, Error)>;
+    fn failure(&self) -> Option<(Failure, Error)>;
 
     fn is_lost(&self) -> bool;
 
     /// What the open transaction for a query can see; none where the server does not tell.
-    fn view(&self) -> Option<View>;
+    fn snapshot_info(&self) -> Option<SnapshotInfo>;
 
     /// Whether the open transaction for a query, on a replica, shows a commit that the primary does not show yet: a
     /// commit may reach a replica before the primary has let go of it, and long before when it waits for another one.
-    fn is_ahead_of(&mut self, _primary: &mut Link<Self>) -> Result<bool, Error> {
+    fn is_ahead_of(&mut self, _primary: &mut ReconnectingSession<Self>) -> Result<bool, Error> {
         Ok(false)
     }
 
@@ -55,18 +55,18 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
 /// What a snapshot can see.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
+pub(crate) struct SnapshotInfo {
     /// Every commit before this version.
-    pub(crate) whole: Version,
+    pub(crate) horizon: Version,
     /// No commit from this version on.
-    pub(crate) next: Version,
-    /// The server follows another one. Only [`Purpose::Replica`] asks.
-    pub(crate) follows: bool,
+    pub(crate) end: Version,
+    /// The server follows another one. Only [`TxMode::Replica`] asks.
+    pub(crate) in_recovery: bool,
 }
 
 /// What a transaction is for. The settings that each kind has are the back end's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum TxMode {
     Command,
     Query,
     /// A query on a server that is said to be a replica.
@@ -79,13 +79,13 @@ pub(crate) enum Purpose {
 
 /// What an error means for the transaction that it happened in. Later is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trouble {
+pub(crate) enum Failure {
     /// It can only be rolled back.
-    Failed,
+    Fatal,
     /// Another transaction was in the way: roll it back and run it again.
-    Again,
+    Retryable,
     /// The connection is gone, or of no use; whatever was not committed is undone.
-    Lost,
+    ConnectionLost,
 }
 
 /// Collisions that did not end: nothing is wrong, but not now.

@@ -10,7 +10,7 @@
 
 use super::connection::{Connection, Role};
 use crate::Error;
-use crate::store::Shared;
+use crate::engine::Shared;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::fs::File;
@@ -125,7 +125,7 @@ impl Checkpointer {
     }
 
     /// When all connections are closed.
-    pub(super) fn let_go(&self) {
+    pub(super) fn close_file(&self) {
         self.file.lock().take();
     }
 
@@ -147,8 +147,8 @@ impl Checkpointer {
         let mut ask = pages >= state.asked_at + MOVE_EVERY;
         if pages >= RESTART_FROM && due {
             let began = Instant::now();
-            let patience = if pages >= SLOW_FROM { SLOW_BY } else { Duration::ZERO };
-            if let Some(_running) = self.running.try_lock_for(patience) {
+            let wait = if pages >= SLOW_FROM { SLOW_BY } else { Duration::ZERO };
+            if let Some(_running) = self.running.try_lock_for(wait) {
                 let moved = self.moved_pages.load(Relaxed);
                 if pages.saturating_sub(moved) <= TAIL_MAX || pages >= RESTART_AT_LAST {
                     self.restart(writer, &mut state);

@@ -39,7 +39,7 @@ pub(super) struct Connection {
 
 /// Learns from SQLite's authorizer which tables each statement touches.
 struct Checker {
-    heard: Arc<Mutex<Tables>>,
+    touched: Arc<Mutex<Tables>>,
     known: HashMap<String, Tables>,
 }
 
@@ -91,20 +91,24 @@ impl Connection {
         self.raw.progress_handler(STEPS_BETWEEN_LOOKS, Some(late)).map_err(|error| self.error(error))?;
         self.learn_constraints()?;
         if check {
-            let heard = Arc::new(Mutex::new(Tables::default()));
-            let ear = heard.clone();
-            let listen = move |context: AuthContext<'_>| {
+            let touched = Arc::new(Mutex::new(Tables::default()));
+            let touched_by_statement = touched.clone();
+            let record = move |context: AuthContext<'_>| {
                 match context.action {
-                    AuthAction::Read { table_name, .. } => ear.lock().read.push(table_name.to_owned()),
+                    AuthAction::Read { table_name, .. } => {
+                        touched_by_statement.lock().read.push(table_name.to_owned())
+                    }
                     AuthAction::Insert { table_name }
                     | AuthAction::Delete { table_name }
-                    | AuthAction::Update { table_name, .. } => ear.lock().written.push(table_name.to_owned()),
+                    | AuthAction::Update { table_name, .. } => {
+                        touched_by_statement.lock().written.push(table_name.to_owned())
+                    }
                     _ => {}
                 }
                 Authorization::Allow
             };
-            self.raw.authorizer(Some(listen)).map_err(|error| self.error(error))?;
-            self.checker = Some(Checker { heard, known: HashMap::new() });
+            self.raw.authorizer(Some(record)).map_err(|error| self.error(error))?;
+            self.checker = Some(Checker { touched, known: HashMap::new() });
         }
         Ok(())
     }
@@ -227,13 +231,13 @@ impl tx::Connection for Connection {
     fn tables(&mut self, sql: &str) -> Option<Tables> {
         let checker = self.checker.as_mut()?;
         if !checker.known.contains_key(sql) {
-            *checker.heard.lock() = Tables::default();
+            *checker.touched.lock() = Tables::default();
             // Prepared once more, past the cache, so that the authorizer is asked about it.
             if let Err(error) = self.raw.prepare(sql) {
                 tracing::debug!(%error, "a statement that cannot be checked will fail when it runs");
             }
-            let heard = std::mem::take(&mut *checker.heard.lock());
-            checker.known.insert(sql.to_owned(), heard);
+            let touched = std::mem::take(&mut *checker.touched.lock());
+            checker.known.insert(sql.to_owned(), touched);
         }
         checker.known.get(sql).cloned()
     }

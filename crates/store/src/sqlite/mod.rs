@@ -9,19 +9,19 @@ mod checkpoint;
 mod connection;
 mod errors;
 mod lock;
-mod shape;
+mod migrated_tables;
 mod writer;
 
+use crate::engine::{Backend, Database, Opened, Shared, Undo};
 use crate::job::Query;
-use crate::store::{Backend, Shared};
 use crate::threads::spawn;
 use crate::tx::Connection as _;
 use crate::{Error, Options, Snapshot, Sql, migrate};
 use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 use lock::FileLock;
+pub(crate) use migrated_tables::migrated_tables;
 use parking_lot::Mutex;
-pub(crate) use shape::shape;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,11 @@ const SCAN_LIMIT: Duration = Duration::from_secs(5);
 /// Connections kept for point reads; more are opened when more threads read at once.
 const IDLE_CONNECTIONS_MAX: usize = 8;
 
-pub(crate) struct Sqlite {
+/// SQLite, as a kind of database.
+pub(crate) struct Sqlite;
+
+/// An open file.
+struct SqliteBackend {
     path: PathBuf,
     shared: Arc<Shared>,
     /// Connections for point reads, most recently used last; `None` once closed. Held for a push or a
@@ -47,8 +51,9 @@ pub(crate) struct Sqlite {
     lock: Mutex<Option<FileLock>>,
 }
 
-impl Sqlite {
-    pub(crate) fn open(path: PathBuf, options: Options) -> Result<(Arc<Shared>, Sqlite), Error> {
+impl Database for Sqlite {
+    fn open(&self, options: Options) -> Result<Opened, Error> {
+        let path = path_of(&options.url)?;
         let lock = FileLock::take(&path)?;
         let mut connection = Connection::open(&path, Role::Writer, options.check)?;
         let version = prepare_schema(&mut connection, &options)?;
@@ -66,7 +71,7 @@ impl Sqlite {
             let (path, shared) = (path.clone(), shared.clone());
             threads.push(spawn("sarsen-reader", move || answer_queries(&path, &shared))?);
         }
-        let backend = Sqlite {
+        let backend = SqliteBackend {
             path,
             shared: shared.clone(),
             idle: Mutex::new(Some(Vec::new())),
@@ -74,9 +79,27 @@ impl Sqlite {
             threads: Mutex::new(threads),
             lock: Mutex::new(Some(lock)),
         };
-        Ok((shared, backend))
+        Ok((shared, Box::new(backend)))
     }
 
+    #[cfg(feature = "testing")]
+    fn check_url(&self, url: &str) -> Result<(), Error> {
+        path_of(url).map(drop)
+    }
+
+    fn hold_transaction(&self, _url: &str) -> Result<Undo, Error> {
+        let text = "an open transaction on SQLite would block every writer; give the URL of a server";
+        Err(Error::Open(text.to_owned()))
+    }
+}
+
+/// `sqlite:PATH` → `PATH`.
+fn path_of(url: &str) -> Result<PathBuf, Error> {
+    let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or_else(|| Error::Open("expected sqlite:PATH".to_owned()))
+}
+
+impl SqliteBackend {
     fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
         let idle = self.idle.lock().as_mut().ok_or(Error::Stopped)?.pop();
         let mut connection = match idle {
@@ -94,7 +117,7 @@ impl Sqlite {
     }
 }
 
-impl Backend for Sqlite {
+impl Backend for SqliteBackend {
     fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error> {
         self.with_reader(|connection| {
             connection.in_snapshot(POINT_LIMIT, self.shared.options.check, read)?;
@@ -110,14 +133,16 @@ impl Backend for Sqlite {
         self.with_reader(|connection| connection.explain(sql.text(connection.dialect())).map(Some))
     }
 
-    fn join(&self) {
+    fn close(&self) {
+        self.shared.commands.close();
+        self.shared.queries.close();
         self.idle.lock().take();
         self.checkpointer.stop();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-        self.checkpointer.let_go();
+        self.checkpointer.close_file();
         self.lock.lock().take();
     }
 }
@@ -166,7 +191,7 @@ fn answer(
     let mut connection = match opened {
         Ok(connection) => connection,
         Err(error) => {
-            query.answer(Some(error));
+            query.reply(Some(error));
             return None;
         }
     };
@@ -176,17 +201,17 @@ fn answer(
         query.run(snapshot);
         has_run = true;
     });
-    shared.queries.pace.ran(1, began.elapsed());
+    shared.queries.timings.record_run(1, began.elapsed());
     match ran {
         Ok(()) => {
-            query.answer(None);
+            query.reply(None);
             return Some(connection);
         }
         Err(error) if has_run => {
             tracing::warn!(%error, "a snapshot could not be ended; its connection is dropped");
-            query.answer(None);
+            query.reply(None);
         }
-        Err(error) => query.answer(Some(error)),
+        Err(error) => query.reply(Some(error)),
     }
     None
 }

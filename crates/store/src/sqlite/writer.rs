@@ -9,8 +9,8 @@
 
 use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
+use crate::engine::Shared;
 use crate::job::Command;
-use crate::store::Shared;
 use crate::threads::pause;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Tx, Value};
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 /// A command may run this long.
 const COMMAND_LIMIT: Duration = Duration::from_millis(100);
 /// With this many commands waiting, a commit needs no more company.
-const WORTH_A_COMMIT: usize = 128;
+const BATCH_LARGE_ENOUGH: usize = 128;
 /// A commit waits no longer than this for company.
-const COMPANY_WAIT: Duration = Duration::from_millis(2);
+const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// After this many lost transactions in one batch its commands run one by one.
 const LOST_MAX: usize = 2;
 
@@ -43,7 +43,7 @@ pub(super) struct Writer {
 #[derive(Default)]
 struct Batch {
     /// Every command has a savepoint, the hot ones too.
-    guarded: bool,
+    savepoints: bool,
     /// To be answered after the commit; the error replaces what the command returned.
     ran: Vec<(Job, Option<Error>)>,
     changed: Vec<Key>,
@@ -52,11 +52,11 @@ struct Batch {
 }
 
 /// Why an attempt at a batch ended.
-enum End {
+enum BatchEnd {
     /// Ready to commit.
     Complete,
     /// This command failed without a savepoint that could undo it.
-    Unguarded(Job),
+    NeedsSavepoints(Job),
     /// The database dropped the transaction while this command ran.
     Lost(Job, Option<Error>),
     /// It could not even begin.
@@ -84,8 +84,8 @@ impl Writer {
             // Whoever waits for the processor may be about to queue a command for this very batch, and while
             // the last batch's callers do not even know of their commit, the next one is in no hurry. When
             // nobody waits, this costs nothing: a lone command still commits at once.
-            if shared.commands.depth() < WORTH_A_COMMIT {
-                shared.answers.wait_until_taken(COMPANY_WAIT);
+            if shared.commands.depth() < BATCH_LARGE_ENOUGH {
+                shared.replies.wait_until_taken(BATCH_WAIT_MAX);
                 std::thread::yield_now();
             }
             if waiting.is_empty() {
@@ -109,29 +109,29 @@ impl Writer {
     /// Runs and commits a batch; again without the offender when a command took the transaction down.
     fn serve(&mut self, waiting: &mut VecDeque<Job>) {
         let mut again: VecDeque<Job> = VecDeque::new();
-        let (mut lost, mut guarded) = (0, false);
+        let (mut lost, mut savepoints) = (0, false);
         loop {
-            let mut batch = Batch { guarded, ..Batch::default() };
+            let mut batch = Batch { savepoints, ..Batch::default() };
             let one_by_one = lost >= LOST_MAX;
             match self.run_batch(&mut batch, &mut again, waiting, one_by_one) {
-                End::Complete => self.commit(batch),
-                End::Unguarded(failed) => {
-                    guarded = true;
+                BatchEnd::Complete => self.commit(batch),
+                BatchEnd::NeedsSavepoints(failed) => {
+                    savepoints = true;
                     self.roll_back();
                     let all = batch.ran.into_iter().map(|(job, _)| job).chain([failed]);
                     again = all.chain(again).collect();
                 }
-                End::Lost(offender, error) => {
+                BatchEnd::Lost(offender, error) => {
                     lost += 1;
                     self.shared.stats.failed.fetch_add(1, Relaxed);
-                    offender.answer(error);
+                    offender.reply(error);
                     self.roll_back();
                     let mates = batch.ran.into_iter().map(|(job, _)| job);
                     again = mates.chain(again).collect();
                 }
-                End::Refused(error) => {
+                BatchEnd::Refused(error) => {
                     self.shared.stats.failed.fetch_add(again.len() as u64, Relaxed);
-                    again.drain(..).for_each(|job| job.answer(Some(error.clone())));
+                    again.drain(..).for_each(|job| job.reply(Some(error.clone())));
                     self.refuse_all(waiting, &error);
                     self.reopen();
                 }
@@ -148,41 +148,42 @@ impl Writer {
         again: &mut VecDeque<Job>,
         waiting: &mut VecDeque<Job>,
         one_by_one: bool,
-    ) -> End {
+    ) -> BatchEnd {
         if let Err(error) = self.connection.run("BEGIN IMMEDIATE") {
-            return End::Refused(error);
+            return BatchEnd::Refused(error);
         }
         let began = Instant::now();
         let end = loop {
             let job = match again.pop_front() {
                 Some(job) => job,
-                None if one_by_one && !batch.ran.is_empty() => break End::Complete,
+                None if one_by_one && !batch.ran.is_empty() => break BatchEnd::Complete,
                 None => match next(waiting, &self.shared) {
                     Some(job) => job,
-                    None => break End::Complete,
+                    None => break BatchEnd::Complete,
                 },
             };
             if let Some(end) = self.run_command(job, batch) {
                 break end;
             }
             if one_by_one || began.elapsed() >= self.shared.options.writer.batch_time {
-                break End::Complete;
+                break BatchEnd::Complete;
             }
         };
         self.connection.no_limit();
-        let jobs = batch.ran.len() + usize::from(matches!(end, End::Lost(..) | End::Unguarded(_)));
+        let jobs =
+            batch.ran.len() + usize::from(matches!(end, BatchEnd::Lost(..) | BatchEnd::NeedsSavepoints(_)));
         if jobs > 0 {
-            self.shared.commands.pace.ran(jobs, began.elapsed());
+            self.shared.commands.timings.record_run(jobs, began.elapsed());
         }
         end
     }
 
     /// Runs one command. `Some` when the transaction did not survive it, or must not.
-    fn run_command(&mut self, mut job: Job, batch: &mut Batch) -> Option<End> {
+    fn run_command(&mut self, mut job: Job, batch: &mut Batch) -> Option<BatchEnd> {
         self.connection.limit(COMMAND_LIMIT);
-        let guarded = batch.guarded || !job.is_hot();
-        if guarded && let Err(error) = self.connection.run("SAVEPOINT command") {
-            return Some(End::Lost(job, Some(error)));
+        let savepoints = batch.savepoints || !job.is_batchable();
+        if savepoints && let Err(error) = self.connection.run("SAVEPOINT command") {
+            return Some(BatchEnd::Lost(job, Some(error)));
         }
         let options = &self.shared.options;
         let mut tx = Tx::new(&mut self.connection, options.check);
@@ -197,19 +198,19 @@ impl Writer {
                 Ok(None) => None,
                 Err(error) => Some(error),
             };
-            return Some(End::Lost(job, error));
+            return Some(BatchEnd::Lost(job, error));
         }
         let ended = match &keep {
-            Ok(Some(_)) if guarded => self.connection.run("RELEASE command"),
+            Ok(Some(_)) if savepoints => self.connection.run("RELEASE command"),
             Ok(Some(_)) => Ok(()),
-            _ if !guarded => return Some(End::Unguarded(job)),
+            _ if !savepoints => return Some(BatchEnd::NeedsSavepoints(job)),
             _ => self
                 .connection
                 .run("ROLLBACK TO command")
                 .and_then(|()| self.connection.run("RELEASE command")),
         };
         if let Err(error) = ended {
-            return Some(End::Lost(job, Some(error)));
+            return Some(BatchEnd::Lost(job, Some(error)));
         }
         match keep {
             Ok(Some(done)) => {
@@ -224,21 +225,21 @@ impl Writer {
         None
     }
 
-    /// Commits, publishes, answers: in this order.
+    /// Commits, publishes, replies: in this order.
     fn commit(&mut self, mut batch: Batch) {
         let shared = self.shared.clone();
         let stats = &shared.stats;
         let began = Instant::now();
         let version = self.version + u64::from(batch.wrote);
         // A reader may see the commit before it is published.
-        shared.feed.shows(version);
+        shared.feed.note_shown(version);
         let committed = self.flush(batch.wrote, version);
         let took = began.elapsed();
         match committed {
             Ok(()) => {
                 if batch.wrote {
                     self.version = version;
-                    shared.commands.pace.committed(took);
+                    shared.commands.timings.record_commit(took);
                     stats.committed(took);
                     batch.changed.sort_unstable();
                     batch.changed.dedup();
@@ -246,14 +247,14 @@ impl Writer {
                 }
                 stats.commands.fetch_add(batch.kept, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64 - batch.kept, Relaxed);
-                shared.answers.hand_out(batch.ran);
+                shared.replies.send(batch.ran);
             }
             Err(error) => {
                 tracing::error!(%error, commands = batch.ran.len(), "a commit failed");
                 stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
                 self.reopen();
                 for (job, own) in batch.ran {
-                    job.answer(own.or_else(|| Some(error.clone())));
+                    job.reply(own.or_else(|| Some(error.clone())));
                 }
             }
         }
@@ -300,7 +301,7 @@ impl Writer {
     fn refuse_all(&self, waiting: &mut VecDeque<Job>, error: &Error) {
         while let Some(job) = next(waiting, &self.shared) {
             self.shared.stats.failed.fetch_add(1, Relaxed);
-            job.answer(Some(error.clone()));
+            job.reply(Some(error.clone()));
         }
     }
 }

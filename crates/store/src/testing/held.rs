@@ -3,7 +3,6 @@
 
 use super::mysql::MysqlDatabase;
 use super::postgres::PostgresDatabase;
-use ::mysql::prelude::Queryable as _;
 use ::postgres::NoTls;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -29,7 +28,7 @@ impl Held {
     pub(super) fn on_mysql(database: &MysqlDatabase, table: &str) -> Held {
         let (mut client, lock) = (database.connect(), format!("LOCK TABLES {table} READ"));
         Held::start(move |held, until| {
-            client.query_drop(lock).expect("locks");
+            client.run(&lock);
             hold(&held, &until);
         })
     }

@@ -2,11 +2,11 @@
 //! programs are not installed.
 #![expect(clippy::expect_used, reason = "a test whose server cannot be started has failed")]
 
+use super::mysql::MysqlClient;
 use super::own::End;
 use super::own_server::{User, command_as, free_port, give, is_root, new_folder, new_password, system_user};
 use crate::threads::pause;
-use ::mysql::prelude::Queryable as _;
-use ::mysql::{Conn, Opts};
+use ::mysql_async::Opts;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -66,7 +66,7 @@ impl OwnMariaDb {
             End::Crash => server.kill().expect("is killed"),
             End::Orderly => {
                 let opts = Opts::from_url(&self.url()).expect("a URL");
-                Conn::new(opts).and_then(|mut client| client.query_drop("SHUTDOWN")).expect("is told");
+                MysqlClient::connect(opts).run("SHUTDOWN");
             }
         }
         let ended = server.wait().expect("ends");

@@ -79,17 +79,17 @@ async fn what_was_just_written_is_remembered_unless_it_has_changed_since(databas
         keys: vec![Key::row("notes", "id", "n")],
         until: Time::NEVER,
     };
-    let before = cache.moment();
+    let before = cache.position();
     test.add("n", "ada", "one").await.expect("writes");
-    let after = cache.moment();
-    cache.remember("n".to_owned(), of("one"), after);
+    let after = cache.position();
+    cache.insert("n".to_owned(), of("one"), after);
     // Where others write, one of them may have acknowledged a change of it by now.
     let remembered = (database == Database::Sqlite).then_some("one");
     assert_eq!(cache.get("n", NOW).as_deref(), remembered);
     rename(&test, "n", "two").await;
     assert_eq!(cache.get("n", NOW), None);
     for moment in [before, after] {
-        cache.remember("n".to_owned(), of("one"), moment);
+        cache.insert("n".to_owned(), of("one"), moment);
         assert_eq!(cache.get("n", NOW), None);
     }
 }

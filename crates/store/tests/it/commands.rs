@@ -89,7 +89,7 @@ async fn hot_commands_share_commits_and_each_hears_what_became_of_its_own(databa
         let test = test.clone();
         tokio::spawn(async move {
             let id = format!("n{number}");
-            let added = test.store.write_hot("note.add", move |tx| {
+            let added = test.store.write_batched("note.add", move |tx| {
                 tx.changed(Key::row("notes", "id", &id));
                 tx.exec(&INSERT, args![&id, "ada", format!("body {number}")])?;
                 match number {

@@ -1,10 +1,11 @@
 //! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
 
 use crate::instances::{cached, count_changes, rename, soon};
+use crate::remote::{open_through_proxy, resumes};
 use crate::support::{BODY, Database, TestStore, add};
-use mysql::prelude::Queryable as _;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use store::testing::mysql::MysqlClient;
 use store::{Cache, Error, Filled, Key, Migration, Options, Sql, Store, Time, args, sql};
 
 /// A store on MySQL; none when the environment names no server.
@@ -42,8 +43,8 @@ async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
     let Some(test) = open() else { return };
     test.add("n", "ada", "one").await.expect("writes");
     let mut foreign = test.mysql().connect();
-    foreign.query_drop("BEGIN").expect("begins");
-    foreign.query_drop("SELECT id FROM notes WHERE id = 'n' FOR UPDATE").expect("locks");
+    foreign.run("BEGIN");
+    foreign.run("SELECT id FROM notes WHERE id = 'n' FOR UPDATE");
     let rename = || {
         test.store.write("note.rename", |tx| {
             tx.changed(Key::row("notes", "id", "n"));
@@ -52,7 +53,7 @@ async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
     };
     let refused: Error = rename().await.expect_err("locked");
     assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lock")), "{refused:?}");
-    foreign.query_drop("ROLLBACK").expect("ends");
+    foreign.run("ROLLBACK");
     assert_eq!(rename().await.map_err(|error: Error| error).expect("writes resume"), 1);
 }
 
@@ -121,9 +122,9 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
     let Some(test) = open() else { return };
     test.add("late", "ada", "late").await.expect("writes");
     // One transaction from before the start of the other instance, and one from after it.
-    let take = |client: &mut mysql::Conn| {
-        client.query_drop("BEGIN").expect("begins");
-        client.query_drop("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')").expect("logs");
+    let take = |client: &mut MysqlClient| {
+        client.run("BEGIN");
+        client.run("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')");
     };
     let (mut first, mut second) = (test.mysql().connect(), test.mysql().connect());
     take(&mut first);
@@ -135,7 +136,7 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
     for client in [&mut second, &mut first] {
         cached(&other, &cache, "late").await;
         assert_eq!(cache.len(), 1);
-        client.query_drop("COMMIT").expect("commits");
+        client.run("COMMIT");
         soon("the cache forgets", || cache.is_empty()).await;
     }
     other.close();
@@ -149,15 +150,15 @@ async fn soak_a_transaction_that_commits_very_late_is_heard_of() {
     test.add("late", "ada", "late").await.expect("writes");
     let (mut late, mut never) = (test.mysql().connect(), test.mysql().connect());
     for client in [&mut late, &mut never] {
-        client.query_drop("BEGIN").expect("begins");
-        client.query_drop("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')").expect("logs");
+        client.run("BEGIN");
+        client.run("INSERT INTO change_log (`keys`) VALUES ('notes.id=late')");
     }
     test.add("n", "ada", "one").await.expect("a larger number, committed before");
-    never.query_drop("ROLLBACK").expect("never comes");
+    never.run("ROLLBACK");
     tokio::time::sleep(Duration::from_millis(held)).await;
     let cache = test.store.cache("bodies", 10);
     cached(&test.store, &cache, "late").await;
-    late.query_drop("COMMIT").expect("commits");
+    late.run("COMMIT");
     soon("the cache forgets", || cache.is_empty()).await;
 }
 
@@ -276,4 +277,21 @@ async fn what_is_cached_is_believed_only_while_the_log_is_read() {
         assert_eq!(cache.get(&1, now).is_some(), believed, "{lag_max:?}");
         store.close();
     }
+}
+
+/// TCP alone would notice it after many minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_is_noticed_within_seconds() {
+    let Some(test) = open() else { return };
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "before", "ada", "before").await.expect("writes");
+    proxy.be_silent(true);
+    let began = Instant::now();
+    let refused = add(&store, "during", "ada", "during").await.expect_err("no answer");
+    assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lost")), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    proxy.be_silent(false);
+    resumes(&store, "after").await;
+    assert_eq!(test.count().await, 2);
+    store.close();
 }

@@ -62,7 +62,7 @@ async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget(database
 }
 
 /// Writes as soon as the server is asked again, which is within a fraction of a second.
-async fn resumes(store: &Store, id: &str) {
+pub async fn resumes(store: &Store, id: &str) {
     let began = Instant::now();
     while let Err(error) = add(store, id, "ada", id).await {
         assert!(matches!(&error, Error::Unavailable { .. }), "{error:?}");

@@ -2,7 +2,7 @@
 //! nobody notices but the primary.
 
 use crate::instances::{Foreign, rename, soon};
-use crate::logged;
+use crate::log_capture;
 use crate::proxy::Proxy;
 use crate::support::{MIGRATIONS, add};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn open(primary: &OwnServer, replicas: &[&OwnServer]) -> Store {
 
 /// A store that reads from the servers at these URLs.
 pub fn open_at(primary: &OwnServer, replicas: Vec<String>) -> Store {
-    logged::keep();
+    log_capture::keep();
     Store::open(options(primary, replicas)).expect("opens")
 }
 

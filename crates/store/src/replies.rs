@@ -12,58 +12,58 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A command that was run, and the error that replaces what it returned.
-pub(crate) type Answer = (Box<dyn Command>, Option<Error>);
+pub(crate) type Reply = (Box<dyn Command>, Option<Error>);
 
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(crate) struct Replies {
     /// The runtime of those who wait.
     runtime: OnceLock<Handle>,
-    due: Arc<Due>,
+    pending: Arc<Pending>,
 }
 
 #[derive(Default)]
-struct Due {
-    answers: Mutex<Vec<Answer>>,
+struct Pending {
+    replies: Mutex<Vec<Reply>>,
     taken: Condvar,
 }
 
-impl Answers {
+impl Replies {
     /// Notes where callers live, from one of them. All live in the same runtime.
-    pub(crate) fn caller_is_here(&self) {
+    pub(crate) fn note_runtime(&self) {
         if self.runtime.get().is_none() {
             // Whoever came first meanwhile lives in the same one.
             let _ = self.runtime.set(Handle::current());
         }
     }
 
-    /// Answers the callers of a commit, soon.
-    pub(crate) fn hand_out(&self, ran: Vec<Answer>) {
+    /// Sends the replies to the callers of a commit, soon.
+    pub(crate) fn send(&self, ran: Vec<Reply>) {
         let Some(runtime) = self.runtime.get() else {
-            return tell(ran);
+            return deliver(ran);
         };
-        let mut answers = self.due.answers.lock();
-        let somebody_comes = !answers.is_empty();
-        answers.extend(ran);
-        if somebody_comes || answers.is_empty() {
+        let mut replies = self.pending.replies.lock();
+        let is_scheduled = !replies.is_empty();
+        replies.extend(ran);
+        if is_scheduled || replies.is_empty() {
             return;
         }
-        let due = self.due.clone();
+        let pending = self.pending.clone();
         runtime.spawn(async move {
-            let taken = std::mem::take(&mut *due.answers.lock());
-            due.taken.notify_all();
-            tell(taken);
+            let taken = std::mem::take(&mut *pending.replies.lock());
+            pending.taken.notify_all();
+            deliver(taken);
         });
     }
 
     /// Waits until the last commit's callers are being told, for `most` at most.
     pub(crate) fn wait_until_taken(&self, most: Duration) {
-        let mut answers = self.due.answers.lock();
-        if !answers.is_empty() {
-            self.due.taken.wait_for(&mut answers, most);
+        let mut replies = self.pending.replies.lock();
+        if !replies.is_empty() {
+            self.pending.taken.wait_for(&mut replies, most);
         }
     }
 }
 
-fn tell(answers: Vec<Answer>) {
-    answers.into_iter().for_each(|(job, error)| job.answer(error));
+fn deliver(replies: Vec<Reply>) {
+    replies.into_iter().for_each(|(job, error)| job.reply(error));
 }

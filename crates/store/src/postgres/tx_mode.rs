@@ -3,7 +3,7 @@
 //! The server makes commands behave as if they ran one after another (SERIALIZABLE): of two that cannot both
 //! be right, one fails.
 
-use crate::remote::Purpose;
+use crate::remote::TxMode;
 use std::time::Duration;
 
 /// A command may run this long. Ten times what it may on SQLite: here each statement is a journey, and
@@ -13,40 +13,40 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(1);
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Says what can be seen now.
-pub(super) const LOOK: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
+pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
 
 /// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
 /// for a little less long than a command may run, so that it is told apart from slowness. A program
 /// that falls silent in a transaction loses it, and its locks, after 10 s. A query begins with what it can see.
-pub(super) fn begin(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Command => {
+pub(super) fn begin(mode: TxMode) -> &'static str {
+    match mode {
+        TxMode::Command => {
             "BEGIN ISOLATION LEVEL SERIALIZABLE;
              SET LOCAL synchronous_commit = on;
              SET LOCAL statement_timeout = 1000;
              SET LOCAL lock_timeout = 900;
              SET LOCAL idle_in_transaction_session_timeout = 10000"
         }
-        Purpose::Query => {
+        TxMode::Query => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 5000;
              SET LOCAL idle_in_transaction_session_timeout = 10000;
              SELECT CAST(pg_current_snapshot() AS TEXT)"
         }
         // Asked after the snapshot was taken: what followed then has followed until then.
-        Purpose::Replica => {
+        TxMode::Replica => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 5000;
              SET LOCAL idle_in_transaction_session_timeout = 10000;
              SELECT CAST(pg_current_snapshot() AS TEXT), pg_is_in_recovery()"
         }
-        Purpose::Log => {
+        TxMode::Log => {
             "BEGIN ISOLATION LEVEL READ COMMITTED;
              SET LOCAL synchronous_commit = off;
              SET LOCAL statement_timeout = 5000;
              SET LOCAL lock_timeout = 500"
         }
-        Purpose::Schema => {
+        TxMode::Schema => {
             "BEGIN ISOLATION LEVEL READ COMMITTED;
              SET LOCAL synchronous_commit = on;
              SET LOCAL statement_timeout = 0;
@@ -55,10 +55,10 @@ pub(super) fn begin(purpose: Purpose) -> &'static str {
     }
 }
 
-pub(super) fn limit(purpose: Purpose) -> Option<Duration> {
-    match purpose {
-        Purpose::Command => Some(COMMAND_LIMIT),
-        Purpose::Query | Purpose::Replica | Purpose::Log => Some(QUERY_LIMIT),
-        Purpose::Schema => None,
+pub(super) fn limit(mode: TxMode) -> Option<Duration> {
+    match mode {
+        TxMode::Command => Some(COMMAND_LIMIT),
+        TxMode::Query | TxMode::Replica | TxMode::Log => Some(QUERY_LIMIT),
+        TxMode::Schema => None,
     }
 }

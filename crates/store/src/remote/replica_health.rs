@@ -3,10 +3,10 @@
 //! Each has a thread of its own, so that one that does not answer delays no look at the others. Another thread
 //! watches over those that read: it looks at no replica, so none can hold it up.
 
+use super::replicas::Replicas;
 use super::standby::{Standby, Unusable};
-use super::{Link, Session, View};
+use super::{ReconnectingSession, Session, SnapshotInfo};
 use crate::Error;
-use crate::store::Shared;
 use crate::threads::spawn;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,79 +16,78 @@ use std::thread::JoinHandle;
 pub(super) fn start<S: Session>(
     primary: &Arc<S::Address>,
     addresses: &[Arc<S::Address>],
-    shared: &Arc<Shared>,
+    replicas: &Arc<Replicas>,
 ) -> Result<JoinHandle<()>, Error> {
     for (replica, address) in addresses.iter().enumerate() {
-        let (primary, address, shared) = (primary.clone(), address.clone(), shared.clone());
+        let (primary, address, replicas) = (primary.clone(), address.clone(), replicas.clone());
         // Nobody waits for its end: it may be waiting itself, for a replica that does not answer.
-        drop(spawn("sarsen-look", move || look_at::<S>(replica, &primary, &address, &shared))?);
+        drop(spawn("sarsen-health", move || check::<S>(replica, &primary, &address, &replicas))?);
     }
-    let shared = shared.clone();
-    spawn("sarsen-replicas", move || watch(&shared))
+    let replicas = replicas.clone();
+    spawn("sarsen-replicas", move || monitor(&replicas))
 }
 
-fn look_at<S: Session>(
+fn check<S: Session>(
     replica: usize,
     primary: &Arc<S::Address>,
     address: &Arc<S::Address>,
-    shared: &Shared,
+    replicas: &Replicas,
 ) {
-    let replicas = &shared.replicas;
+    let shared = &replicas.shared;
     let mut standby = Standby::<S>::new(address.clone());
-    let mut told = None;
+    let mut logged = None;
     loop {
-        let required = replicas.required(View {
-            whole: shared.feed.version(),
-            next: shared.feed.next(),
-            follows: false,
+        let required = replicas.required(SnapshotInfo {
+            horizon: shared.feed.version(),
+            end: shared.feed.snapshot_end(),
+            in_recovery: false,
         });
         // The primary is asked when the replica's connection is new: no connection to it is kept for that.
-        let view = standby.begin(&mut Link::new(primary.clone())).map(|(_, view)| view);
-        let keeps_up = match view {
-            Ok(view) => {
+        let info = standby.begin(&mut ReconnectingSession::new(primary.clone())).map(|(_, info)| info);
+        let keeps_up = match info {
+            Ok(info) => {
                 standby.finish();
-                told = None;
-                view.whole >= required.whole && view.next >= required.next
+                logged = None;
+                info.horizon >= required.horizon && info.end >= required.end
             }
-            Err(Unusable::Away(_)) => false,
-            Err(Unusable::Stranger(why)) => {
-                if told.replace(why) != Some(why) {
+            Err(Unusable::Unreachable(_)) => false,
+            Err(Unusable::NotOurReplica(why)) => {
+                if logged.replace(why) != Some(why) {
                     tracing::warn!(replica, place = S::place(address), why, "a replica is not read from");
                 }
                 false
             }
         };
-        replicas.looked(replica, keeps_up);
-        if !replicas.rest() {
+        replicas.note_check(replica, keeps_up);
+        if !replicas.wait_for_check() {
             return;
         }
     }
 }
 
 /// Tells which replica is read from, and hands to the primary what waits for threads that all wait for a silent one.
-fn watch(shared: &Shared) {
-    let replicas = &shared.replicas;
-    let mut told = None;
+fn monitor(replicas: &Replicas) {
+    let mut logged = None;
     let mut waiting = VecDeque::new();
     loop {
         let chosen = replicas.chosen();
-        if told != chosen {
+        if logged != chosen {
             match chosen {
                 Some(replica) => tracing::info!(replica, "lists are read from a replica"),
                 None => tracing::info!("lists are read from the primary: no replica is up to date"),
             }
-            told = chosen;
+            logged = chosen;
         }
-        if replicas.is_stuck() {
+        if replicas.is_stalled() {
             replicas.queries.take_more(&mut waiting, usize::MAX);
             for query in waiting.drain(..) {
                 replicas.queries.started();
-                if let Err((query, error)) = shared.queries.push(query) {
-                    query.answer(Some(error));
+                if let Err((query, error)) = replicas.shared.queries.push(query) {
+                    query.reply(Some(error));
                 }
             }
         }
-        if !replicas.rest() {
+        if !replicas.wait_for_check() {
             return;
         }
     }

@@ -4,7 +4,7 @@ use crate::sql::IF_ABSENT;
 
 /// What the server's count of rows means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum RowCount {
     /// The rows that matched.
     Matched,
     /// Of an upsert of one row: 1 when it was inserted, 2 when it was changed.
@@ -15,19 +15,19 @@ pub(super) enum Count {
 
 /// A text with `?` for each place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct Positional {
     pub(super) sql: String,
     /// For each place the index of its argument.
     pub(super) order: Vec<usize>,
     /// How many arguments there are.
     pub(super) args: usize,
-    pub(super) count: Count,
+    pub(super) count: RowCount,
 }
 
-impl Text {
+impl Positional {
     /// `?2 … ?1 … ?2` → `? … ? … ?` with the second, the first and the second argument. What stands in a
     /// string literal stays.
-    pub(super) fn of(numbered: &str) -> Text {
+    pub(super) fn of(numbered: &str) -> Positional {
         let mut sql = String::with_capacity(numbered.len());
         let mut order = Vec::new();
         let mut quoted = false;
@@ -46,17 +46,17 @@ impl Text {
             order.push(number.saturating_sub(1));
         }
         let args = order.iter().max().map_or(0, |last| last + 1);
-        Text { sql, order, args, count: count_of(numbered) }
+        Positional { sql, order, args, count: count_of(numbered) }
     }
 }
 
-fn count_of(text: &str) -> Count {
+fn count_of(text: &str) -> RowCount {
     if text.starts_with(IF_ABSENT) {
-        Count::IfAbsent
+        RowCount::IfAbsent
     } else if text.contains(" ON DUPLICATE KEY UPDATE ") {
-        Count::Upserted
+        RowCount::Upserted
     } else {
-        Count::Matched
+        RowCount::Matched
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use crate::{Dialect, insert_if_absent, upsert};
 
     fn places(text: &str) -> (String, Vec<usize>, usize) {
-        let Text { sql, order, args, .. } = Text::of(text);
+        let Positional { sql, order, args, .. } = Positional::of(text);
         (sql, order, args)
     }
 
@@ -87,9 +87,9 @@ mod tests {
 
     #[test]
     fn the_helpers_say_how_to_count() {
-        let count = |sql: &crate::Sql| Text::of(sql.text(Dialect::Mysql)).count;
-        assert_eq!(count(&upsert("t", &["id"], &["a"])), Count::Upserted);
-        assert_eq!(count(&insert_if_absent("t", &["id"])), Count::IfAbsent);
-        assert_eq!(count(&crate::sql("UPDATE t SET a = 1")), Count::Matched);
+        let count = |sql: &crate::Sql| Positional::of(sql.text(Dialect::Mysql)).count;
+        assert_eq!(count(&upsert("t", &["id"], &["a"])), RowCount::Upserted);
+        assert_eq!(count(&insert_if_absent("t", &["id"])), RowCount::IfAbsent);
+        assert_eq!(count(&crate::sql("UPDATE t SET a = 1")), RowCount::Matched);
     }
 }

@@ -11,34 +11,34 @@ use crate::Version;
 use std::cell::Cell;
 use std::future::Future;
 
-struct Floor {
+struct Bound {
     version: Version,
     /// A read of this task was answered from a snapshot that was taken for it: by the primary, where none else has
     /// the version.
-    asked: Cell<bool>,
+    fresh_read: Cell<bool>,
 }
 
 tokio::task_local! {
-    static FLOOR: Floor;
+    static BOUND: Bound;
 }
 
-/// Runs `work` so that none of its reads comes from a state before `version`, which [`crate::Store::carried_on`]
+/// Runs `work` so that none of its reads comes from a state before `version`, which [`crate::Store::version_token`]
 /// of any instance has given. Reads of tasks that it spawns are not concerned.
 pub async fn not_before<F: Future>(version: Version, work: F) -> F::Output {
-    FLOOR.scope(Floor { version, asked: Cell::new(false) }, work).await
+    BOUND.scope(Bound { version, fresh_read: Cell::new(false) }, work).await
 }
 
 /// What the current task asks for; 0: nothing.
-pub(crate) fn floor() -> Version {
-    FLOOR.try_with(|floor| floor.version).unwrap_or(0)
+pub(crate) fn min_version() -> Version {
+    BOUND.try_with(|bound| bound.version).unwrap_or(0)
 }
 
 /// A read of the current task was answered from a new snapshot.
-pub(crate) fn asked() {
+pub(crate) fn note_fresh_read() {
     // Most tasks ask for no version.
-    let _ = FLOOR.try_with(|floor| floor.asked.set(true));
+    let _ = BOUND.try_with(|bound| bound.fresh_read.set(true));
 }
 
-pub(crate) fn was_asked() -> bool {
-    FLOOR.try_with(|floor| floor.asked.get()).unwrap_or(false)
+pub(crate) fn had_fresh_read() -> bool {
+    BOUND.try_with(|bound| bound.fresh_read.get()).unwrap_or(false)
 }

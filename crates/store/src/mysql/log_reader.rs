@@ -7,10 +7,10 @@
 //! A server that crashed gives numbers again that it had lost, rows that were seen among them. So nothing is gone by
 //! that was learnt over a connection which is no more: all that is cached is read anew.
 
+use super::change_log::{self, Publisher, keys_of};
 use super::connection::Connection;
-use super::feed::{self, Publisher, keys_of};
-use crate::remote::{Link, Purpose, Trouble};
-use crate::store::Shared;
+use crate::engine::Shared;
+use crate::remote::{Failure, ReconnectingSession, TxMode};
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};
 use std::collections::BTreeMap;
@@ -21,25 +21,25 @@ use std::time::{Duration, Instant};
 /// Rows of one look, at most.
 const ROWS_MAX: usize = 1000;
 /// Missing numbers of one question: mostly there are few. Two lengths are two statements.
-const ASKED: [usize; 2] = [16, 512];
+const GAP_BATCHES: [usize; 2] = [16, 512];
 /// Numbers that may be missing. More were left by a server that was away: then everything is read anew.
 const MISSING_MAX: usize = 10_000;
 /// How long a missing number is asked for before anybody asks why it is missing. Between taking its number
 /// and locking its row a transaction does nothing that could take so long.
-const MISSING_LONG: Duration = Duration::from_secs(10);
+const MISSING_CHECK_AFTER: Duration = Duration::from_secs(10);
 /// So many numbers before our start may belong to transactions that had not committed by then.
 const LOOK_BACK: Version = 1000;
 /// So many old missing numbers are looked into at once.
-const OLD_MAX: usize = 20;
+const CHECKS_MAX: usize = 20;
 
 const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 /// Zero rows when the number was never used, an error while somebody holds it.
-const HELD: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
+const LOCK_ROW: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
 
-pub(super) struct Tail {
-    link: Link<Connection>,
+pub(super) struct LogReader {
+    session: ReconnectingSession<Connection>,
     /// The connection of the link over which the rest was learnt.
-    over: u64,
+    generation: u64,
     shared: Arc<Shared>,
     publisher: Arc<Publisher>,
     /// Rows up to here were seen, but for those that are missing.
@@ -47,55 +47,59 @@ pub(super) struct Tail {
     /// Since when.
     missing: BTreeMap<Version, Instant>,
     /// Until the first look has ended: what was committed before anything was read concerns nobody.
-    quiet: bool,
-    is_away: bool,
+    is_starting: bool,
+    is_disconnected: bool,
 }
 
-impl Tail {
-    pub(super) fn new(link: Link<Connection>, shared: Arc<Shared>, publisher: Arc<Publisher>) -> Tail {
-        Tail {
-            link,
-            over: 0,
+impl LogReader {
+    pub(super) fn new(
+        session: ReconnectingSession<Connection>,
+        shared: Arc<Shared>,
+        publisher: Arc<Publisher>,
+    ) -> LogReader {
+        LogReader {
+            session,
+            generation: 0,
             shared,
             publisher,
             cursor: 0,
             missing: BTreeMap::new(),
-            quiet: true,
-            is_away: false,
+            is_starting: true,
+            is_disconnected: false,
         }
     }
 
     /// Learns which numbers are missing, before anything else reads from the database.
     pub(super) fn start(&mut self) -> Result<(), Error> {
-        self.begin()?;
-        self.look().map(drop)
+        self.restart()?;
+        self.poll().map(drop)
     }
 
     /// Learns what there is, and publishes none of it.
-    fn begin(&mut self) -> Result<(), Error> {
-        let newest = self.link.begin(Purpose::Log, Instant::now()).and_then(feed::newest);
-        self.link.finish();
-        let over = self.link.opened();
+    fn restart(&mut self) -> Result<(), Error> {
+        let newest = self.session.begin(TxMode::Log, Instant::now()).and_then(change_log::newest);
+        self.session.finish();
+        let generation = self.session.generation();
         self.cursor = newest?.unsigned_abs().saturating_sub(LOOK_BACK);
         self.missing.clear();
-        self.publisher.disown();
-        self.quiet = true;
+        self.publisher.forget_own();
+        self.is_starting = true;
         while self.read()? {}
-        self.quiet = false;
-        self.over = over;
+        self.is_starting = false;
+        self.generation = generation;
         Ok(())
     }
 
     /// Follows the log until the other end of `stop` is dropped.
     pub(super) fn run(mut self, stop: &Receiver<()>) {
         loop {
-            let more = match self.look() {
+            let more = match self.poll() {
                 Ok(more) => {
-                    self.is_away = false;
+                    self.is_disconnected = false;
                     more
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut self.is_away, true) {
+                    if !std::mem::replace(&mut self.is_disconnected, true) {
                         tracing::warn!(%error, "changes of other instances are not heard of at the moment");
                     }
                     false
@@ -110,24 +114,24 @@ impl Tail {
 
     /// One look at the log; true when there is more to see at once. What is cached may be believed for a while
     /// from when a look that saw everything began.
-    fn look(&mut self) -> Result<bool, Error> {
-        if self.link.opened() != self.over {
-            self.begin()?;
+    fn poll(&mut self) -> Result<bool, Error> {
+        if self.session.generation() != self.generation {
+            self.restart()?;
             self.publish_everything();
         }
         let began = Instant::now();
-        if self.read()? || self.link.opened() != self.over {
+        if self.read()? || self.session.generation() != self.generation {
             return Ok(true);
         }
         // The version is this instance's own: the log's numbers are no order of commits.
-        self.shared.feed.follow(0, began + self.shared.options.following.lag_max);
+        self.shared.feed.advance(0, began + self.shared.options.following.lag_max);
         Ok(false)
     }
 
     /// Publishes what has appeared; true when there was more than fits into one look.
     fn read(&mut self) -> Result<bool, Error> {
         let missed: Vec<Version> = self.missing.keys().copied().collect();
-        let [few, many] = ASKED;
+        let [few, many] = GAP_BATCHES;
         let length = if missed.len() > few { many } else { few };
         for some in missed.chunks(length) {
             // Zero is the number of no row.
@@ -142,27 +146,27 @@ impl Tail {
         let rows = self.rows(NEW, &args)?;
         let more = rows.len() == ROWS_MAX;
         for (seq, keys) in rows {
-            self.pass(seq);
+            self.advance_cursor(seq);
             self.publish(seq, &keys);
         }
-        self.give_up_what_never_comes()?;
+        self.drop_rolled_back()?;
         Ok(more)
     }
 
     fn rows(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<(Version, String)>, Error> {
-        let connection = self.link.begin(Purpose::Log, Instant::now())?;
+        let connection = self.session.begin(TxMode::Log, Instant::now())?;
         let mut rows = Vec::new();
         let read = connection.query(sql, args, &mut |row| {
             let row = Row::new(row);
             rows.push((row.get::<i64>(0)?.unsigned_abs(), row.get(1)?));
             Ok(true)
         });
-        self.link.finish();
+        self.session.finish();
         read.map(|()| rows)
     }
 
     /// Moves the cursor to `seq`, and remembers the numbers on the way.
-    fn pass(&mut self, seq: Version) {
+    fn advance_cursor(&mut self, seq: Version) {
         let skipped = self.cursor + 1..seq;
         self.cursor = seq;
         if self.missing.len() as Version + (skipped.end - skipped.start) > MISSING_MAX as Version {
@@ -173,7 +177,7 @@ impl Tail {
         }
         let now = Instant::now();
         let publisher = &self.publisher;
-        self.missing.extend(skipped.filter(|seq| !publisher.is_own(*seq)).map(|seq| (seq, now)));
+        self.missing.extend(skipped.filter(|seq| !publisher.take_own(*seq)).map(|seq| (seq, now)));
     }
 
     /// For when it is not known what changed.
@@ -182,32 +186,32 @@ impl Tail {
     }
 
     fn publish(&self, seq: Version, keys: &str) {
-        if !self.publisher.is_own(seq) && !self.quiet && !keys.is_empty() {
+        if !self.publisher.take_own(seq) && !self.is_starting && !keys.is_empty() {
             self.publisher.publish(keys_of(keys));
         }
     }
 
     /// Forgets numbers that were taken by transactions that are no more.
-    fn give_up_what_never_comes(&mut self) -> Result<(), Error> {
-        let old = self.missing.iter().filter(|(_, since)| since.elapsed() > MISSING_LONG);
-        let old: Vec<Version> = old.map(|(seq, _)| *seq).take(OLD_MAX).collect();
+    fn drop_rolled_back(&mut self) -> Result<(), Error> {
+        let old = self.missing.iter().filter(|(_, since)| since.elapsed() > MISSING_CHECK_AFTER);
+        let old: Vec<Version> = old.map(|(seq, _)| *seq).take(CHECKS_MAX).collect();
         for seq in old {
-            let connection = self.link.begin(Purpose::Log, Instant::now())?;
+            let connection = self.session.begin(TxMode::Log, Instant::now())?;
             let mut is_there = false;
-            let asked = connection.query(HELD, &[Value::Int(seq.cast_signed())], &mut |_| {
+            let asked = connection.query(LOCK_ROW, &[Value::Int(seq.cast_signed())], &mut |_| {
                 is_there = true;
                 Ok(false)
             });
-            match (asked, self.link.roll_back()) {
+            match (asked, self.session.roll_back()) {
                 (Ok(()), _) if !is_there => {
                     self.missing.remove(&seq);
                     // Should it have been ours.
-                    self.publisher.is_own(seq);
+                    self.publisher.take_own(seq);
                 }
                 // It is seen with the next look.
                 (Ok(()), _) => {}
                 // It lives. Asked again when as much time has gone by.
-                (Err(_), Some((Trouble::Again, _))) => {
+                (Err(_), Some((Failure::Retryable, _))) => {
                     self.missing.insert(seq, Instant::now());
                 }
                 (Err(error), _) => return Err(error),

@@ -2,7 +2,7 @@
 
 use crate::instances::soon;
 use crate::support::{Database, MIGRATIONS, TestStore, add};
-use store::disturb::{Disturbance, hold_transaction, pause_replay};
+use store::fault_injection::{Fault, hold_transaction, pause_replay};
 use store::testing::own_server::OwnServer;
 use store::testing::postgres::with_client;
 use store::{Error, Options, Store};
@@ -19,7 +19,7 @@ struct Held {
 }
 
 impl Held {
-    fn begin(disturb: impl FnOnce() -> Result<Disturbance, Error> + Send + 'static) -> Held {
+    fn begin(disturb: impl FnOnce() -> Result<Fault, Error> + Send + 'static) -> Held {
         let ((stop, stopped), (begun, wait)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
         let thread = std::thread::spawn(move || {
             let disturbance = disturb()?;

@@ -1,20 +1,20 @@
 //! A transaction that stays open: on purpose, for a load test.
 
 use super::address::Address;
+use super::change_log;
 use super::connection::Connection;
-use super::feed;
 use crate::Error;
-use crate::disturb::End;
-use crate::remote::{Purpose, Session as _};
+use crate::engine::Undo;
+use crate::remote::{Session as _, TxMode};
 
 /// The row takes a number of the log, which every instance misses from now on. The settings are those of changes to
 /// the schema: only these may be silent for as long as they like.
-pub(crate) fn hold_transaction(address: Address) -> Result<End, Error> {
+pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
     let opened = Connection::open(&address.server()?);
     let mut connection = opened.map_err(|(_, error)| error)?;
-    connection.begin(Purpose::Schema)?;
+    connection.begin(TxMode::Schema)?;
     connection.batch("START TRANSACTION READ WRITE")?;
-    feed::log(&mut connection, &[], 0)?;
+    change_log::write(&mut connection, &[], 0)?;
     Ok(Box::new(move || {
         connection.batch("SELECT 1")?;
         connection.batch("ROLLBACK")

@@ -1,7 +1,7 @@
 //! Among the `replicas` are some that should not be there, or do not answer: nobody is shown what they hold, they keep
 //! nobody from the good ones, and the log says which they are.
 
-use crate::logged;
+use crate::log_capture;
 use crate::proxy::Proxy;
 use crate::replicas::{has, open_at, until_replica_reads};
 use crate::support::{MIGRATIONS, add};
@@ -48,7 +48,7 @@ async fn a_replica_that_was_promoted_is_told_and_not_read_until_it_follows_again
     let read = store.stats().replica_reads;
     lists_hold_nothing_strange(&store).await;
     assert_eq!(store.stats().replica_reads, read);
-    assert_eq!(logged::about(proxy.port, "promoted"), 1, "told once");
+    assert_eq!(log_capture::about(proxy.port, "promoted"), 1, "told once");
     let standby = primary.standby();
     proxy.lead_to(standby.port);
     proxy.cut_all();
@@ -72,8 +72,8 @@ async fn servers_of_another_cluster_are_told_and_not_read() {
     add(&store, "n", "ada", "one").await.expect("writes");
     lists_hold_nothing_strange(&store).await;
     assert_eq!(store.stats().replica_reads, 0);
-    assert_eq!(logged::about(foreign.port, "follows no server"), 1, "told once");
-    assert_eq!(logged::about(follower.port, "another cluster"), 1, "told once");
+    assert_eq!(log_capture::about(foreign.port, "follows no server"), 1, "told once");
+    assert_eq!(log_capture::about(follower.port, "another cluster"), 1, "told once");
     let beside = open_at(&primary, [strangers, vec![good.url()]].concat());
     until_replica_reads(&beside).await;
     assert!(has(&beside, "n", "one").await);

@@ -1,6 +1,6 @@
 //! What a thread that runs commands does with the log of changes; each back end has a log of its own kind.
 
-use super::{Link, Session};
+use super::{ReconnectingSession, Session};
 use crate::threads::pause;
 use crate::{Error, Key};
 use std::fmt::Display;
@@ -12,34 +12,34 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One thread's hold on the log of changes, and on who hears of them.
-pub(crate) trait Log: Send + 'static {
+pub(crate) trait ChangeLog: Send + 'static {
     type Session: Session;
     /// A transaction in the log: enough to ask what became of it.
-    type Entry: Display;
+    type LogEntry: Display;
 
     /// Logs `keys` in the open transaction.
-    fn write(&mut self, session: &mut Self::Session, keys: &[Key]) -> Result<Self::Entry, Error>;
+    fn write(&mut self, session: &mut Self::Session, keys: &[Key]) -> Result<Self::LogEntry, Error>;
 
     /// What became of a commit whose answer was lost; unknown while it has not ended.
-    fn ask(
+    fn commit_outcome(
         &self,
-        link: &mut Link<Self::Session>,
-        entry: &Self::Entry,
+        session: &mut ReconnectingSession<Self::Session>,
+        entry: &Self::LogEntry,
         until: Instant,
-    ) -> Result<Outcome, Error>;
+    ) -> Result<CommitOutcome, Error>;
 
     /// Publishes a commit that is durable.
-    fn committed(&mut self, entry: &Self::Entry, keys: Vec<Key>);
+    fn committed(&mut self, entry: &Self::LogEntry, keys: Vec<Key>);
 
     /// Publishes what may have been committed, or may be yet.
-    fn perhaps_committed(&mut self, entry: &Self::Entry, keys: Vec<Key>);
+    fn maybe_committed(&mut self, entry: &Self::LogEntry, keys: Vec<Key>);
 
     /// Keeps the log short, when that is due. Called when callers have their answers.
-    fn tidy_up(&mut self, link: &mut Link<Self::Session>);
+    fn trim(&mut self, session: &mut ReconnectingSession<Self::Session>);
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommitOutcome {
     Committed,
     Aborted,
     Unknown,
@@ -47,17 +47,21 @@ pub(crate) enum Outcome {
 
 /// Asks until the transaction has ended. Its old server process may not have noticed yet that
 /// nobody listens: then it still counts as running.
-pub(super) fn outcome<L: Log>(log: &L, link: &mut Link<L::Session>, entry: &L::Entry) -> Outcome {
+pub(super) fn wait_for_outcome<L: ChangeLog>(
+    log: &L,
+    session: &mut ReconnectingSession<L::Session>,
+    entry: &L::LogEntry,
+) -> CommitOutcome {
     let until = Instant::now() + PATIENCE;
     loop {
-        match log.ask(link, entry, until) {
-            Ok(Outcome::Unknown) => {}
+        match log.commit_outcome(session, entry, until) {
+            Ok(CommitOutcome::Unknown) => {}
             Ok(known) => return known,
             Err(error) => tracing::warn!(%entry, %error, "cannot tell yet what became of a transaction"),
         }
         if Instant::now() + PAUSE > until {
             tracing::error!(%entry, "what became of a transaction is unknown");
-            return Outcome::Unknown;
+            return CommitOutcome::Unknown;
         }
         pause(PAUSE);
     }

@@ -19,97 +19,98 @@ pub(super) const GAP: Duration = Duration::from_millis(5);
 /// How long a thread that listens takes to notice that it should end.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Something to wait for, until it is rung or taken down.
+/// Something to wait for, until it is raised or closed.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct Signal {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    rung: bool,
-    down: bool,
+    raised: bool,
+    closed: bool,
 }
 
-impl Bell {
+impl Signal {
     /// Wakes who waits, or who will wait next.
-    pub(super) fn ring(&self) {
+    pub(super) fn raise(&self) {
         let mut state = self.state.lock();
-        if !state.rung {
-            state.rung = true;
+        if !state.raised {
+            state.raised = true;
             self.changed.notify_all();
         }
     }
 
     /// Ends all waiting.
-    pub(super) fn take_down(&self) {
-        self.state.lock().down = true;
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until it is rung, for `most` at most. False when it was taken down.
+    /// Waits until it is raised, for `most` at most. False when it was closed.
     pub(super) fn wait(&self, most: Option<Duration>) -> bool {
         let until = most.map(|most| Instant::now() + most);
         let mut state = self.state.lock();
-        while !state.rung && !state.down {
+        while !state.raised && !state.closed {
             match until {
                 Some(until) if self.changed.wait_until(&mut state, until).timed_out() => break,
                 Some(_) => {}
                 None => self.changed.wait(&mut state),
             }
         }
-        state.rung = false;
-        !state.down
+        state.raised = false;
+        !state.closed
     }
 
-    /// Waits for `span`, rung or not. False when it was taken down.
-    pub(super) fn rest(&self, span: Duration) -> bool {
+    /// Waits for `span`, raised or not. False when it was closed.
+    pub(super) fn sleep(&self, span: Duration) -> bool {
         let until = Instant::now() + span;
         let mut state = self.state.lock();
-        while !state.down && !self.changed.wait_until(&mut state, until).timed_out() {}
-        !state.down
+        while !state.closed && !self.changed.wait_until(&mut state, until).timed_out() {}
+        !state.closed
     }
 }
 
 /// The wait before a new try to connect: twice as long each time.
-pub(super) struct Patience(Duration);
+pub(super) struct Backoff(Duration);
 
-impl Patience {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(10);
     const MOST: Duration = Duration::from_secs(1);
 
-    pub(super) fn new() -> Patience {
-        Patience(Patience::FIRST)
+    pub(super) fn new() -> Backoff {
+        Backoff(Backoff::FIRST)
     }
 
     /// Waits; false when there is nothing more to wait for.
-    pub(super) fn wait(&mut self, bell: &Bell) -> bool {
+    pub(super) fn wait(&mut self, signal: &Signal) -> bool {
         let span = self.0;
-        self.0 = (span * 2).min(Patience::MOST);
-        bell.rest(span)
+        self.0 = (span * 2).min(Backoff::MOST);
+        signal.sleep(span)
     }
 }
 
-/// The server's process that speaks for this instance: its own ear need not hear it. 0: not known.
+/// The server's process that speaks for this instance: its own listener need not hear it. 0: not known.
 #[derive(Default)]
-pub(super) struct Speaker(AtomicI32);
+pub(super) struct BackendPid(AtomicI32);
 
-/// Tells the other instances whenever `voice` was rung, until it is taken down.
-pub(super) fn speak(server: &Server, voice: &Bell, speaker: &Speaker) {
+/// Tells the other instances whenever `outgoing` was raised, until it is closed.
+pub(super) fn send(server: &Server, outgoing: &Signal, own_pid: &BackendPid) {
     let mut connection: Option<Connection> = None;
-    let mut patience = Patience::new();
-    while voice.wait(None) {
-        let spoken = open(&mut connection, server, speaker).and_then(|connection| connection.alone(NOTIFY));
-        match spoken {
+    let mut backoff = Backoff::new();
+    while outgoing.wait(None) {
+        let sent =
+            open(&mut connection, server, own_pid).and_then(|connection| connection.batch_outside_tx(NOTIFY));
+        match sent {
             Ok(()) => {
-                patience = Patience::new();
-                voice.rest(GAP);
+                backoff = Backoff::new();
+                outgoing.sleep(GAP);
             }
             Err(error) => {
                 tracing::debug!(%error, "other instances were not woken");
                 connection = None;
-                patience.wait(voice);
+                backoff.wait(outgoing);
             }
         }
     }
@@ -118,16 +119,16 @@ pub(super) fn speak(server: &Server, voice: &Bell, speaker: &Speaker) {
 fn open<'c>(
     connection: &'c mut Option<Connection>,
     server: &Server,
-    speaker: &Speaker,
+    own_pid: &BackendPid,
 ) -> Result<&'c mut Connection, Error> {
     let open = match connection.take() {
         Some(open) => open,
         None => {
-            speaker.0.store(0, Relaxed);
-            let mut open = Connection::reach(server)?;
+            own_pid.0.store(0, Relaxed);
+            let mut open = Connection::connect(server)?;
             // Behind a pooler it is another one each time.
             if !server.pooled {
-                speaker.0.store(server_process(&mut open)?, Relaxed);
+                own_pid.0.store(server_process(&mut open)?, Relaxed);
             }
             open
         }
@@ -138,25 +139,25 @@ fn open<'c>(
 /// The number of the server's process at the other end.
 fn server_process(connection: &mut Connection) -> Result<i32, Error> {
     let mut number = 0_i64;
-    connection.query_alone("SELECT pg_backend_pid()", &[], &mut |row| {
+    connection.query_outside_tx("SELECT pg_backend_pid()", &[], &mut |row| {
         number = Row::new(row).get(0)?;
         Ok(false)
     })?;
     i32::try_from(number).map_err(|_| Error::Database("a process number that is too large".to_owned()))
 }
 
-/// Rings `tail` whenever another instance has spoken, until it is taken down.
-pub(super) fn listen(server: &Server, tail: &Bell, speaker: &Speaker) {
-    let mut patience = Patience::new();
+/// Rings `tail` whenever another instance has sent, until it is closed.
+pub(super) fn listen(server: &Server, wake_reader: &Signal, own_pid: &BackendPid) {
+    let mut backoff = Backoff::new();
     loop {
-        match Connection::reach(server).and_then(|mut open| open.alone(LISTEN).map(|()| open)) {
+        match Connection::connect(server).and_then(|mut open| open.batch_outside_tx(LISTEN).map(|()| open)) {
             Ok(mut connection) => {
-                patience = Patience::new();
-                tail.ring();
-                while tail.rest(Duration::ZERO) {
-                    let own = speaker.0.load(Relaxed);
-                    match connection.heard(TURN, own) {
-                        Ok(true) => tail.ring(),
+                backoff = Backoff::new();
+                wake_reader.raise();
+                while wake_reader.sleep(Duration::ZERO) {
+                    let own = own_pid.0.load(Relaxed);
+                    match connection.wait_for_notification(TURN, own) {
+                        Ok(true) => wake_reader.raise(),
                         Ok(false) => {}
                         Err(error) => {
                             tracing::debug!(%error, "no wake-ups are heard");
@@ -167,7 +168,7 @@ pub(super) fn listen(server: &Server, tail: &Bell, speaker: &Speaker) {
             }
             Err(error) => tracing::debug!(%error, "no wake-ups are heard"),
         }
-        if !patience.wait(tail) {
+        if !backoff.wait(wake_reader) {
             return;
         }
     }
@@ -179,24 +180,24 @@ mod tests {
 
     #[test]
     fn a_bell_that_was_rung_before_is_heard_once() {
-        let bell = Bell::default();
-        bell.ring();
-        bell.ring();
-        assert!(bell.wait(None));
+        let signal = Signal::default();
+        signal.raise();
+        signal.raise();
+        assert!(signal.wait(None));
         let began = Instant::now();
-        assert!(bell.wait(Some(Duration::from_millis(20))));
+        assert!(signal.wait(Some(Duration::from_millis(20))));
         assert!(began.elapsed() >= Duration::from_millis(20));
-        bell.take_down();
-        assert!(!bell.wait(None) && !bell.rest(Duration::from_secs(60)));
+        signal.close();
+        assert!(!signal.wait(None) && !signal.sleep(Duration::from_secs(60)));
     }
 
     #[test]
     fn who_rests_does_not_lose_a_ring() {
-        let bell = Bell::default();
-        bell.ring();
+        let signal = Signal::default();
+        signal.raise();
         let began = Instant::now();
-        assert!(bell.rest(Duration::from_millis(20)));
+        assert!(signal.sleep(Duration::from_millis(20)));
         assert!(began.elapsed() >= Duration::from_millis(20));
-        assert!(bell.wait(None));
+        assert!(signal.wait(None));
     }
 }

@@ -1,11 +1,11 @@
 //! What the migrations make, read off an empty database in memory.
 
 use crate::migration_text::statements;
-use crate::transfer::Table;
+use crate::table::Table;
 use crate::{Dialect, Error, Migration};
 
 /// The tables in the order in which they are made.
-pub(crate) fn shape(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
+pub(crate) fn migrated_tables(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
     let broken = |error: rusqlite::Error| Error::Open(format!("the migrations cannot be read: {error}"));
     let connection = rusqlite::Connection::open_in_memory().map_err(broken)?;
     for migration in migrations {

@@ -4,9 +4,9 @@
 //! written down by then is given out again, and what another transaction did with it is no answer. So
 //! "committed" is believed when the transaction's own mark is in the log.
 
+use super::change_log::{self, LogEntry};
 use super::connection::Connection;
-use super::log::{self, Entry};
-use crate::remote::{Link, Outcome, Purpose};
+use crate::remote::{CommitOutcome, ReconnectingSession, TxMode};
 use crate::tx::Connection as _;
 use crate::{Error, Row, Value};
 use std::time::Instant;
@@ -17,34 +17,42 @@ const STATUS: &str = "SELECT CASE
     ELSE pg_xact_status(CAST(CAST($1 AS TEXT) AS XID8)) END";
 
 /// Asks once; unknown while the transaction has not ended.
-pub(super) fn ask(link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<Outcome, Error> {
-    let status = status(link, &entry.xid, until)?;
+pub(super) fn ask(
+    session: &mut ReconnectingSession<Connection>,
+    entry: &LogEntry,
+    until: Instant,
+) -> Result<CommitOutcome, Error> {
+    let status = status(session, &entry.xid, until)?;
     match status.as_str() {
         // In a later snapshot, which sees what the first could not.
-        "committed" if is_logged(link, entry, until)? => Ok(Outcome::Committed),
-        "committed" | "aborted" => Ok(Outcome::Aborted),
+        "committed" if is_logged(session, entry, until)? => Ok(CommitOutcome::Committed),
+        "committed" | "aborted" => Ok(CommitOutcome::Aborted),
         _ => {
             tracing::debug!(%entry, status, "a transaction whose answer was lost has not ended");
-            Ok(Outcome::Unknown)
+            Ok(CommitOutcome::Unknown)
         }
     }
 }
 
-fn is_logged(link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<bool, Error> {
-    let connection = link.begin(Purpose::Query, until)?;
-    let found = log::holds(connection, entry);
-    link.finish();
+fn is_logged(
+    session: &mut ReconnectingSession<Connection>,
+    entry: &LogEntry,
+    until: Instant,
+) -> Result<bool, Error> {
+    let connection = session.begin(TxMode::Query, until)?;
+    let found = change_log::is_visible(connection, entry);
+    session.finish();
     found
 }
 
 /// `committed`, `aborted`, `in progress`; `forgotten` when it is too long ago.
-fn status(link: &mut Link<Connection>, xid: &str, until: Instant) -> Result<String, Error> {
-    let connection = link.begin(Purpose::Query, until)?;
+fn status(session: &mut ReconnectingSession<Connection>, xid: &str, until: Instant) -> Result<String, Error> {
+    let connection = session.begin(TxMode::Query, until)?;
     let mut status = None;
     let asked = connection.query(STATUS, &[Value::from(xid)], &mut |row| {
         status = Row::new(row).get(0)?;
         Ok(false)
     });
-    link.finish();
+    session.finish();
     asked.map(|()| status.unwrap_or_else(|| "forgotten".to_owned()))
 }

@@ -1,8 +1,8 @@
 //! Reading: point reads, scans, lists, and caches that are filled by them.
 
 use crate::cache::{Cache, Filled};
-use crate::floor::{self, floor};
 use crate::job::{Query, QueryKind, QueryOf, Start, guarded, once};
+use crate::not_before;
 use crate::store::wait;
 use crate::{Error, Snapshot, Store};
 use std::future::Future;
@@ -26,7 +26,7 @@ impl Store {
             (true, Some(result), _) => {
                 self.inner.shared.stats.reads.fetch_add(1, Ordering::Relaxed);
                 if result.is_ok() {
-                    floor::asked();
+                    not_before::note_fresh_read();
                 }
                 result
             }
@@ -67,7 +67,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        let needed = floor().max(shared.feed.written());
+        let needed = not_before::min_version().max(shared.feed.written());
         let job = QueryOf {
             function,
             point: kind == QueryKind::Point,
@@ -78,8 +78,9 @@ impl Store {
             started: false,
         };
         let mut job: Box<dyn Query> = Box::new(job);
-        if kind == QueryKind::List && shared.replicas.in_use() {
-            match shared.replicas.queries.push(job) {
+        let replica = self.inner.backend.replica_queue().filter(|_| kind == QueryKind::List);
+        if let Some(queue) = replica {
+            match queue.push(job) {
                 Ok(()) => return self.answered(answer, &start).await,
                 // A replica that is full is a reason to ask the primary.
                 Err((given_back, _)) => job = given_back,
@@ -98,7 +99,7 @@ impl Store {
         shared.stats.reads.fetch_add(1, Ordering::Relaxed);
         let result = wait(answer, start, shared.queries.deadline).await?;
         if result.is_ok() {
-            floor::asked();
+            not_before::note_fresh_read();
         }
         result
     }

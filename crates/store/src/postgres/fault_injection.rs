@@ -1,10 +1,10 @@
 //! A transaction that stays open, and a standby that falls behind: on purpose, for a load test.
 
 use super::address::Address;
+use super::change_log;
 use super::connection::Connection;
-use super::log;
-use crate::disturb::End;
-use crate::remote::{Purpose, Session as _};
+use crate::engine::Undo;
+use crate::remote::{Session as _, TxMode};
 use crate::threads::pause;
 use crate::{Error, Row};
 use std::time::Duration;
@@ -16,22 +16,22 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The row gives the transaction an id, so from now on the horizon stands still.
-pub(crate) fn hold_transaction(address: Address) -> Result<End, Error> {
-    let mut connection = Connection::reach(&address.server()?)?;
-    connection.begin(Purpose::Schema)?;
+pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
+    let mut connection = Connection::connect(&address.server()?)?;
+    connection.begin(TxMode::Schema)?;
     connection.batch("SET LOCAL idle_in_transaction_session_timeout = 0")?;
-    log::write(&mut connection, &[], 0)?;
+    change_log::write(&mut connection, &[], 0)?;
     Ok(Box::new(move || {
         connection.batch("SELECT 1")?;
         connection.batch("ROLLBACK")
     }))
 }
 
-pub(crate) fn pause_replay(address: Address) -> Result<End, Error> {
+pub(super) fn pause_replay(address: Address) -> Result<Undo, Error> {
     let server = address.server()?;
-    let mut connection = Connection::reach(&server)?;
+    let mut connection = Connection::connect(&server)?;
     match replay(&mut connection)?.as_str() {
-        "replays" => connection.alone("SELECT pg_wal_replay_pause()")?,
+        "replays" => connection.batch_outside_tx("SELECT pg_wal_replay_pause()")?,
         "paused" => {
             let text =
                 "replay is paused there already, and would go on in the end: SELECT pg_wal_replay_resume()";
@@ -47,7 +47,7 @@ pub(crate) fn pause_replay(address: Address) -> Result<End, Error> {
                 break;
             }
             pause(PAUSE);
-            was_paused = Connection::reach(&server).and_then(|mut connection| go_on(&mut connection));
+            was_paused = Connection::connect(&server).and_then(|mut connection| go_on(&mut connection));
         }
         match was_paused? {
             true => Ok(()),
@@ -60,14 +60,14 @@ pub(crate) fn pause_replay(address: Address) -> Result<End, Error> {
 fn go_on(connection: &mut Connection) -> Result<bool, Error> {
     let was_paused = replay(connection)? == "paused";
     if was_paused {
-        connection.alone("SELECT pg_wal_replay_resume()")?;
+        connection.batch_outside_tx("SELECT pg_wal_replay_resume()")?;
     }
     Ok(was_paused)
 }
 
 fn replay(connection: &mut Connection) -> Result<String, Error> {
     let mut state = String::new();
-    connection.query_alone(REPLAY, &[], &mut |row| {
+    connection.query_outside_tx(REPLAY, &[], &mut |row| {
         state = Row::new(row).get(0)?;
         Ok(false)
     })?;

@@ -6,50 +6,50 @@
 //! caches answer nothing; when the connection had to be opened again, they begin anew.
 
 use super::address::Server;
+use super::change_log;
 use super::connection::Connection;
-use super::log;
+use super::notify::{Backoff, GAP, Signal};
 use super::publisher::Publisher;
-use super::wake::{Bell, GAP, Patience};
 use crate::options::Following;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(super) struct Tail {
+pub(super) struct LogReader {
     server: Arc<Server>,
     publisher: Arc<Publisher>,
-    bell: Arc<Bell>,
+    signal: Arc<Signal>,
     following: Following,
     connection: Option<Connection>,
     /// From then on nothing was missed; None before the first look.
     last: Option<Instant>,
 }
 
-impl Tail {
+impl LogReader {
     pub(super) fn new(
         server: Arc<Server>,
         publisher: Arc<Publisher>,
-        bell: Arc<Bell>,
+        signal: Arc<Signal>,
         following: Following,
-    ) -> Tail {
-        Tail { server, publisher, bell, following, connection: None, last: None }
+    ) -> LogReader {
+        LogReader { server, publisher, signal, following, connection: None, last: None }
     }
 
-    /// Follows the log until the bell is taken down.
+    /// Follows the log until the signal is closed.
     pub(super) fn run(mut self) {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
-            let goes_on = match self.look() {
+            let goes_on = match self.read() {
                 Ok(()) => {
-                    patience = Patience::new();
+                    backoff = Backoff::new();
                     let rest = self.following.poll.saturating_sub(GAP);
-                    self.bell.rest(GAP.min(self.following.poll)) && self.bell.wait(Some(rest))
+                    self.signal.sleep(GAP.min(self.following.poll)) && self.signal.wait(Some(rest))
                 }
                 Err(error) => {
                     if self.connection.take().is_some() {
                         tracing::warn!(%error, "the log of changes cannot be read; nothing cached is used");
                     }
-                    self.publisher.lost();
-                    patience.wait(&self.bell)
+                    self.publisher.connection_lost();
+                    backoff.wait(&self.signal)
                 }
             };
             if !goes_on {
@@ -58,15 +58,15 @@ impl Tail {
         }
     }
 
-    fn look(&mut self) -> Result<(), crate::Error> {
+    fn read(&mut self) -> Result<(), crate::Error> {
         let open = match self.connection.take() {
             Some(open) => open,
-            None => Connection::reach(&self.server)?,
+            None => Connection::connect(&self.server)?,
         };
         let connection = self.connection.insert(open);
         let asked = Instant::now();
-        let news = log::news(connection, &self.publisher.seen())?;
-        self.publisher.read(news, asked);
+        let news = change_log::news(connection, &self.publisher.snapshot())?;
+        self.publisher.publish_read(news, asked);
         let away = self.last.map_or_else(Default::default, |last| last.elapsed());
         if away > self.following.lag_max {
             tracing::warn!(

@@ -3,22 +3,21 @@
 //!
 //! The drivers block: nothing here may be called, nor dropped, on an asynchronous thread.
 
-use crate::options::Place;
-use crate::{Error, Options, mysql, postgres};
+use crate::engine::Undo;
+use crate::open::database;
+use crate::{Error, Options};
 
 /// Something that lasts until this value ends it.
-pub struct Disturbance(Option<End>);
+pub struct Fault(Option<Undo>);
 
-pub(crate) type End = Box<dyn FnOnce() -> Result<(), Error>>;
-
-impl Disturbance {
+impl Fault {
     /// Brings things back in order. Fails also when the disturbance had ended before.
     pub fn end(mut self) -> Result<(), Error> {
         self.0.take().map_or(Ok(()), |end| end())
     }
 }
 
-impl Drop for Disturbance {
+impl Drop for Fault {
     fn drop(&mut self) {
         if let Some(end) = self.0.take() {
             // Who wants to know how it went calls `end`.
@@ -29,21 +28,13 @@ impl Drop for Disturbance {
 
 /// Opens a transaction on the server at `url` that has written a row of the log of changes, and keeps it open. It
 /// is rolled back in the end. A store must have been opened on this database before.
-pub fn hold_transaction(url: &str) -> Result<Disturbance, Error> {
-    let end = match Options::new(url, &[]).place()? {
-        Place::Sqlite(_) => {
-            return Err(Error::Open("an open transaction on SQLite would stop every writer".to_owned()));
-        }
-        Place::Postgres(address) => postgres::hold_transaction(*address)?,
-        Place::Mysql(opts) => mysql::hold_transaction(*opts)?,
-    };
-    Ok(Disturbance(Some(end)))
+pub fn hold_transaction(url: &str) -> Result<Fault, Error> {
+    let undo = database(&Options::new(url, &[]))?.hold_transaction(url)?;
+    Ok(Fault(Some(undo)))
 }
 
 /// Lets the PostgreSQL standby at `url` fall behind: what its primary writes is not replayed until the end.
-pub fn pause_replay(url: &str) -> Result<Disturbance, Error> {
-    match Options::new(url, &[]).place()? {
-        Place::Postgres(address) => Ok(Disturbance(Some(postgres::pause_replay(*address)?))),
-        _ => Err(Error::Open("only a standby of PostgreSQL can be told to stop its replay".to_owned())),
-    }
+pub fn pause_replay(url: &str) -> Result<Fault, Error> {
+    let undo = database(&Options::new(url, &[]))?.pause_replay(url)?;
+    Ok(Fault(Some(undo)))
 }

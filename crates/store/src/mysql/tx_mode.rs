@@ -3,7 +3,7 @@
 //! Commands run at READ COMMITTED: one that reads in order to decide takes the row that it decides about first
 //! (`Tx::lock`), and so waits for the one before it. Of two that wait for each other, one fails.
 
-use crate::remote::Purpose;
+use crate::remote::TxMode;
 use std::time::Duration;
 
 /// A command may run this long: a lock is waited for a second, and that is told apart from slowness.
@@ -13,17 +13,17 @@ const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Whose server it is: they differ in how a limit of time is set, and in the name of a collation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Maker {
+pub(super) enum Vendor {
     MariaDb,
     MySql,
 }
 
-impl Maker {
+impl Vendor {
     /// That of all columns: it compares by every byte. `utf8mb4_bin` takes no notice of spaces at the end.
     pub(super) fn collation(self) -> &'static str {
         match self {
-            Maker::MariaDb => "utf8mb4_nopad_bin",
-            Maker::MySql => "utf8mb4_0900_bin",
+            Vendor::MariaDb => "utf8mb4_nopad_bin",
+            Vendor::MySql => "utf8mb4_0900_bin",
         }
     }
 }
@@ -34,26 +34,26 @@ impl Maker {
 /// Arguments get the collation of the columns, by SET NAMES alone: with another one, MariaDB reads and sorts everything
 /// that `WHERE a = ?1 ORDER BY a, b` finds, though an index has it in that order. A server whose version has not been
 /// looked at yet may not know that collation.
-pub(super) fn settings(purpose: Purpose, maker: Maker) -> String {
-    let (isolation, lock_seconds) = match purpose {
-        Purpose::Command | Purpose::Log => ("READ COMMITTED", 1),
-        Purpose::Query | Purpose::Replica => ("REPEATABLE READ", 1),
-        Purpose::Schema => ("READ COMMITTED", 30),
+pub(super) fn settings(mode: TxMode, vendor: Vendor) -> String {
+    let (isolation, lock_seconds) = match mode {
+        TxMode::Command | TxMode::Log => ("READ COMMITTED", 1),
+        TxMode::Query | TxMode::Replica => ("REPEATABLE READ", 1),
+        TxMode::Schema => ("READ COMMITTED", 30),
     };
-    let limit = limit(purpose).unwrap_or_default();
-    let limits = match maker {
-        Maker::MariaDb => {
-            let silence_seconds = if purpose == Purpose::Schema { 0 } else { 10 };
+    let limit = limit(mode).unwrap_or_default();
+    let limits = match vendor {
+        Vendor::MariaDb => {
+            let silence_seconds = if mode == TxMode::Schema { 0 } else { 10 };
             format!(
                 "max_statement_time = {}, idle_transaction_timeout = {silence_seconds}",
                 limit.as_secs_f64()
             )
         }
-        Maker::MySql => format!("max_execution_time = {}", limit.as_millis()),
+        Vendor::MySql => format!("max_execution_time = {}", limit.as_millis()),
     };
-    let collation = match purpose {
-        Purpose::Schema => String::new(),
-        _ => format!("SET NAMES utf8mb4 COLLATE {};\n", maker.collation()),
+    let collation = match mode {
+        TxMode::Schema => String::new(),
+        _ => format!("SET NAMES utf8mb4 COLLATE {};\n", vendor.collation()),
     };
     format!(
         "{collation}SET SESSION TRANSACTION ISOLATION LEVEL {isolation};
@@ -61,19 +61,19 @@ pub(super) fn settings(purpose: Purpose, maker: Maker) -> String {
     )
 }
 
-pub(super) fn begin(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Command | Purpose::Log => "START TRANSACTION READ WRITE",
-        Purpose::Query | Purpose::Replica => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+pub(super) fn begin(mode: TxMode) -> &'static str {
+    match mode {
+        TxMode::Command | TxMode::Log => "START TRANSACTION READ WRITE",
+        TxMode::Query | TxMode::Replica => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         // A change of the schema commits by itself.
-        Purpose::Schema => "DO 0",
+        TxMode::Schema => "DO 0",
     }
 }
 
-pub(super) fn limit(purpose: Purpose) -> Option<Duration> {
-    match purpose {
-        Purpose::Command => Some(COMMAND_LIMIT),
-        Purpose::Query | Purpose::Replica | Purpose::Log => Some(QUERY_LIMIT),
-        Purpose::Schema => None,
+pub(super) fn limit(mode: TxMode) -> Option<Duration> {
+    match mode {
+        TxMode::Command => Some(COMMAND_LIMIT),
+        TxMode::Query | TxMode::Replica | TxMode::Log => Some(QUERY_LIMIT),
+        TxMode::Schema => None,
     }
 }

@@ -1,23 +1,23 @@
 //! A thread's connection: opened when it is needed, opened again when it was lost.
 
-use super::{Purpose, Session, Trouble};
+use super::{Failure, Session, TxMode};
 use crate::Error;
 use crate::threads::pause;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The first wait before a new try to connect; each next one is twice as long …
-const PAUSE: Duration = Duration::from_millis(5);
+const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// … up to this.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
 
 /// From then on nobody is kept waiting for the server.
-const OUTAGE_LONG: Duration = Duration::from_secs(1);
+const OUTAGE_MAX_WAIT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Link<S: Session> {
+pub(crate) struct ReconnectingSession<S: Session> {
     address: Arc<S::Address>,
     connection: Option<S>,
-    opened: u64,
+    generation: u64,
     outage: Option<Outage>,
 }
 
@@ -30,13 +30,13 @@ struct Outage {
     error: Error,
 }
 
-impl<S: Session> Link<S> {
-    pub(crate) fn new(address: Arc<S::Address>) -> Link<S> {
-        Link { address, connection: None, opened: 0, outage: None }
+impl<S: Session> ReconnectingSession<S> {
+    pub(crate) fn new(address: Arc<S::Address>) -> ReconnectingSession<S> {
+        ReconnectingSession { address, connection: None, generation: 0, outage: None }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
-    pub(super) fn warm_up(&mut self) {
+    pub(super) fn connect_early(&mut self) {
         if let Err((_, error)) = self.connected() {
             tracing::warn!(%error, "a database thread starts without a connection");
         }
@@ -44,41 +44,46 @@ impl<S: Session> Link<S> {
 
     /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
     /// just gone away; not for one that has been away for longer: then it says so at once.
-    pub(crate) fn begin(&mut self, purpose: Purpose, until: Instant) -> Result<&mut S, Error> {
-        self.first(until, |connection| connection.begin(purpose))?;
+    pub(crate) fn begin(&mut self, mode: TxMode, until: Instant) -> Result<&mut S, Error> {
+        self.run_first(until, |connection| connection.begin(mode))?;
         self.current()
     }
 
     /// What the server says now to a question outside of transactions. Waits for no server that is away.
-    pub(crate) fn ask<T>(&mut self, question: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
-        self.first(Instant::now(), question)
+    pub(crate) fn query<T>(&mut self, query: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
+        self.run_first(Instant::now(), query)
     }
 
     /// How often the connection has been opened: whoever goes by what was before looks whether it is the same one.
-    pub(crate) fn opened(&self) -> u64 {
-        self.opened
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Does what comes first on a connection: a connection that was lost meanwhile shows then.
-    fn first<T>(&mut self, until: Instant, work: impl Fn(&mut S) -> Result<T, Error>) -> Result<T, Error> {
-        let long_away = self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_LONG);
+    fn run_first<T>(
+        &mut self,
+        until: Instant,
+        work: impl Fn(&mut S) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let is_long_outage =
+            self.outage.as_ref().is_some_and(|outage| outage.since.elapsed() > OUTAGE_MAX_WAIT);
         loop {
             if let Some(outage) = &self.outage {
                 let wait = outage.next_try.saturating_duration_since(Instant::now());
-                if !wait.is_zero() && (long_away || outage.next_try > until) {
+                if !wait.is_zero() && (is_long_outage || outage.next_try > until) {
                     return Err(outage.error.clone());
                 }
                 pause(wait);
             }
-            let (passing, error) = match self.connected().map(&work) {
+            let (is_transient, error) = match self.connected().map(&work) {
                 Ok(Ok(done)) => {
                     self.outage = None;
                     return Ok(done);
                 }
                 Ok(Err(error)) => (self.drop_if_lost(), error),
-                Err(refused) => refused,
+                Err(connect_error) => connect_error,
             };
-            if !passing {
+            if !is_transient {
                 return Err(error);
             }
             self.note_outage(error);
@@ -87,24 +92,24 @@ impl<S: Session> Link<S> {
 
     fn note_outage(&mut self, error: Error) {
         let (now, known) = (Instant::now(), self.outage.take());
-        let wait = known.as_ref().map_or(PAUSE, |outage| (outage.wait * 2).min(PAUSE_MAX));
+        let wait = known.as_ref().map_or(BACKOFF_MIN, |outage| (outage.wait * 2).min(BACKOFF_MAX));
         let since = known.map_or(now, |outage| outage.since);
         self.outage = Some(Outage { since, next_try: now + wait, wait, error });
     }
 
-    /// The connection whose transaction [`Link::begin`] has opened.
+    /// The connection whose transaction [`ReconnectingSession::begin`] has opened.
     pub(super) fn current(&mut self) -> Result<&mut S, Error> {
         self.connection.as_mut().ok_or_else(|| Error::Database("no transaction is open".to_owned()))
     }
 
     /// Undoes the open transaction and says what it met; a connection of no more use is dropped.
-    pub(crate) fn roll_back(&mut self) -> Option<(Trouble, Error)> {
+    pub(crate) fn roll_back(&mut self) -> Option<(Failure, Error)> {
         let connection = self.connection.as_mut()?;
-        let met = connection.trouble();
+        let failure = connection.failure();
         if !connection.roll_back() {
             self.connection = None;
         }
-        met
+        failure
     }
 
     /// Ends a transaction that has only read.
@@ -129,7 +134,7 @@ impl<S: Session> Link<S> {
             Some(connection) => connection,
             None => {
                 let opened = S::open(&self.address)?;
-                self.opened += 1;
+                self.generation += 1;
                 opened
             }
         };

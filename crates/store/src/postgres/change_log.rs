@@ -8,7 +8,7 @@
 //! crashes may give the id of a transaction that it lost to another one, and only the mark tells.
 
 use super::connection::Connection;
-use super::seen::Seen;
+use super::pg_snapshot::PgSnapshot;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value};
 use std::fmt;
@@ -51,7 +51,7 @@ const SLICE: u64 = 5000;
 /// One look at the log.
 pub(super) struct News {
     /// What this look could see.
-    pub(super) seen: Seen,
+    pub(super) snapshot: PgSnapshot,
     /// Rows of transactions before this one may be gone.
     pub(super) cut_below: u64,
     /// Transactions that the look before could not see.
@@ -59,40 +59,40 @@ pub(super) struct News {
 }
 
 /// Makes the log, and says what can be seen of it.
-pub(super) fn prepare(connection: &mut Connection) -> Result<Seen, Error> {
+pub(super) fn prepare(connection: &mut Connection) -> Result<PgSnapshot, Error> {
     connection.batch(TABLES)?;
     let mut text = String::new();
     connection.query(NOW, &[], &mut |row| {
         text = Row::new(row).get(0)?;
         Ok(false)
     })?;
-    Seen::parse(&text).ok_or_else(|| unreadable(&text))
+    PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))
 }
 
 /// A transaction in the log: enough to ask what became of it.
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) xid: String,
     mark: i64,
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for LogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.xid)
     }
 }
 
 /// Logs `keys` in the open transaction, with a mark that no other one has.
-pub(super) fn write(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<Entry, Error> {
+pub(super) fn write(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<LogEntry, Error> {
     let mut xid = String::new();
     connection.query(LOG, &[Value::from(&text_of(keys)), Value::Int(mark)], &mut |row| {
         xid = Row::new(row).get(0)?;
         Ok(false)
     })?;
-    Ok(Entry { xid, mark })
+    Ok(LogEntry { xid, mark })
 }
 
 /// True when the open transaction can see the entry.
-pub(super) fn holds(connection: &mut Connection, entry: &Entry) -> Result<bool, Error> {
+pub(super) fn is_visible(connection: &mut Connection, entry: &LogEntry) -> Result<bool, Error> {
     let mut found = false;
     connection.query(FIND, &[Value::from(&entry.xid), Value::Int(entry.mark)], &mut |_| {
         found = true;
@@ -102,8 +102,8 @@ pub(super) fn holds(connection: &mut Connection, entry: &Entry) -> Result<bool, 
 }
 
 /// True when the open transaction can see a commit that `other` cannot.
-pub(super) fn shows_more(connection: &mut Connection, other: &Seen) -> Result<bool, Error> {
-    let (next, running) = (other.next().to_string(), other.running_text());
+pub(super) fn shows_more(connection: &mut Connection, other: &PgSnapshot) -> Result<bool, Error> {
+    let (next, running) = (other.xmax().to_string(), other.xip_array());
     let mut found = false;
     connection.query(MORE, &[Value::from(&next), Value::from(&running)], &mut |_| {
         found = true;
@@ -113,13 +113,13 @@ pub(super) fn shows_more(connection: &mut Connection, other: &Seen) -> Result<bo
 }
 
 /// Reads what has appeared since `before`.
-pub(super) fn news(connection: &mut Connection, before: &Seen) -> Result<News, Error> {
-    let (next, running) = (before.next().to_string(), before.running_text());
-    let (mut seen, mut cut_below, mut changes) = (None, 0, Vec::new());
-    connection.query_alone(NEWS, &[Value::from(&next), Value::from(&running)], &mut |row| {
+pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<News, Error> {
+    let (next, running) = (before.xmax().to_string(), before.xip_array());
+    let (mut snapshot, mut cut_below, mut changes) = (None, 0, Vec::new());
+    connection.query_outside_tx(NEWS, &[Value::from(&next), Value::from(&running)], &mut |row| {
         let row = Row::new(row);
-        if let Some(snapshot) = row.get::<Option<String>>(0)? {
-            seen = Some(Seen::parse(&snapshot).ok_or_else(|| unreadable(&snapshot))?);
+        if let Some(text) = row.get::<Option<String>>(0)? {
+            snapshot = Some(PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?);
             cut_below = row.get::<i64>(1)?.unsigned_abs();
         } else {
             let xid: String = row.get(2)?;
@@ -127,8 +127,9 @@ pub(super) fn news(connection: &mut Connection, before: &Seen) -> Result<News, E
         }
         Ok(true)
     })?;
-    let seen = seen.ok_or_else(|| Error::Database("the log of changes gave no snapshot".to_owned()))?;
-    Ok(News { seen, cut_below, changes })
+    let snapshot =
+        snapshot.ok_or_else(|| Error::Database("the log of changes gave no snapshot".to_owned()))?;
+    Ok(News { snapshot, cut_below, changes })
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;

@@ -43,28 +43,28 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<Version, Error> {
     if number(connection, HAS_MARKS)? == 0 {
         connection.execute(ADD_MARKS, &[])?;
     }
-    let started = log(connection, &[], 0)?.seq;
+    let started = write(connection, &[], 0)?.seq;
     trim(connection)?;
     Ok(started)
 }
 
 /// A row of the log: enough to ask what became of its transaction. After a crash the server gives a number that it lost
 /// to another one; only the mark tells.
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) seq: u64,
     pub(super) mark: i64,
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for LogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.seq.fmt(f)
     }
 }
 
 /// Logs `keys` in the open transaction, with a mark that no other one has.
-pub(super) fn log(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<Entry, Error> {
+pub(super) fn write(connection: &mut Connection, keys: &[Key], mark: i64) -> Result<LogEntry, Error> {
     connection.execute(LOG, &[Value::from(text_of(keys)), Value::Int(mark)])?;
-    Ok(Entry { seq: connection.last_number(), mark })
+    Ok(LogEntry { seq: connection.last_number(), mark })
 }
 
 /// The newest number that can be seen.
@@ -126,7 +126,7 @@ impl Publisher {
     }
 
     /// Says, before the commit, that this process will publish the row itself.
-    pub(super) fn claim(&self, seq: u64) {
+    pub(super) fn note_own(&self, seq: u64) {
         let mut own = self.own.lock();
         if own.len() == OWN_MAX {
             // To publish a change twice costs a few cached entries, and nothing else.
@@ -136,12 +136,12 @@ impl Publisher {
     }
 
     /// Whether this process publishes that row itself. It is asked once for each.
-    pub(super) fn is_own(&self, seq: u64) -> bool {
+    pub(super) fn take_own(&self, seq: u64) -> bool {
         self.own.lock().remove(&seq)
     }
 
     /// Forgets which numbers are our own: the server may have lost them, and given them to others.
-    pub(super) fn disown(&self) {
+    pub(super) fn forget_own(&self) {
         self.own.lock().clear();
     }
 
@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn a_row_of_our_own_is_known_once() {
         let publisher = Publisher::new(Arc::new(Feed::new(0)));
-        publisher.claim(7);
-        assert_eq!([publisher.is_own(7), publisher.is_own(7), publisher.is_own(8)], [true, false, false]);
+        publisher.note_own(7);
+        assert_eq!(
+            [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
+            [true, false, false]
+        );
     }
 }

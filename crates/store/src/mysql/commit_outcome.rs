@@ -4,9 +4,9 @@
 //! question that takes the row waits while the transaction still lives; then the row is there, or it never
 //! will be. A row of that number with another mark is another transaction's: a server that crashed has lost ours.
 
+use super::change_log::LogEntry;
 use super::connection::Connection;
-use super::feed::Entry;
-use crate::remote::{Link, Outcome, Purpose};
+use crate::remote::{CommitOutcome, ReconnectingSession, TxMode};
 use crate::tx::Connection as _;
 use crate::{Error, Row, Value};
 use std::time::Instant;
@@ -14,15 +14,19 @@ use std::time::Instant;
 const ROW: &str = "SELECT mark FROM change_log WHERE seq = ?1 FOR UPDATE";
 
 /// Asks whether the row is there. An error while its transaction lives.
-pub(super) fn ask(link: &mut Link<Connection>, entry: &Entry, until: Instant) -> Result<Outcome, Error> {
-    let connection = link.begin(Purpose::Log, until)?;
-    let mut found = Outcome::Aborted;
+pub(super) fn ask(
+    session: &mut ReconnectingSession<Connection>,
+    entry: &LogEntry,
+    until: Instant,
+) -> Result<CommitOutcome, Error> {
+    let connection = session.begin(TxMode::Log, until)?;
+    let mut found = CommitOutcome::Aborted;
     let asked = connection.query(ROW, &[Value::Int(entry.seq.cast_signed())], &mut |row| {
         if Row::new(row).get::<i64>(0)? == entry.mark {
-            found = Outcome::Committed;
+            found = CommitOutcome::Committed;
         }
         Ok(false)
     });
-    link.roll_back();
+    session.roll_back();
     asked.map(|()| found)
 }

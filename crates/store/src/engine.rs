@@ -1,0 +1,81 @@
+//! What the core and the back ends share: the queues, the feed of changes, the counters, and two traits.
+//!
+//! The core calls a back end only through [`Database`] and [`Backend`]. This file names no back end, and a back end
+//! names nothing above this file: `open.rs` alone knows which back ends exist. `xtask/src/tidy/layers.rs` checks that.
+
+use crate::changes::{Feed, Version};
+use crate::job::{Command, Query};
+use crate::queue::Queue;
+use crate::replies::Replies;
+use crate::stats::Stats;
+use crate::{Error, Options, Snapshot, Sql};
+use std::sync::Arc;
+
+/// A kind of database: what can be done with a URL before a store is open.
+pub(crate) trait Database {
+    /// Opens the database, migrates its schema and starts its threads.
+    fn open(&self, options: Options) -> Result<Opened, Error>;
+
+    /// Parses a URL. The error does not repeat the URL, which may contain a password.
+    #[cfg(feature = "testing")]
+    fn check_url(&self, url: &str) -> Result<(), Error>;
+
+    /// See [`crate::fault_injection::hold_transaction`].
+    fn hold_transaction(&self, url: &str) -> Result<Undo, Error>;
+
+    /// See [`crate::fault_injection::pause_replay`].
+    fn pause_replay(&self, _url: &str) -> Result<Undo, Error> {
+        Err(Error::Open("only a standby of PostgreSQL can pause its replay; give its URL".to_owned()))
+    }
+}
+
+/// An open back end and what it shares with the handle.
+pub(crate) type Opened = (Arc<Shared>, Box<dyn Backend>);
+
+/// Ends an injected fault.
+pub(crate) type Undo = Box<dyn FnOnce() -> Result<(), Error>>;
+
+/// An open back end: its threads, and the reads that it can run on the calling thread.
+pub(crate) trait Backend: Send + Sync {
+    /// Runs a point read on the calling thread; `false` when this database needs a thread for it.
+    fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
+
+    /// Prepares a statement without running it.
+    fn prepare(&self, sql: &Sql) -> Result<(), Error>;
+
+    /// The query plan of a statement; `None` when the database has no such text.
+    fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
+
+    /// The queue of a replica, while one may answer lists.
+    fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
+        None
+    }
+
+    /// Closes the queues, finishes the jobs in them and waits for the threads to end.
+    fn close(&self);
+}
+
+/// What the handle and the database threads share.
+pub(crate) struct Shared {
+    pub(crate) commands: Queue<Box<dyn Command>>,
+    pub(crate) queries: Queue<Box<dyn Query>>,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) stats: Stats,
+    pub(crate) options: Options,
+    pub(crate) replies: Replies,
+}
+
+impl Shared {
+    /// For a back end in which `writers` threads run commands and commit up to `batch_max` of them at once.
+    pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
+        let deadline = options.writer.deadline;
+        Shared {
+            commands: Queue::new(batch_max, writers, deadline).batching(|job| job.is_batchable()),
+            queries: Queue::new(1, options.readers, deadline).batching(|query| query.is_point()),
+            feed: Arc::new(Feed::new(version)),
+            stats: Stats::default(),
+            options,
+            replies: Replies::default(),
+        }
+    }
+}
