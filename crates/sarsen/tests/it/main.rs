@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod durability;
 mod help;
+mod library;
 mod logs;
 mod serving;
 mod signing_in;
