@@ -1,17 +1,17 @@
-//! Walks through a long table by its primary key, a page at a time: so what is over is found without an index that
-//! every sign-in would have to write.
+//! Scans of long tables by primary key, one page at a time. They find ended rows without an index that every sign-in would
+//! have to update.
 
-/// A page of a walk.
+/// A page of a scan.
 #[derive(Clone, Debug)]
 pub struct Page<I> {
-    /// Which of its rows are over; what is over stays so.
+    /// The ended rows of the page. An ended row stays ended.
     pub over: Vec<I>,
-    /// Its last row, after which the next page begins. None at the end.
+    /// The last row, after which the next page starts. `None` at the end of the table.
     pub last: Option<I>,
 }
 
 impl<I: Clone> Page<I> {
-    /// A page of up to `most` rows, with whether each is over.
+    /// Creates a page from up to `most` rows. The flag of a row is true if the row has ended.
     pub(crate) fn of(rows: Vec<(I, bool)>, most: i64) -> Page<I> {
         let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= most);
         let last = rows.last().filter(|_| is_full).map(|(id, _)| id.clone());
