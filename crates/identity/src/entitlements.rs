@@ -12,7 +12,7 @@ pub struct Json(Box<RawValue>);
 impl Json {
     fn parse(text: &str) -> Result<Json> {
         let parsed = RawValue::from_string(text.to_owned());
-        parsed.map(Json).map_err(|error| Error::Broken(format!("stored JSON: {error}")))
+        parsed.map(Json).map_err(|error| Error::Internal(format!("stored JSON: {error}")))
     }
 
     /// Returns the JSON for a response.

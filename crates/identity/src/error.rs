@@ -1,7 +1,7 @@
 //! The error type of the domain.
 //!
-//! Policy: the caller can fix every variant except `Store` and `Broken`, and may show it unchanged: the message names
-//! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Broken` is a
+//! Policy: the caller can fix every variant except `Store` and `Internal`, and may show it unchanged: the message names
+//! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Internal` is a
 //! defect or a damaged database; it goes to the log only.
 
 /// The error of every operation of this crate.
@@ -61,7 +61,7 @@ pub enum Error {
     Store(#[from] store::Error),
     /// Cryptography failed or stored data is damaged. The caller cannot cause it.
     #[error("{0}")]
-    Broken(String),
+    Internal(String),
 }
 
 impl Error {

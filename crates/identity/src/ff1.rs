@@ -12,12 +12,12 @@ pub(crate) struct BlockCipher(EncryptingKey);
 impl BlockCipher {
     pub(crate) fn new(key: &[u8; 32]) -> Result<BlockCipher> {
         let made = UnboundCipherKey::new(&AES_256, key).and_then(EncryptingKey::ecb);
-        made.map(BlockCipher).map_err(|_| Error::Broken("AES key".to_owned()))
+        made.map(BlockCipher).map_err(|_| Error::Internal("AES key".to_owned()))
     }
 
     pub(crate) fn encrypt(&self, block: u128) -> Result<u128> {
         let mut bytes = block.to_be_bytes();
-        self.0.encrypt(&mut bytes).map_err(|_| Error::Broken("AES failed".to_owned()))?;
+        self.0.encrypt(&mut bytes).map_err(|_| Error::Internal("AES failed".to_owned()))?;
         Ok(u128::from_be_bytes(bytes))
     }
 }

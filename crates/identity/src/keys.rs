@@ -50,7 +50,7 @@ impl Algorithm {
         match name {
             "ES256" => Ok(Algorithm::Es256),
             "RS256" => Ok(Algorithm::Rs256),
-            _ => Err(Error::Broken(format!("signing key with the unknown algorithm {name:?}"))),
+            _ => Err(Error::Internal(format!("signing key with the unknown algorithm {name:?}"))),
         }
     }
 
@@ -78,7 +78,7 @@ pub fn generate(
     random: &dyn Random,
     secret_key: &SecretKey,
 ) -> Result<NewKey> {
-    let broken = |_| Error::Broken("a signing key could not be generated".to_owned());
+    let broken = |_| Error::Internal("a signing key could not be generated".to_owned());
     let id = KeyId::new(now, random);
     let private: Vec<u8> = match algorithm {
         Algorithm::Es256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
@@ -145,7 +145,7 @@ pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> R
     let keys = stored.into_iter().map(|(id, algorithm, sealed, public, signs_from)| {
         let algorithm = Algorithm::parse(&algorithm)?;
         let private = secret_key.open(&place(&id), &sealed)?;
-        let broken = |error: &dyn std::fmt::Display| Error::Broken(format!("signing key {id}: {error}"));
+        let broken = |error: &dyn std::fmt::Display| Error::Internal(format!("signing key {id}: {error}"));
         let public: Json = serde_json::from_str(&public).map_err(|error| broken(&error))?;
         let jwk = serde_json::from_value(public.clone()).map_err(|error| broken(&error))?;
         let verifier = DecodingKey::from_jwk(&jwk).map_err(|error| broken(&error))?;
@@ -201,7 +201,7 @@ impl SigningKey {
     /// Signs `claims` as a compact JWS (RFC 7515) with this `typ`. The ring parses the key pair once; the JOSE crate would
     /// parse it for every token.
     pub fn sign(&self, typ: &str, claims: &impl serde::Serialize) -> Result<String> {
-        let broken = |error: serde_json::Error| Error::Broken(format!("claims: {error}"));
+        let broken = |error: serde_json::Error| Error::Internal(format!("claims: {error}"));
         let header = json!({ "typ": typ, "alg": self.algorithm.as_str(), "kid": self.id.as_str() });
         let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
         token.push('.');
@@ -226,7 +226,7 @@ impl Pair {
             }
             Algorithm::Rs256 => RsaKeyPair::from_pkcs8(private).map(Pair::Rs256),
         };
-        parsed.map_err(|error| Error::Broken(format!("signing key: {error}")))
+        parsed.map_err(|error| Error::Internal(format!("signing key: {error}")))
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
@@ -238,13 +238,13 @@ impl Pair {
                 pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map(|()| signature)
             }
         };
-        signed.map_err(|_| Error::Broken("signing failed".to_owned()))
+        signed.map_err(|_| Error::Internal("signing failed".to_owned()))
     }
 
     /// Returns the public half as a JWK (RFC 7517, RFC 7518).
     fn public_jwk(&self, id: &KeyId) -> Result<Json> {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let broken = |_| Error::Broken("a public key could not be encoded".to_owned());
+        let broken = |_| Error::Internal("a public key could not be encoded".to_owned());
         Ok(match self {
             Pair::Es256(pair) => {
                 let point: EcPublicKeyUncompressedBin<'_> =

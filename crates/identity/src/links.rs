@@ -91,7 +91,7 @@ pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Re
 /// Stores a link that signs in `user`.
 pub fn create_sign_in(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
     if new.purpose != Purpose::SignIn || new.user.as_ref() != Some(&user.id) {
-        return Err(Error::Broken("a sign-in link for another user".to_owned()));
+        return Err(Error::Internal("a sign-in link for another user".to_owned()));
     }
     if user.suspended_at.is_some() {
         return Err(Error::refused("user_suspended", "this user is suspended; end the suspension first"));

@@ -118,7 +118,7 @@ impl Lookups {
             // The entry expires because keys retire at fixed times.
             Ok::<_, Error>(Some(Filled { value, keys, until: now + keys::PUBLISH_AHEAD }))
         });
-        ring.await?.ok_or_else(|| Error::Broken("no key ring".to_owned()))
+        ring.await?.ok_or_else(|| Error::Internal("no key ring".to_owned()))
     }
 
     /// Verifies an access token. Returns `None` if it is invalid.

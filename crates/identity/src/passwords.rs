@@ -28,7 +28,7 @@ statements! {
 
 fn argon2() -> Result<Argon2<'static>> {
     let params =
-        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Broken(error.to_string()))?;
+        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Internal(error.to_string()))?;
     Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
@@ -65,7 +65,7 @@ pub fn hash(password: &str, random: &dyn Random) -> Result<String> {
     let mut salt = [0_u8; 16];
     random.fill(&mut salt);
     let hashed = argon2()?.hash_password_with_salt(normal(password).as_bytes(), &salt);
-    hashed.map(|hash| hash.to_string()).map_err(|error| Error::Broken(format!("argon2: {error}")))
+    hashed.map(|hash| hash.to_string()).map_err(|error| Error::Internal(format!("argon2: {error}")))
 }
 
 /// The result of a verification.
@@ -81,8 +81,8 @@ pub enum Verdict {
 
 /// Compares a password with a stored hash. Slow by design.
 pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
-    let stored =
-        PasswordHash::new(stored).map_err(|error| Error::Broken(format!("stored password hash: {error}")))?;
+    let stored = PasswordHash::new(stored)
+        .map_err(|error| Error::Internal(format!("stored password hash: {error}")))?;
     if argon2()?.verify_password(normal(password).as_bytes(), &stored).is_err() {
         return Ok(Verdict::Wrong);
     }

@@ -104,7 +104,7 @@ impl SecretKey {
 
     fn sealing_key(&self) -> Result<LessSafeKey> {
         let key =
-            UnboundKey::new(&AES_256_GCM, &self.seal).map_err(|_| Error::Broken("AES key".to_owned()))?;
+            UnboundKey::new(&AES_256_GCM, &self.seal).map_err(|_| Error::Internal("AES key".to_owned()))?;
         Ok(LessSafeKey::new(key))
     }
 
@@ -119,13 +119,13 @@ impl SecretKey {
                 Aad::from(bound_to.as_bytes()),
                 &mut sealed,
             )
-            .map_err(|_| Error::Broken("sealing failed".to_owned()))?;
+            .map_err(|_| Error::Internal("sealing failed".to_owned()))?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
     /// Decrypts the output of [`SecretKey::seal`] for the same `bound_to`.
     pub fn open(&self, bound_to: &str, sealed: &[u8]) -> Result<Vec<u8>> {
-        let broken = || Error::Broken(format!("{bound_to} cannot be decrypted with this secret_key"));
+        let broken = || Error::Internal(format!("{bound_to} cannot be decrypted with this secret_key"));
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| broken())?;
         let mut text = text.to_vec();

@@ -311,5 +311,5 @@ fn covered(
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::Broken(format!("JSON of a plan: {error}")))
+    serde_json::to_string(value).map_err(|error| Error::Internal(format!("JSON of a plan: {error}")))
 }

@@ -102,7 +102,7 @@ async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Broken("no free codes could be drawn".to_owned()).into())
+    Err(Error::Internal("no free codes could be drawn".to_owned()).into())
 }
 
 /// `org` and `service` are optional; when they are sent they must be the client's own.

@@ -143,7 +143,7 @@ impl From<identity::Error> for Problem {
             Error::Refused { code, problem } => Problem::new(StatusCode::CONFLICT, code, sentence(&problem)),
             Error::InvalidGrant => Problem::invalid_token("The grant is invalid or has expired."),
             Error::Store(error) => error.into(),
-            Error::Broken(what) => {
+            Error::Internal(what) => {
                 tracing::error!(%what, "something is broken");
                 Problem::internal()
             }
