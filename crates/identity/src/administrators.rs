@@ -187,7 +187,7 @@ pub fn change_role(
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
     if role != Role::Owner {
-        keep_an_owner(tx, organization, &administrator)?;
+        require_another_owner(tx, organization, &administrator)?;
     }
     tx.exec(&CHANGE_ROLE, args![organization, user, role.as_str()])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
@@ -199,14 +199,18 @@ pub fn change_role(
 pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, actor: &Actor) -> Result<()> {
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
-    keep_an_owner(tx, organization, &administrator)?;
+    require_another_owner(tx, organization, &administrator)?;
     tx.exec(&REMOVE, args![organization, user])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "administrator.removed", user.as_str(), "")
 }
 
 /// Fails when `leaving` is the only owner. The caller holds the lock of the organization.
-fn keep_an_owner(tx: &mut Tx<'_>, organization: &OrganizationId, leaving: &Administrator) -> Result<()> {
+fn require_another_owner(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    leaving: &Administrator,
+) -> Result<()> {
     let another = args![organization, &leaving.user];
     if leaving.role != Role::Owner || tx.one(&ANOTHER_OWNER, another, |row| row.get::<UserId>(0))?.is_some() {
         return Ok(());

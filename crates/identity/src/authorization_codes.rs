@@ -39,7 +39,7 @@ pub struct NewCode {
 
 impl NewCode {
     /// Generates the id and the secret.
-    pub fn draw(
+    pub fn generate(
         client: ClientId,
         session: SessionId,
         redirect_uri: String,

@@ -26,7 +26,7 @@ pub fn installation(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
 }
 
 /// Returns the source installation of an unfinished move into this database.
-pub fn under_way(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
+pub fn unfinished_source(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
     Ok(snapshot.one(&HOLDER, args![MARK], |row| row.get(0))?)
 }
 
@@ -44,7 +44,7 @@ pub fn end(tx: &mut Tx<'_>) -> Result<()> {
 
 /// Fails if a move into this database is unfinished.
 pub fn check_finished(snapshot: &mut Snapshot<'_>) -> Result<()> {
-    match under_way(snapshot)? {
+    match unfinished_source(snapshot)? {
         None => Ok(()),
         Some(_) => Err(Error::invalid(
             "database",

@@ -49,7 +49,7 @@ pub struct NewDevice {
 
 impl NewDevice {
     /// Generates the codes.
-    pub fn draw(
+    pub fn generate(
         client: &ClientId,
         scope: Scope,
         life: Duration,
@@ -57,7 +57,7 @@ impl NewDevice {
         codes: &UserCodes,
         random: &dyn Random,
     ) -> Result<NewDevice> {
-        let (id, user_code) = codes.draw(now)?;
+        let (id, user_code) = codes.generate(now)?;
         let secret = secrets::secret(random);
         Ok(NewDevice {
             device_code: [id.as_str(), ".", &secret].concat(),
@@ -74,10 +74,11 @@ impl NewDevice {
     }
 
     /// Replaces the codes after a collision with another instance.
-    pub fn draw_again(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
+    pub fn regenerate(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
         codes.jump(random);
         let life = self.expires_at.since(self.created_at);
-        let other = NewDevice::draw(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
+        let other =
+            NewDevice::generate(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
         let (address, agent) = (std::mem::take(&mut self.address), std::mem::take(&mut self.agent));
         *self = NewDevice { address, agent, ..other };
         Ok(())
@@ -229,7 +230,7 @@ pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &C
 
 /// Finds the pending device authorization of a user code, by its candidate ids ([`UserCodes::ids_of`]). Unknown, expired and
 /// used codes look the same, and so does a code that two pending authorizations share.
-pub fn waiting(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
+pub fn find_pending(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
     let [before, this, after] = ids;
     let mut found = snapshot.all(&FIND, args![before, this, after], read)?;
     found.retain(|device| device.state(now) == State::Pending);

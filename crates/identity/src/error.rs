@@ -20,7 +20,7 @@ pub enum Error {
         what: &'static str,
         /// The requested name.
         name: String,
-        /// The existing names, from [`names::choice`](crate::names).
+        /// The existing names, from [`names::suggestion`](crate::names).
         rule: String,
     },
     /// A field has an invalid value.

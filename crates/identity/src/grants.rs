@@ -5,10 +5,10 @@
 //! successor is unused (RFC 9700 section 4.14). Later reuse revokes the family.
 
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
+use crate::scan::Page;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::tokens::ACCESS_LIFE;
-use crate::walks::Page;
 use crate::{Error, Result, Time, sessions};
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
@@ -191,7 +191,7 @@ pub fn revoke(tx: &mut Tx<'_>, id: &GrantId, revoked_by: &str, now: Time) -> Res
 #[derive(Clone, Debug)]
 pub enum Refreshed {
     /// The token was exchanged for this successor. Its secret is derived from both ids.
-    Continues {
+    Rotated {
         /// The grant.
         grant: Box<Grant>,
         /// The new refresh token.
@@ -229,12 +229,12 @@ pub fn refresh(
         (None, _) => {
             tx.exec(&USE, args![id, now, &successor.id])?;
             insert_refresh(tx, successor, &grant.id, now)?;
-            Ok(Refreshed::Continues { grant: Box::new(grant), successor: successor.id.clone() })
+            Ok(Refreshed::Rotated { grant: Box::new(grant), successor: successor.id.clone() })
         }
         (Some(used_at), Some(earlier))
             if now.since(used_at) <= SAME_SUCCESSOR_FOR && is_unused(tx, &earlier)? =>
         {
-            Ok(Refreshed::Continues { grant: Box::new(grant), successor: earlier })
+            Ok(Refreshed::Rotated { grant: Box::new(grant), successor: earlier })
         }
         _ => {
             revoke(tx, &grant.id, "reuse of a refresh token", now)?;
@@ -265,16 +265,16 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
 /// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The scans
 /// of sessions and of refresh tokens find the grants that end with these. Grants created too late to have ended are not
 /// read.
-pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
+pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
     let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (revoked_at, kind): (Option<Time>, Option<String>) = (row.get(2)?, row.get(3)?);
-        let is_over = match kind.as_deref() {
+        let has_ended = match kind.as_deref() {
             None => true,
             _ if revoked_at.is_some_and(|at| at < moment) => true,
             Some(kind) => !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?)),
         };
-        Ok((row.get(0)?, is_over))
+        Ok((row.get(0)?, has_ended))
     })?;
     Ok(Page::of(rows, most))
 }

@@ -8,7 +8,7 @@
 //! - users: `users`, `user_suspensions`, `passwords`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
-//! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `walks`
+//! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
 //! - operation: `cleanup`, `leases`, `settings`, `database_move`
 //! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
 //!
@@ -45,6 +45,7 @@ pub mod passwords;
 pub mod pending_device_codes;
 pub mod plans;
 pub mod revoked_tokens;
+pub mod scan;
 pub mod schema;
 pub mod scopes;
 pub mod secrets;
@@ -56,7 +57,6 @@ pub mod tokens;
 pub mod user_codes;
 pub mod user_suspensions;
 pub mod users;
-pub mod walks;
 
 pub use error::Error;
 pub use lookups::{Access, Entitlement, Lookups};

@@ -51,7 +51,7 @@ pub struct NewLink {
 
 impl NewLink {
     /// Generates the secret.
-    pub fn draw(
+    pub fn generate(
         id: LinkId,
         purpose: Purpose,
         user: Option<UserId>,
@@ -108,7 +108,7 @@ pub fn peek(
     token: &str,
     now: Time,
 ) -> Result<Option<Option<UserId>>> {
-    Ok(good(snapshot, purpose, token, now)?.map(|(_, user)| user))
+    Ok(find_valid(snapshot, purpose, token, now)?.map(|(_, user)| user))
 }
 
 /// Consumes a link and returns its user. Of several concurrent requests one succeeds; the others get
@@ -121,12 +121,12 @@ pub fn use_once(tx: &mut Tx<'_>, purpose: Purpose, token: &str, now: Time) -> Re
         tx.lock(&organizations::LOCK, (&platform).into())?;
     }
     let no_link = Error::NotFound { what: "link" };
-    let Some((id, user)) = good(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
+    let Some((id, user)) = find_valid(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
     if tx.exec(&USE, args![&id, now])? == 1 { Ok(user) } else { Err(no_link) }
 }
 
 /// Finds the valid link of a token, with its user.
-fn good(
+fn find_valid(
     snapshot: &mut Snapshot<'_>,
     purpose: Purpose,
     token: &str,

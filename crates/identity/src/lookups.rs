@@ -128,10 +128,10 @@ impl Lookups {
             return Ok(Some(access));
         }
         // Boxed because a miss is rare: the future of a hit stays small.
-        Box::pin(self.access_anew(hash, token, now)).await
+        Box::pin(self.verify_uncached(hash, token, now)).await
     }
 
-    async fn access_anew(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+    async fn verify_uncached(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
         let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };

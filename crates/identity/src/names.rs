@@ -60,28 +60,30 @@ pub fn display(field: &'static str, text: &str) -> Result<String> {
 }
 
 /// The number of existing names that an error message lists.
-pub(crate) const CHOICE_MAX: usize = 10;
+pub(crate) const SUGGESTIONS_MAX: usize = 10;
 
 /// The advice for a name that does not exist: the existing names, or the first of them. The caller passes one name more
-/// than [`CHOICE_MAX`] when there are more, so that the text can end with `…`.
-pub(crate) fn choice(known: &[String]) -> String {
+/// than [`SUGGESTIONS_MAX`] when there are more, so that the text can end with `…`.
+pub(crate) fn suggestion(known: &[String]) -> String {
     match known {
         [] => "none exists yet".to_owned(),
         [one] => format!("use {one}"),
-        _ if known.len() > CHOICE_MAX => format!("use one of {}, …", known[..CHOICE_MAX].join(", ")),
+        _ if known.len() > SUGGESTIONS_MAX => {
+            format!("use one of {}, …", known[..SUGGESTIONS_MAX].join(", "))
+        }
         [others @ .., last] => format!("use {} or {last}", others.join(", ")),
     }
 }
 
 /// Adds the names from `known` to [`Error::NotFound`].
-pub(crate) fn or_what_there_is<T>(
+pub(crate) fn suggest_existing<T>(
     found: Result<T>,
     name: &str,
     known: impl FnOnce() -> std::result::Result<Vec<String>, store::Error>,
 ) -> Result<T> {
     match found {
         Err(Error::NotFound { what }) => {
-            Err(Error::Unknown { what, name: name.to_owned(), rule: choice(&known()?) })
+            Err(Error::Unknown { what, name: name.to_owned(), rule: suggestion(&known()?) })
         }
         found => found,
     }
@@ -108,11 +110,11 @@ mod tests {
     #[test]
     fn suggestions_list_all_names_or_the_first_ten() {
         let known: Vec<String> = ('a'..='k').map(String::from).collect();
-        assert_eq!(choice(&[]), "none exists yet");
-        assert_eq!(choice(&known[..1]), "use a");
-        assert_eq!(choice(&known[..2]), "use a or b");
-        assert_eq!(choice(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
-        assert_eq!(choice(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
+        assert_eq!(suggestion(&[]), "none exists yet");
+        assert_eq!(suggestion(&known[..1]), "use a");
+        assert_eq!(suggestion(&known[..2]), "use a or b");
+        assert_eq!(suggestion(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
+        assert_eq!(suggestion(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
     }
 
     #[test]

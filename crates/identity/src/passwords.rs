@@ -18,7 +18,7 @@ const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
 /// A hash that no password matches. It is verified for accounts that do not exist, so that the duration reveals nothing.
-pub const NOBODY: &str =
+pub const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2Fyc2VuIG5vYm9keSAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 statements! {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(verify("wrong horse", &stored).expect("verifies"), Verdict::Wrong);
         let accented = hash("r\u{e9}sum\u{e9} 2027", &Seeded::new(1)).expect("hashes");
         assert_eq!(verify("re\u{301}sume\u{301} 2027", &accented).expect("verifies"), Verdict::Right);
-        assert_eq!(verify("anything", NOBODY).expect("a valid hash"), Verdict::Wrong);
+        assert_eq!(verify("anything", DUMMY_HASH).expect("a valid hash"), Verdict::Wrong);
         let weak =
             Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(64, 1, 1, None).expect("valid"));
         let weak = weak.hash_password_with_salt(b"old", b"saltsaltsalt").expect("hashes").to_string();

@@ -30,7 +30,7 @@ impl Scope {
         Scope(scopes)
     }
 
-    /// Parses the scope of a request. Fails if it has more than [`WORDS_MAX`] scopes.
+    /// Parses the scope of a request. Fails if it has more than `WORDS_MAX` scopes.
     pub fn requested(text: &str) -> Result<Scope> {
         if text.split(' ').nth(WORDS_MAX).is_some() {
             return Err(Error::invalid("scope", format!("too many scopes; request at most {WORDS_MAX}")));
@@ -90,7 +90,7 @@ pub fn organization_of(scope: &str) -> Option<&str> {
 }
 
 /// Describes a scope for the consent page.
-pub fn says(scope: &str) -> String {
+pub fn describe(scope: &str) -> String {
     match scope {
         "openid" => "See who you are".to_owned(),
         "profile" => "See your name".to_owned(),

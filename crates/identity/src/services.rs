@@ -102,8 +102,8 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &s
 /// existing ones.
 pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
     let found = find(snapshot, organization, slug);
-    names::or_what_there_is(found, slug, || {
-        snapshot.all(&SLUGS, args![organization, names::CHOICE_MAX as i64 + 1], |row| row.get(0))
+    names::suggest_existing(found, slug, || {
+        snapshot.all(&SLUGS, args![organization, names::SUGGESTIONS_MAX as i64 + 1], |row| row.get(0))
     })
 }
 

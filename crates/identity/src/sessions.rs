@@ -2,9 +2,9 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
+use crate::scan::Page;
 use crate::secrets::{self, Hash};
 use crate::users::{self, User};
-use crate::walks::Page;
 use crate::{Error, Result, Time};
 use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
@@ -164,7 +164,7 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId, now: Time) -> Result<
 }
 
 /// Sets the authentication time after the user has authenticated again.
-pub fn authenticated(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
+pub fn set_authenticated_at(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
     tx.exec(&AUTHENTICATED, args![id, now])?;
     tx.changed(key(id));
     Ok(())
@@ -249,7 +249,7 @@ statements! {
 
 /// Reads up to `most` sessions after the id `after`. Returns the ones that had ended or expired before `moment`. Sessions
 /// created later are not read.
-pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
+pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
     let floor = crate::ids::smallest_at(SessionId::PREFIX, moment);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (ended_at, expires_at): (Option<Time>, Time) = (row.get(1)?, row.get(2)?);

@@ -201,7 +201,7 @@ pub fn create(
         created_at: actor.now,
         updated_at: actor.now,
     };
-    keep_one_live(tx, &made, &plan, actor.now)?;
+    require_one_live(tx, &made, &plan, actor.now)?;
     let (customer, status) = (&made.customer, made.status.as_str());
     let row = args![&made.id, organization, customer, &plan.id, status, made.current_period_end, actor.now];
     tx.exec(&INSERT, row)?;
@@ -227,7 +227,7 @@ pub fn patch(
     changed.status = patch.status.unwrap_or(changed.status);
     changed.current_period_end = patch.current_period_end.unwrap_or(changed.current_period_end);
     changed.updated_at = actor.now;
-    keep_one_live(tx, &changed, &plan, actor.now)?;
+    require_one_live(tx, &changed, &plan, actor.now)?;
     let (id, status) = (&changed.id, changed.status.as_str());
     tx.exec(&PATCH, args![id, &plan.id, status, changed.current_period_end, actor.now])?;
     tx.changed(key(&changed.customer));
@@ -238,7 +238,7 @@ pub fn patch(
 
 /// Fails when the customer has another live subscription for a service that `plan` covers. The caller holds the lock of
 /// the customer.
-fn keep_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
+fn require_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
     if !is_live(wanted.status, wanted.current_period_end, now) {
         return Ok(());
     }

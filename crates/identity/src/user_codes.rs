@@ -44,7 +44,7 @@ impl UserCodes {
     }
 
     /// Generates an id for `now`, and its code.
-    pub fn draw(&self, now: Time) -> Result<(DeviceId, String)> {
+    pub fn generate(&self, now: Time) -> Result<(DeviceId, String)> {
         let time = now.millis().unsigned_abs();
         let slot = u64::from(self.next.fetch_add(1, Ordering::Relaxed)) % SLOTS;
         let place = self.order.encrypt((time / ROUND_MS).into(), time % ROUND_MS * SLOTS + slot)?;
@@ -173,7 +173,7 @@ mod tests {
     fn a_live_code_decrypts_to_its_id_despite_clock_skew() {
         let (codes, elsewhere) = (codes(1), codes(2));
         for start in (0..ROUND_MS).step_by(60_000).map(|ms| START + Duration::from_millis(ms)) {
-            let (id, code) = codes.draw(start).expect("a code");
+            let (id, code) = codes.generate(start).expect("a code");
             for then in [start - SKEW, start, start + LIFE, start + LIFE + SKEW] {
                 assert!(elsewhere.ids_of(&code, then).expect("ids").contains(&id), "{start:?} {then:?}");
             }
@@ -185,15 +185,16 @@ mod tests {
     #[test]
     fn codes_of_one_millisecond_are_distinct_and_uniform() {
         let codes = codes(3);
-        let drawn: Vec<(DeviceId, String)> = (0..SLOTS).map(|_| codes.draw(START).expect("a code")).collect();
-        let ids: HashSet<_> = drawn.iter().map(|(id, _)| id).collect();
-        let texts: HashSet<_> = drawn.iter().map(|(_, code)| code.as_str()).collect();
-        assert_eq!((ids.len(), texts.len()), (drawn.len(), drawn.len()));
+        let generated: Vec<(DeviceId, String)> =
+            (0..SLOTS).map(|_| codes.generate(START).expect("a code")).collect();
+        let ids: HashSet<_> = generated.iter().map(|(id, _)| id).collect();
+        let texts: HashSet<_> = generated.iter().map(|(_, code)| code.as_str()).collect();
+        assert_eq!((ids.len(), texts.len()), (generated.len(), generated.len()));
         for place in 0..LENGTH as usize {
             for letter in LETTERS {
                 let count = texts.iter().filter(|code| code.as_bytes()[place] == *letter).count();
                 // The expected count is 1,067 with a standard deviation of 32. The bound is seven deviations.
-                assert!(count.abs_diff(drawn.len() / LETTERS.len()) < 224, "{count} at {place}");
+                assert!(count.abs_diff(generated.len() / LETTERS.len()) < 224, "{count} at {place}");
             }
         }
     }
@@ -201,7 +202,7 @@ mod tests {
     /// The first code of this seed and key at `time`.
     fn code(key: u8, time: Time) -> String {
         let codes = UserCodes::new(&SecretKey::new(&[key; 32]), &Seeded::new(1)).expect("keys");
-        codes.draw(time).expect("a code").1
+        codes.generate(time).expect("a code").1
     }
 
     #[test]
@@ -213,23 +214,23 @@ mod tests {
 
     #[test]
     fn codes_are_stable_across_versions() {
-        let (id, code) = codes(1).draw(START).expect("a code");
+        let (id, code) = codes(1).generate(START).expect("a code");
         assert_eq!((id.as_str(), &*code), ("device_01mcc6fmmhfyfsxmp79b55tmqx", "VXGFXDKG"));
     }
 
     #[test]
     fn a_jump_continues_at_a_random_slot() {
         let codes = codes(1);
-        let first = codes.draw(START).expect("a code");
+        let first = codes.generate(START).expect("a code");
         codes.jump(&Seeded::new(1));
-        assert_eq!(codes.draw(START).expect("a code"), first);
+        assert_eq!(codes.generate(START).expect("a code"), first);
     }
 
     #[test]
     fn an_id_reveals_its_time_but_no_counter() {
         let codes = codes(1);
         let ids: Vec<String> =
-            (0..100).map(|_| codes.draw(START).expect("a code").0.as_str().to_owned()).collect();
+            (0..100).map(|_| codes.generate(START).expect("a code").0.as_str().to_owned()).collect();
         let [this, next] = [START, START + Duration::from_millis(1)]
             .map(|moment| crate::ids::smallest_at(DeviceId::PREFIX, moment));
         assert!(ids.iter().all(|id| *id >= this && *id < next), "{this}: {ids:?}");
@@ -245,7 +246,7 @@ mod tests {
         #[test]
         fn each_code_decrypts_to_its_id_at_any_time(ms in 0..4_102_444_800_000_i64, seed in any::<u64>()) {
             let (codes, now) = (codes(seed), Time::from_millis(ms));
-            let (id, code) = codes.draw(now).expect("a code");
+            let (id, code) = codes.generate(now).expect("a code");
             prop_assert!(codes.ids_of(&code, now).expect("ids").contains(&id));
             prop_assert_eq!(read(&show(&code)), Some(code));
         }

@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Whether `secret` is one of its secrets. It compares all of them, so that the duration reveals nothing.
-    pub fn knows_secret(&self, secret: &str) -> bool {
+    pub fn has_secret(&self, secret: &str) -> bool {
         let hits = self.secret_hashes.iter().filter(|hash| matches(secret.as_bytes(), hash));
         hits.count() > 0
     }
@@ -220,7 +220,14 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         redirects::replace(tx, &client.id, client.kind, uris)?;
     }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
-    audit::note(tx, &client.organization, actor, "client.changed", client.id.as_str(), &patch.says())?;
+    audit::note(
+        tx,
+        &client.organization,
+        actor,
+        "client.changed",
+        client.id.as_str(),
+        &patch.changed_fields(),
+    )?;
     get(tx.snapshot(), &client.id)
 }
 
@@ -233,7 +240,7 @@ fn grants_of(client: &Client, device_flow: bool) -> String {
 
 impl ClientPatch {
     /// The names of the fields that it changes, for the audit log.
-    fn says(&self) -> String {
+    fn changed_fields(&self) -> String {
         audit::fields(&[
             ("name", self.name.is_some()),
             ("redirect_uris", self.redirect_uris.is_some()),

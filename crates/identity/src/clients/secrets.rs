@@ -26,7 +26,7 @@ pub struct NewSecret {
 
 impl NewSecret {
     /// Generates the id and the secret.
-    pub fn draw(now: Time, random: &dyn Random) -> NewSecret {
+    pub fn generate(now: Time, random: &dyn Random) -> NewSecret {
         let secret = secrets::secret(random);
         let hint = secret[secret.len() - HINT_LENGTH..].to_owned();
         NewSecret {
@@ -102,7 +102,7 @@ pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, acto
     audit::note(tx, &client.organization, actor, "client.secret_deleted", client.id.as_str(), id.as_str())
 }
 
-/// Lists the secrets of a client, oldest first. The list is not paged, because a client has at most [`SECRETS_MAX`].
+/// Lists the secrets of a client, oldest first. The list is not paged, because a client has at most `SECRETS_MAX`.
 pub fn list_secrets(snapshot: &mut Snapshot<'_>, client: &Client) -> Result<Vec<ClientSecret>> {
     Ok(snapshot.all(&OF_CLIENT, args![&client.id], read)?)
 }

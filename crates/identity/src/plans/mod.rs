@@ -215,13 +215,13 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     keys(plan).into_iter().for_each(|key| tx.changed(key));
-    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.says())?;
+    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.changed_fields())?;
     Ok(changed)
 }
 
 impl PlanPatch {
     /// The names of the fields that it changes, for the audit log.
-    fn says(&self) -> String {
+    fn changed_fields(&self) -> String {
         audit::fields(&[
             ("name", self.name.is_some()),
             ("price_cents", self.price_cents.is_some()),
@@ -252,8 +252,8 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &s
 /// ones.
 pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
     let found = find(snapshot, organization, slug);
-    names::or_what_there_is(found, slug, || {
-        snapshot.all(&SLUGS, args![organization, names::CHOICE_MAX as i64 + 1], |row| row.get(0))
+    names::suggest_existing(found, slug, || {
+        snapshot.all(&SLUGS, args![organization, names::SUGGESTIONS_MAX as i64 + 1], |row| row.get(0))
     })
 }
 

@@ -82,7 +82,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let app = test.service(&acme, "app").await;
     let (web, spa) = (test.client(&app, Kind::Web).await, test.client(&app, Kind::Spa).await);
     let add = |client: &Client| {
-        let (client, new) = (client.clone(), NewSecret::draw(crate::support::START, test.random()));
+        let (client, new) = (client.clone(), NewSecret::generate(crate::support::START, test.random()));
         let secret = new.clone();
         let added = test.write(move |tx, actor| {
             let (organization, id) = (&client.organization, &client.id);
@@ -94,7 +94,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let (one, other) = (add(&web).await.expect("one"), add(&web).await.expect("another"));
     let id = web.id.clone();
     let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
-    assert!(client.knows_secret(&one.secret) && client.knows_secret(&other.secret), "both are valid");
+    assert!(client.has_secret(&one.secret) && client.has_secret(&other.secret), "both are valid");
 
     let listed = web.clone();
     let listed = test.read(move |snapshot| clients::list_secrets(snapshot, &listed)).await.expect("a list");
@@ -103,7 +103,7 @@ async fn secrets_are_added_listed_and_deleted() {
     test.write(move |tx, actor| clients::delete_secret(tx, &owner, &first, actor)).await.expect("deletes");
     let id = web.id.clone();
     let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
-    assert!(!client.knows_secret(&one.secret) && client.knows_secret(&other.secret));
+    assert!(!client.has_secret(&one.secret) && client.has_secret(&other.secret));
     let unknown = ClientSecretId::new(crate::support::START, test.random());
     let owner = web.clone();
     let deleted = test.write(move |tx, actor| clients::delete_secret(tx, &owner, &unknown, actor));

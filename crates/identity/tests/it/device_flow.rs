@@ -32,7 +32,7 @@ impl Fixture {
 
     async fn device(&self) -> NewDevice {
         let scope = Scope::parse("openid");
-        let new = NewDevice::draw(&self.client.id, scope, LIFE, START, &self.codes, self.test.random());
+        let new = NewDevice::generate(&self.client.id, scope, LIFE, START, &self.codes, self.test.random());
         let (new, made) = new.map(|new| (new.clone(), new)).expect("codes");
         self.test.write(move |tx, _| devices::begin(tx, &new)).await.expect("begins");
         made

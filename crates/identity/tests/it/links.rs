@@ -9,13 +9,13 @@ use identity::{Result, Time, administrators};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn draw(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
+fn generate(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
     let id = LinkId::new(START, test.random());
-    NewLink::draw(id, purpose, user.map(|user| user.id.clone()), START + links::LIFE, test.random())
+    NewLink::generate(id, purpose, user.map(|user| user.id.clone()), START + links::LIFE, test.random())
 }
 
 async fn sign_in_link(test: &TestIdentity, user: &User) -> NewLink {
-    let new = draw(test, Purpose::SignIn, Some(user));
+    let new = generate(test, Purpose::SignIn, Some(user));
     let (user, made) = (user.clone(), new.clone());
     test.write(move |tx, actor| links::create_sign_in(tx, &user, &made, actor)).await.expect("a link");
     new
@@ -64,7 +64,7 @@ async fn peeking_does_not_consume_a_link_and_invalid_links_look_the_same() {
     }
     let late = START + links::LIFE;
     let guessed = format!("{}.{}", link.id, "A".repeat(43));
-    let foreign = draw(&test, Purpose::SignIn, Some(&ada)).token;
+    let foreign = generate(&test, Purpose::SignIn, Some(&ada)).token;
     for (purpose, token, now) in [
         (Purpose::SignIn, link.token.as_str(), late),
         (Purpose::SetUp, &link.token, START),
@@ -94,7 +94,7 @@ async fn a_suspended_user_cannot_sign_in_by_link() {
         .expect("suspends");
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
     assert_eq!(not_found(use_at(&test, Purpose::SignIn, &link.token, START).await), "link");
-    let new = draw(&test, Purpose::SignIn, Some(&stopped));
+    let new = generate(&test, Purpose::SignIn, Some(&stopped));
     let made = test.write(move |tx, actor| links::create_sign_in(tx, &stopped, &new, actor)).await;
     assert_eq!(refused(made), "user_suspended");
 }
@@ -103,7 +103,7 @@ async fn a_suspended_user_cannot_sign_in_by_link() {
 async fn a_set_up_link_is_void_once_an_owner_exists() {
     let test = TestIdentity::open().await;
     let make = |new: NewLink| test.write(move |tx, actor| links::create(tx, &new, "system", actor.now));
-    let (one, other) = (draw(&test, Purpose::SetUp, None), draw(&test, Purpose::SetUp, None));
+    let (one, other) = (generate(&test, Purpose::SetUp, None), generate(&test, Purpose::SetUp, None));
     make(one.clone()).await.expect("one");
     make(other.clone()).await.expect("another");
     assert_eq!(peek_at(&test, Purpose::SetUp, &one.token, START).await, Some(None));
@@ -119,7 +119,7 @@ async fn a_set_up_link_is_void_once_an_owner_exists() {
         assert_eq!(peek_at(&test, Purpose::SetUp, &token, START).await, None);
         assert_eq!(not_found(use_at(&test, Purpose::SetUp, &token, START).await), "link");
     }
-    assert_eq!(refused(make(draw(&test, Purpose::SetUp, None)).await), "owner_exists");
+    assert_eq!(refused(make(generate(&test, Purpose::SetUp, None)).await), "owner_exists");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn a_code_is_pending_for_its_client_until_it_is_decided_or_expires() {
 
     for decision in [Decision::Allow, Decision::Deny] {
         let waiting = PendingDeviceCodes::new(test.store.clone());
-        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+        let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
             .expect("codes");
         let (id, secret) = devices::id_of(&new.device_code).expect("a code");
         assert!(!waiting.has(&id, secret, &client.id, START), "not stored yet");
@@ -58,7 +58,7 @@ async fn a_shared_database_bypasses_the_cache() {
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
     let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
-    let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+    let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
         .expect("codes");
     waiting.begin(&Arc::new(new.clone())).await.expect("begins");
     let (id, secret) = devices::id_of(&new.device_code).expect("a code");
@@ -73,21 +73,23 @@ async fn an_instance_generates_new_codes_after_a_collision() {
     let waiting = PendingDeviceCodes::new(test.store.clone());
     // Both begin at the same slot.
     let [one, other] = [1, 2].map(|_| UserCodes::new(&SecretKey::new(&[7; 32]), &Zeros).expect("keys"));
-    let draw = |codes| {
-        let drawn = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, codes, test.random());
-        drawn.expect("codes")
+    let generate = |codes| {
+        let generated =
+            NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, codes, test.random());
+        generated.expect("codes")
     };
-    let (first, mut second) = (draw(&one), draw(&other));
+    let (first, mut second) = (generate(&one), generate(&other));
     assert_eq!((&first.id, &first.user_code), (&second.id, &second.user_code));
     second.agent = "a terminal".to_owned();
     waiting.begin(&Arc::new(first.clone())).await.expect("begins");
     let taken = waiting.begin(&Arc::new(second.clone())).await.expect_err("taken");
     assert!(matches!(taken, Error::Taken { field: "user_code", .. }), "{taken:?}");
-    second.draw_again(&other, test.random()).expect("codes");
+    second.regenerate(&other, test.random()).expect("codes");
     waiting.begin(&Arc::new(second.clone())).await.expect("begins");
     for (new, agent) in [(first, ""), (second, "a terminal")] {
         let ids = one.ids_of(&new.user_code, START).expect("ids");
-        let found = test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await.expect("exists");
+        let found =
+            test.read(move |snapshot| devices::find_pending(snapshot, &ids, START)).await.expect("exists");
         assert_eq!((&found.id, &*found.agent), (&new.id, agent));
         assert_eq!(found.expires_at, new.expires_at);
     }
@@ -101,7 +103,7 @@ async fn a_code_shared_by_two_pending_devices_is_not_found() {
     let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());
+        let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());
         let new = new.expect("codes");
         ids.push(new.id.clone());
         waiting.begin(&Arc::new(new)).await.expect("begins");
@@ -112,7 +114,7 @@ async fn a_code_shared_by_two_pending_devices_is_not_found() {
     for (ids, is_found) in
         [([unused.clone(), first.clone(), unused.clone()], true), ([unused, first, second], false)]
     {
-        let found = test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await;
+        let found = test.read(move |snapshot| devices::find_pending(snapshot, &ids, START)).await;
         assert_eq!(found.is_ok(), is_found);
     }
 }

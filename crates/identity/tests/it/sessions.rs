@@ -78,9 +78,9 @@ async fn a_scan_returns_every_ended_session_once() {
     for most in [1, 2, 5, 6] {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
-            let page = test.read(move |snapshot| sessions::over(snapshot, &after, moment, most)).await;
+            let page = test.read(move |snapshot| sessions::ended(snapshot, &after, moment, most)).await;
             let page = page.expect("reads");
-            found.extend(page.over);
+            found.extend(page.ended);
             let Some(last) = page.last else { break };
             after = last.to_string();
         }
@@ -90,6 +90,6 @@ async fn a_scan_returns_every_ended_session_once() {
     let early = moment - Duration::from_secs(1);
     let (ended, by) = (ids[2].clone(), ada.id.to_string());
     test.write(move |tx, _| sessions::end(tx, &ended, &by, START)).await.expect("ends");
-    let page = test.read(move |snapshot| sessions::over(snapshot, "", early, 9)).await.expect("reads");
-    assert_eq!(page.over, [ids[2].clone()]);
+    let page = test.read(move |snapshot| sessions::ended(snapshot, "", early, 9)).await.expect("reads");
+    assert_eq!(page.ended, [ids[2].clone()]);
 }

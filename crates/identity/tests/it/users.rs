@@ -84,7 +84,7 @@ async fn renaming_a_user_renames_the_personal_customer() {
     let seen = ada.id.clone();
     assert_eq!(test.read(move |snapshot| users::last_seen(snapshot, &seen)).await.expect("reads"), None);
     let seen = ada.id.clone();
-    test.write(move |tx, actor| Ok(users::seen(tx, &seen, actor.now)?)).await.expect("writes");
+    test.write(move |tx, actor| Ok(users::set_last_seen(tx, &seen, actor.now)?)).await.expect("writes");
     let seen = test.read(move |snapshot| users::last_seen(snapshot, &ada.id)).await.expect("reads");
     assert_eq!(seen, Some(START));
 }

@@ -5,7 +5,7 @@
 #[derive(Clone, Debug)]
 pub struct Page<I> {
     /// The ended rows of the page. An ended row stays ended.
-    pub over: Vec<I>,
+    pub ended: Vec<I>,
     /// The last row, after which the next page starts. `None` at the end of the table.
     pub last: Option<I>,
 }
@@ -15,6 +15,6 @@ impl<I: Clone> Page<I> {
     pub(crate) fn of(rows: Vec<(I, bool)>, most: i64) -> Page<I> {
         let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= most);
         let last = rows.last().filter(|_| is_full).map(|(id, _)| id.clone());
-        Page { over: rows.into_iter().filter_map(|(id, is_over)| is_over.then_some(id)).collect(), last }
+        Page { ended: rows.into_iter().filter_map(|(id, has_ended)| has_ended.then_some(id)).collect(), last }
     }
 }
