@@ -1,5 +1,5 @@
-//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636). A code expires after a minute, can be used once, and is
-//! bound to client, redirect URI, session and challenge. Reuse of a code revokes the grant that it gave.
+//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636). A code expires after a minute, can be used once,
+//! and is bound to client, redirect URI, session and challenge. Reuse of a code revokes the grant that it gave.
 
 use crate::grants::{self, NewGrant, NewRefresh};
 use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
@@ -214,8 +214,8 @@ pub fn redeem(
     })
 }
 
-/// Whether the verifier matches the challenge (S256). A verifier without a challenge indicates a downgrade attack and does
-/// not match (RFC 9700 section 4.8).
+/// Whether the verifier matches the challenge (S256). A verifier without a challenge indicates a downgrade attack and
+/// does not match (RFC 9700 section 4.8).
 fn proves(verifier: Option<&str>, challenge: Option<&str>) -> bool {
     match (verifier, challenge) {
         (None, None) => true,

@@ -1,5 +1,5 @@
-//! Authorization requests sent by POST. Each is stored until its user has signed in. A GET request needs no row, because
-//! its parameters stay in the URL.
+//! Authorization requests sent by POST. Each is stored until its user has signed in. A GET request needs no row,
+//! because its parameters stay in the URL.
 
 use crate::ids::{self, ClientId, RequestId};
 use crate::{Error, Result, Time};

@@ -1,5 +1,5 @@
-//! Deletion of services and plans. Each can be deleted only while no other row depends on it. The rules live in a module
-//! above services, clients, plans and subscriptions, so that those need not import each other.
+//! Deletion of services and plans. Each can be deleted only while no other row depends on it. The rules live in a
+//! module above services, clients, plans and subscriptions, so that those need not import each other.
 
 use crate::audit::Actor;
 use crate::plans::{self, Plan};

@@ -5,8 +5,8 @@ use crate::ids::{GrantId, SessionId};
 use crate::{Result, Time, grants, sessions};
 use store::Tx;
 
-/// Deletes these ended sessions, each after its grants. Returns false if there are more than `most` rows; the caller runs
-/// another command for the rest.
+/// Deletes these ended sessions, each after its grants. Returns false if there are more than `most` rows; the caller
+/// runs another command for the rest.
 pub fn delete_sessions(tx: &mut Tx<'_>, ids: &[SessionId], most: i64) -> Result<bool> {
     let mut left = most;
     for id in ids {
@@ -25,8 +25,8 @@ pub fn delete_grants(tx: &mut Tx<'_>, ids: &[GrantId]) -> Result<()> {
 }
 
 /// Deletes up to `most` refresh tokens created before `moment`, which must be longer ago than [`grants::REFRESH_LIFE`].
-/// Returns the number of deleted tokens. A token that was never used was the last of its family, so its grant is deleted
-/// too.
+/// Returns the number of deleted tokens. A token that was never used was the last of its family, so its grant is
+/// deleted too.
 pub fn delete_refresh_tokens(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let (unused, count) = grants::remove_refresh_tokens(tx, moment, most)?;
     delete_grants(tx, &unused)?;

@@ -1,6 +1,6 @@
-//! The mark on the target database of a move. It is a lease without an end; its holder is the source installation. It is
-//! set before the first row is copied and removed after all rows are copied and compared. A server must not serve from a
-//! marked database. Leases belong to the running instances of one database and are not moved.
+//! The mark on the target database of a move. It is a lease without an end; its holder is the source installation. It
+//! is set before the first row is copied and removed after all rows are copied and compared. A server must not serve
+//! from a marked database. Leases belong to the running instances of one database and are not moved.
 
 use crate::{Error, Result, leases, secrets};
 use base64::Engine as _;
@@ -30,8 +30,8 @@ pub fn unfinished_source(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> 
     Ok(snapshot.one(&HOLDER, args![MARK], |row| row.get(0))?)
 }
 
-/// Marks this database as the target of a move from `installation`. Returns false if another installation is being moved
-/// into it.
+/// Marks this database as the target of a move from `installation`. Returns false if another installation is being
+/// moved into it.
 pub fn begin(tx: &mut Tx<'_>, installation: &str) -> Result<bool> {
     leases::take(tx, MARK, installation, Time::from_millis(0), Time::NEVER)
 }

@@ -15,11 +15,11 @@ use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// The lifetime of the codes.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
-/// The short lifetime of the codes, for first-party clients, where a stolen code gives more power, and for organizations
-/// with [`DeviceFlow::Short`].
+/// The short lifetime of the codes, for first-party clients, where a stolen code gives more power, and for
+/// organizations with [`DeviceFlow::Short`].
 pub const SHORT_LIFE: Duration = Duration::from_secs(5 * 60);
-/// The maximum lifetime of a device's session. The session ends earlier if its refresh token expires or the device signs
-/// out.
+/// The maximum lifetime of a device's session. The session ends earlier if its refresh token expires or the device
+/// signs out.
 const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The input for [`begin`].
@@ -228,8 +228,8 @@ pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &C
     if own { Ok(device) } else { Err(Error::InvalidGrant) }
 }
 
-/// Finds the pending device authorization of a user code, by its candidate ids ([`UserCodes::ids_of`]). Unknown, expired and
-/// used codes look the same, and so does a code that two pending authorizations share.
+/// Finds the pending device authorization of a user code, by its candidate ids ([`UserCodes::ids_of`]). Unknown,
+/// expired and used codes look the same, and so does a code that two pending authorizations share.
 pub fn find_pending(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
     let [before, this, after] = ids;
     let mut found = snapshot.all(&FIND, args![before, this, after], read)?;
@@ -241,7 +241,8 @@ pub fn find_pending(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time)
 }
 
 /// Stores the decision of the user of `session`. Returns false if the authorization was already decided or has expired,
-/// or if `session` does not belong to `organization`. The organization must be active and have the device flow enabled.
+/// if the session does not belong to `organization`, or if the organization is not active or has turned off the device
+/// flow.
 pub fn decide(
     tx: &mut Tx<'_>,
     device: &DeviceId,
@@ -298,8 +299,8 @@ pub struct Redeemed {
     pub authenticated_at: Time,
 }
 
-/// Redeems an allowed device authorization. Of several concurrent requests, one succeeds. The device gets its own session,
-/// so that a sign-out in the browser does not end it.
+/// Redeems an allowed device authorization. Of several concurrent requests, one succeeds. The device gets its own
+/// session, so that a sign-out in the browser does not end it.
 pub fn redeem(
     tx: &mut Tx<'_>,
     device: &Device,
@@ -316,7 +317,8 @@ pub fn redeem(
     }
     let user = allowed_by(tx.snapshot(), device, now)?.user;
     tx.lock(&users::LOCK, (&user).into())?;
-    // Checks again under the lock: another command may have ended all sessions of this user before, without the new one.
+    // Checks again under the lock: another command may have ended all sessions of this user before, without the new
+    // one.
     let session = allowed_by(tx.snapshot(), device, now)?;
     sessions::create(
         tx,

@@ -1,4 +1,5 @@
-//! Entitlements: the features and limits of a service for a user. They are read at each request and are not in tokens.
+//! Entitlements: the features and limits of a service for a user. They are looked up on request and are
+//! not in tokens.
 
 use crate::ids::{CustomerId, ServiceId, UserId};
 use crate::{Error, Result, Time, customers};

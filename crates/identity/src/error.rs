@@ -1,8 +1,8 @@
 //! The error type of the domain.
 //!
 //! Policy: the caller can fix every variant except `Store` and `Internal`, and may show it unchanged: the message names
-//! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Internal` is a
-//! defect or a damaged database; it goes to the log only.
+//! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Internal`
+//! is a defect or a damaged database; it goes to the log only.
 
 /// The error of every operation of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -22,8 +22,8 @@ impl BlockCipher {
     }
 }
 
-/// FF1 with one key. It is a Feistel network: a number consists of two halves of digits, and each round changes one half
-/// by a function of the other.
+/// FF1 with one key. It is a Feistel network: a number consists of two halves of digits, and each round changes one
+/// half by a function of the other.
 pub(crate) struct Ff1 {
     cipher: BlockCipher,
     /// The number of values of the left half and of the right half.
@@ -39,8 +39,8 @@ pub(crate) struct Ff1 {
 }
 
 impl Ff1 {
-    /// Creates the cipher for numbers below `radix^length`, which must fit in 63 bits. A tweak has `tweak_bytes` bytes. The
-    /// tweak and the right half of the digits together must leave one byte of a block free.
+    /// Creates the cipher for numbers below `radix^length`, which must fit in 63 bits. A tweak has `tweak_bytes` bytes.
+    /// The tweak and the right half of the digits together must leave one byte of a block free.
     pub(crate) fn new(key: &[u8; 32], radix: u32, length: u32, tweak_bytes: u32) -> Result<Ff1> {
         let cipher = BlockCipher::new(key)?;
         let (left_digits, right_digits) = (length / 2, length - length / 2);

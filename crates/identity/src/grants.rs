@@ -124,8 +124,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether its tokens are valid: the grant is not revoked, its session has not ended or expired, and neither the user
-    /// nor the organization is suspended.
+    /// Whether its tokens are valid: the grant is not revoked, its session has not ended or expired, and neither the
+    /// user nor the organization is suspended.
     pub fn is_alive(&self, now: Time) -> bool {
         self.alive && self.session_expires_at > now
     }
@@ -201,7 +201,8 @@ pub enum Refreshed {
     Reused,
 }
 
-/// Exchanges the refresh token `id` with `secret` for `client`. Of several concurrent requests, one creates the successor.
+/// Exchanges the refresh token `id` with `secret` for `client`. Of several concurrent requests, one creates the
+/// successor.
 pub fn refresh(
     tx: &mut Tx<'_>,
     id: &RefreshTokenId,
@@ -262,9 +263,9 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
     Ok(get(snapshot, &grant)?.map(|grant| (grant, used_at.is_none().then_some(expires_at))))
 }
 
-/// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The scans
-/// of sessions and of refresh tokens find the grants that end with these. Grants created too late to have ended are not
-/// read.
+/// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The
+/// scans of sessions and of refresh tokens find the grants that end with these. Grants created too late to have ended
+/// are not read.
 pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
     let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
@@ -279,8 +280,8 @@ pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) 
     Ok(Page::of(rows, most))
 }
 
-/// Whether a grant was created with a refresh token: the grant of a device always, the grant of a browser session if its
-/// scope includes `offline_access`. A grant without a refresh token gave a single access token.
+/// Whether a grant was created with a refresh token: the grant of a device always, the grant of a browser session if
+/// its scope includes `offline_access`. A grant without a refresh token gave a single access token.
 fn has_refresh(kind_of_session: &str, scope: &Scope) -> bool {
     kind_of_session != "browser" || scope.contains("offline_access")
 }
@@ -305,8 +306,8 @@ pub(crate) fn remove(tx: &mut Tx<'_>, id: &GrantId) -> Result<Option<SessionId>>
     Ok(session)
 }
 
-/// Deletes up to `most` refresh tokens created before `moment`. Returns the grants of the tokens that were never used, and
-/// the number of deleted tokens.
+/// Deletes up to `most` refresh tokens created before `moment`. Returns the grants of the tokens that were never used,
+/// and the number of deleted tokens.
 pub(crate) fn remove_refresh_tokens(
     tx: &mut Tx<'_>,
     moment: Time,

@@ -1,8 +1,8 @@
 //! Signing keys: generation, sealed storage, publication, rotation with an overlap, retirement.
 //!
 //! A new key is published before it signs, so that verifiers that cache `jwks.json` already have it. An old key stays
-//! published until the last token that it signed has expired. Access tokens use ES256, ID tokens RS256. Generating an RSA
-//! key is slow and runs on its own thread.
+//! published until the last token that it signed has expired. Access tokens use ES256, ID tokens RS256. Generating an
+//! RSA key is slow and runs on its own thread.
 
 use crate::ids::KeyId;
 use crate::secrets::{Random, SecretKey};
@@ -119,8 +119,8 @@ pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     if is_due(tx.snapshot(), new.algorithm, now)? { add(tx, new, now) } else { Ok(()) }
 }
 
-/// Stores a key. The first key of an algorithm signs immediately, also for requests that began before it existed. A later
-/// key signs after [`PUBLISH_AHEAD`].
+/// Stores a key. The first key of an algorithm signs immediately, also for requests that began before it existed. A
+/// later key signs after [`PUBLISH_AHEAD`].
 pub fn add(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     let algorithm = new.algorithm.as_str();
     let first = tx.one(&NEWEST, args![algorithm], |row| row.get::<KeyId>(0))?.is_none();
@@ -198,8 +198,8 @@ impl Ring {
 }
 
 impl SigningKey {
-    /// Signs `claims` as a compact JWS (RFC 7515) with this `typ`. The ring parses the key pair once; the JOSE crate would
-    /// parse it for every token.
+    /// Signs `claims` as a compact JWS (RFC 7515) with this `typ`. The ring parses the key pair once; the JOSE crate
+    /// would parse it for every token.
     pub fn sign(&self, typ: &str, claims: &impl serde::Serialize) -> Result<String> {
         let broken = |error: serde_json::Error| Error::Internal(format!("claims: {error}"));
         let header = json!({ "typ": typ, "alg": self.algorithm.as_str(), "kid": self.id.as_str() });

@@ -1,5 +1,5 @@
-//! Leases: a task that only one instance may run at a time has a named lease. Its holder renews it. If the holder stops,
-//! another instance can take the lease after its end.
+//! Leases: a task that only one instance may run at a time has a named lease. Its holder renews it. If the holder
+//! stops, another instance can take the lease after its end.
 
 use crate::Result;
 use store::{Time, Tx, args, insert_if_absent, sql, statements};

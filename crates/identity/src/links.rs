@@ -1,7 +1,8 @@
 //! One-time links: `<id>.<secret>` in a URL, with 256 random bits.
 //!
-//! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and [`use_once`]
-//! on POST. A set-up link is void once the platform has an owner. A sign-in link is void while its user is suspended.
+//! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and
+//! [`use_once`] on POST. A set-up link is void once the platform has an owner. A sign-in link is void while its user is
+//! suspended.
 
 use crate::audit::{self, Actor};
 use crate::ids::{self, LinkId, UserId};

@@ -1,7 +1,8 @@
-//! Caches for frequent reads: clients, verified access tokens, entitlements, users, organization statuses, the key ring.
+//! Caches for frequent reads: clients, verified access tokens, entitlements, users, organization statuses, the key
+//! ring.
 //!
-//! Each entry stores the keys of the rows that it was read from. A command that changes one of these keys invalidates the
-//! entry. A revocation therefore takes effect in this process before the call that made it returns.
+//! Each entry stores the keys of the rows that it was read from. A command that changes one of these keys invalidates
+//! the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
 use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::keys::Ring;

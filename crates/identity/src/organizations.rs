@@ -233,8 +233,8 @@ pub fn rename(
     Ok(Organization { name, ..organization.clone() })
 }
 
-/// Changes the device flow setting of an organization. Setting the current value again has no effect. Pending codes keep
-/// their expiry, but none can be approved or redeemed while the flow is off. `platform` cannot turn it off.
+/// Changes the device flow setting of an organization. Setting the current value again has no effect. Pending codes
+/// keep their expiry, but none can be approved or redeemed while the flow is off. `platform` cannot turn it off.
 pub fn set_device_flow(
     tx: &mut Tx<'_>,
     organization: &Organization,

@@ -17,7 +17,8 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// A hash that no password matches. It is verified for accounts that do not exist, so that the duration reveals nothing.
+/// A hash that no password matches. It is verified for accounts that do not exist, so that the duration reveals
+/// nothing.
 pub const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2Fyc2VuIG5vYm9keSAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -32,7 +33,8 @@ fn argon2() -> Result<Argon2<'static>> {
     Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
-/// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL. NIST SP 800-63B requires nothing else.
+/// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL. There are no composition rules, as
+/// NIST SP 800-63B recommends.
 pub fn check(password: &str) -> Result<()> {
     let password = normal(password);
     let characters = password.chars().count();

@@ -1,5 +1,5 @@
-//! Individually revoked access tokens, by `jti`. Only tokens of clients that act on their own behalf are listed; a token of
-//! a user is revoked with its grant.
+//! Individually revoked access tokens, by `jti`. Only tokens of clients that act on their own behalf are listed; a
+//! token of a user is revoked with its grant.
 
 use crate::ids::{self, AuditId};
 use crate::{Result, Time, tokens};

@@ -1,5 +1,5 @@
-//! Scans of long tables by primary key, one page at a time. They find ended rows without an index that every sign-in would
-//! have to update.
+//! Scans of long tables by primary key, one page at a time. They find ended rows without an index that every sign-in
+//! would have to update.
 
 /// A page of a scan.
 #[derive(Clone, Debug)]

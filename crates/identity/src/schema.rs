@@ -14,8 +14,8 @@ const fn migration(number: i64, name: &'static str, text: &'static str) -> Migra
     Migration { number, name, text }
 }
 
-/// The tables whose changes commands must declare. The others (codes, audit, …) are not cached. The exception is the cache
-/// of pending device codes: only `devices::decide` ends a pending code, and it declares the change.
+/// The tables whose changes commands must declare. The others (codes, audit, …) are not cached. The exception is the
+/// cache of pending device codes: only `devices::decide` ends a pending code, and it declares the change.
 pub static WATCHED: &[&str] = &[
     "organizations",
     "organization_reviews",

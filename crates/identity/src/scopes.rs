@@ -38,8 +38,8 @@ impl Scope {
         Ok(Scope::parse(text))
     }
 
-    /// Reduces the requested scopes to the ones that the client may have. Unknown scopes are ignored. A request fails if
-    /// none of its scopes remains. `first_party` means a client of `platform`.
+    /// Reduces the requested scopes to the ones that the client may have. Unknown scopes are ignored. A request fails
+    /// if none of its scopes remains. `first_party` means a client of `platform`.
     pub fn grant(requested: Option<&str>, first_party: bool) -> Result<Scope> {
         let requested = requested.filter(|text| !text.trim().is_empty()).unwrap_or(DEFAULT);
         let requested = Scope::requested(requested)?;

@@ -96,8 +96,8 @@ pub fn key(id: &SessionId) -> Key {
     Key::row("sessions", "id", id.as_str())
 }
 
-/// Creates a browser session of a user. It replaces the previous session of the browser. Fails if the user was suspended
-/// while the password was verified, which takes a while.
+/// Creates a browser session of a user. It replaces the previous session of the browser. Fails if the user was
+/// suspended while the password was verified, which takes a while.
 pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, actor: &Actor) -> Result<()> {
     tx.lock(&users::LOCK, (&new.user).into())?;
     if users::get(tx.snapshot(), &new.user)?.suspended_at.is_some() {
@@ -215,8 +215,8 @@ pub enum Own {
     Others,
 }
 
-/// Ends sessions of the user of the requesting session `by`. Returns the number of ended sessions, or `None` if `by` has
-/// ended in the meantime. If two sessions end each other, one succeeds.
+/// Ends sessions of the user of the requesting session `by`. Returns the number of ended sessions, or `None` if `by`
+/// has ended in the meantime. If two sessions end each other, one succeeds.
 pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Result<Option<u64>> {
     const BY: &str = "user";
     tx.lock(&users::LOCK, (&by.user).into())?;
@@ -247,8 +247,8 @@ statements! {
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
 }
 
-/// Reads up to `most` sessions after the id `after`. Returns the ones that had ended or expired before `moment`. Sessions
-/// created later are not read.
+/// Reads up to `most` sessions after the id `after`. Returns the ones that had ended or expired before `moment`.
+/// Sessions created later are not read.
 pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
     let floor = crate::ids::smallest_at(SessionId::PREFIX, moment);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
@@ -265,7 +265,8 @@ pub(crate) fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<u64> {
     Ok(deleted)
 }
 
-/// Deletes the session of a device after its grant was deleted. Without a grant, and without a cookie, nothing can use it.
+/// Deletes the session of a device after its grant was deleted. Without a grant, and without a cookie, nothing can use
+/// it.
 pub(crate) fn delete_of_device(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
     tx.exec(&DELETE_OF_DEVICE, args![id])?;
     tx.changed(key(id));

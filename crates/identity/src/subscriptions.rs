@@ -107,8 +107,8 @@ pub struct SubscriptionPatch {
     pub current_period_end: Option<Option<Time>>,
 }
 
-/// Every subscription has a customer and a plan. The LEFT JOIN makes MySQL and MariaDB read `subscriptions` first, in the
-/// order of the list.
+/// Every subscription has a customer and a plan. The LEFT JOIN makes MySQL and MariaDB read `subscriptions` first, in
+/// the order of the list.
 const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
             s.current_period_end, s.created_at, s.updated_at, c.name, u.email
      FROM subscriptions s

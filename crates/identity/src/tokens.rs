@@ -1,8 +1,8 @@
 //! Tokens: access tokens as signed JWTs (RFC 9068), and ID tokens (OpenID Connect Core, section 2).
 //!
-//! Verification checks the `typ` header, so that one kind of token is not accepted as the other. It checks the algorithm
-//! against the key, not against the token. Tokens are signed after the commit. An access token is verified once and then
-//! cached (see [`crate::Lookups`]).
+//! Verification checks the `typ` header, so that one kind of token is not accepted as the other. It checks the
+//! algorithm against the key, not against the token. Tokens are signed after the commit. An access token is verified
+//! once and then cached (see [`crate::Lookups`]).
 
 use crate::keys::{Algorithm, Ring};
 use crate::{Error, Result, Time};

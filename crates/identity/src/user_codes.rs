@@ -4,8 +4,8 @@
 //! Decrypting it gives the id of the row, so that the table needs no index on random codes. Such an index would be the
 //! largest part of the cost of a device authorization; without it, inserts only append.
 //!
-//! Each round of [`ROUND_MS`] uses another tweak, so that the codes of one round reveal nothing about the next. A code is as
-//! hard to guess as a random one.
+//! Each round of [`ROUND_MS`] uses another tweak, so that the codes of one round reveal nothing about the next. A code
+//! is as hard to guess as a random one.
 
 use crate::ff1::{BlockCipher, Ff1};
 use crate::ids::DeviceId;
@@ -51,13 +51,14 @@ impl UserCodes {
         Ok((self.id(time, slot)?, text(place)))
     }
 
-    /// Continues at a random slot after a collision. Without that, the next slots could collide with the same instance again.
+    /// Continues at a random slot after a collision. Without that, the next slots could collide with the same instance
+    /// again.
     pub fn jump(&self, random: &dyn Random) {
         self.next.store(start(random), Ordering::Relaxed);
     }
 
-    /// Decrypts a code to its candidate ids at `now`, one for each round it may belong to. The chance that more than one
-    /// exists is as small as the chance of a correct guess. A malformed code gives an id that no row has.
+    /// Decrypts a code to its candidate ids at `now`, one for each round it may belong to. The chance that more than
+    /// one exists is as small as the chance of a correct guess. A malformed code gives an id that no row has.
     pub fn ids_of(&self, code: &str, now: Time) -> Result<[DeviceId; 3]> {
         let place = place(code);
         let round = now.millis().unsigned_abs() / ROUND_MS;
@@ -111,8 +112,8 @@ pub fn show(code: &str) -> String {
     [left, "-", right].concat()
 }
 
-/// Parses a typed code. Case, dashes, spaces and dots are ignored. A digit counts as the letter that it looks like. Returns
-/// `None` if the text is not a code.
+/// Parses a typed code. Case, dashes, spaces and dots are ignored. A digit counts as the letter that it looks like.
+/// Returns `None` if the text is not a code.
 pub fn read(typed: &str) -> Option<String> {
     let alike = |letter: char| match letter {
         '2' => 'Z',

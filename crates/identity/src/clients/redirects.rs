@@ -13,8 +13,8 @@ statements! {
 }
 
 impl Client {
-    /// Whether a code may be sent to `uri`. It must equal a registered URI byte for byte. Native apps may use any port on
-    /// a loopback address (RFC 8252 section 7.3).
+    /// Whether a code may be sent to `uri`. It must equal a registered URI byte for byte. Native apps may use any port
+    /// on a loopback address (RFC 8252 section 7.3).
     pub fn may_redirect_to(&self, uri: &str) -> bool {
         let native = self.kind == Kind::Native;
         self.redirect_uris
@@ -40,8 +40,8 @@ fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
     split(known).is_some_and(|parts| Some(parts) == split(uri))
 }
 
-/// Validates a redirect URI at registration. It must be absolute and without a fragment, with the scheme `https`, `http`
-/// on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1).
+/// Validates a redirect URI at registration. It must be absolute and without a fragment, with the scheme `https`,
+/// `http` on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1).
 pub fn check_redirect_uri(uri: &str) -> Result<()> {
     let wrong = |problem: &str| Err(Error::invalid("redirect_uris", format!("{uri:?}: {problem}")));
     if uri.len() > 2000

@@ -1,5 +1,5 @@
-//! The secrets of confidential clients. Each is shown once and stored as a hash. A client can have several valid secrets,
-//! so that they can be rotated without downtime.
+//! The secrets of confidential clients. Each is shown once and stored as a hash. A client can have several valid
+//! secrets, so that they can be rotated without downtime.
 
 use super::{Client, in_organization, keys};
 use crate::audit::{self, Actor};

@@ -1,4 +1,5 @@
-//! Turning off the device flow also invalidates pending and approved codes. The commands check the database, not a cache.
+//! Turning off the device flow also invalidates pending and approved codes. The commands check the database, not a
+//! cache.
 
 use crate::support::{START, TestIdentity};
 use identity::clients::{self, Client, ClientPatch, Kind};

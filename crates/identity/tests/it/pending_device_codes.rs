@@ -1,5 +1,5 @@
-//! The cache of pending device codes. An entry matches only its code and client, and ends when a user decides. The cache is
-//! used only on a database that no other instance writes to.
+//! The cache of pending device codes. An entry matches only its code and client, and ends when a user decides. The
+//! cache is used only on a database that no other instance writes to.
 
 use crate::support::{START, TestIdentity};
 use identity::Error;
