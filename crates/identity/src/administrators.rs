@@ -1,7 +1,7 @@
-//! Administrators: which users of `platform` run an organization, in which role, and who owns the platform.
+//! Administrators: the users of `platform` who administer an organization, with their roles, and the platform owners.
 //!
-//! An organization always keeps an owner. `platform` itself is administered by platform owners only: who
-//! runs it can sign in as anybody who runs anything.
+//! An organization always has an owner. Only platform owners administer `platform` itself, because its administrators
+//! can sign in as any of its users, and these users administer the other organizations.
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
@@ -9,10 +9,10 @@ use crate::organizations::{self, Organization, Status};
 use crate::{Error, Result, Time, names, users};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
 
-/// What an administrator may do. A later one may all that an earlier one may.
+/// The role of an administrator. Each role includes the permissions of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Looks.
+    /// Reads.
     Member,
     /// Changes services, clients, plans, subscriptions and users.
     Admin,
@@ -21,7 +21,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word on the wire.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Member => "member",
@@ -30,7 +30,7 @@ impl Role {
         }
     }
 
-    /// Reads the word on the wire.
+    /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<Role> {
         match word {
             "member" => Ok(Role::Member),
@@ -43,22 +43,22 @@ impl Role {
     fn read(row: &Row<'_>, column: usize) -> std::result::Result<Role, store::Error> {
         let word: String = row.get(column)?;
         Role::parse(&word)
-            .map_err(|_| store::Error::Database(format!("administrator of unknown role {word:?}")))
+            .map_err(|_| store::Error::Database(format!("administrator with the unknown role {word:?}")))
     }
 }
 
-/// A user in the administration of an organization.
+/// A user who administers an organization.
 #[derive(Clone, Debug)]
 pub struct Administrator {
-    /// The user, of the organization `platform`.
+    /// The user, who belongs to the organization `platform`.
     pub user: UserId,
-    /// Its address.
+    /// The user's e-mail address.
     pub email: String,
-    /// Its name for people.
+    /// The user's display name.
     pub name: String,
-    /// What it may do.
+    /// The role.
     pub role: Role,
-    /// Since when.
+    /// The time at which the user was added.
     pub created_at: Time,
 }
 
@@ -108,7 +108,8 @@ pub fn key_of_platform_owner(user: &UserId) -> Key {
     Key::row("platform_owners", "user_id", user.as_str())
 }
 
-/// The organization and the role of a user in it; [`Error::NotFound`] without a role, as for what does not exist.
+/// Gets an organization and the role of a user in it. A user without a role gets the same [`Error::NotFound`] as for an
+/// organization that does not exist.
 pub fn role_in(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -119,22 +120,23 @@ pub fn role_in(
     Ok((organizations::get(snapshot, organization)?, role))
 }
 
-/// Fails when `role` is less than `least`. Admins and owners act in active organizations only.
+/// Fails when `role` is below `least`. A requirement above [`Role::Member`] also fails while the organization is not
+/// active.
 pub fn require(organization: &Organization, role: Role, least: Role) -> Result<()> {
     match least {
         _ if role >= least => {}
-        Role::Owner => return Err(Error::Forbidden { problem: "Only owners may do this." }),
-        _ => return Err(Error::Forbidden { problem: "Members may look; admins and owners may change." }),
+        Role::Owner => return Err(Error::Forbidden { problem: "Only owners may do this; ask an owner." }),
+        _ => return Err(Error::Forbidden { problem: "Members may only read; ask an admin or an owner." }),
     }
     if least > Role::Member && organization.status != Status::Active {
         let status = organization.status.as_str();
-        let problem = format!("the organization is {status}; it can be changed only while it is active");
+        let problem = format!("the organization is {status}; only an active organization can be changed");
         return Err(Error::refused("organization_not_active", problem));
     }
     Ok(())
 }
 
-/// Makes the user of `platform` with this address an administrator.
+/// Adds the user of `platform` with this e-mail address as an administrator.
 pub fn add(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -146,7 +148,7 @@ pub fn add(
     let platform = organizations::find(tx.snapshot(), organizations::PLATFORM)?;
     let user = users::find(tx.snapshot(), &platform.id, &email)?.ok_or(Error::NotFound { what: "user" })?;
     if organization.id == platform.id && !is_platform_owner(tx.snapshot(), &user.id)? {
-        let problem = "the organization platform is administered by platform owners only";
+        let problem = "only platform owners administer the organization platform; choose one of them";
         return Err(Error::refused("platform_owners_only", problem));
     }
     insert(tx, &organization.id, &user.id, role, actor)?;
@@ -154,7 +156,7 @@ pub fn add(
     get(tx.snapshot(), &organization.id, &user.id)
 }
 
-/// Makes the user who made an organization its owner. Part of making it, which leaves the trace.
+/// Adds the user who created an organization as its owner. The creation itself writes the audit entry.
 pub fn add_creator(tx: &mut Tx<'_>, organization: &Organization, user: &UserId, actor: &Actor) -> Result<()> {
     insert(tx, &organization.id, user, Role::Owner, actor)
 }
@@ -167,14 +169,14 @@ fn insert(
     actor: &Actor,
 ) -> Result<()> {
     if tx.exec(&INSERT, args![organization, user, role.as_str(), &actor.who, actor.now])? == 0 {
-        let problem = "this user is an administrator already; change the role instead";
+        let problem = "this user is already an administrator; change the role instead";
         return Err(Error::refused("already_administrator", problem));
     }
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
     Ok(())
 }
 
-/// Gives an administrator another role. The last owner stays one.
+/// Changes the role of an administrator. The last owner must stay an owner.
 pub fn change_role(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -185,7 +187,7 @@ pub fn change_role(
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
     if role != Role::Owner {
-        keep_an_owner(tx, organization, &administrator)?;
+        require_another_owner(tx, organization, &administrator)?;
     }
     tx.exec(&CHANGE_ROLE, args![organization, user, role.as_str()])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
@@ -193,26 +195,30 @@ pub fn change_role(
     Ok(Administrator { role, ..administrator })
 }
 
-/// Takes an administrator out; himself too. The last owner stays.
+/// Removes an administrator. Administrators may remove themselves. The last owner cannot be removed.
 pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, actor: &Actor) -> Result<()> {
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
-    keep_an_owner(tx, organization, &administrator)?;
+    require_another_owner(tx, organization, &administrator)?;
     tx.exec(&REMOVE, args![organization, user])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "administrator.removed", user.as_str(), "")
 }
 
-/// Fails when there is no owner but this one. The organization is locked.
-fn keep_an_owner(tx: &mut Tx<'_>, organization: &OrganizationId, leaving: &Administrator) -> Result<()> {
+/// Fails when `leaving` is the only owner. The caller holds the lock of the organization.
+fn require_another_owner(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    leaving: &Administrator,
+) -> Result<()> {
     let another = args![organization, &leaving.user];
     if leaving.role != Role::Owner || tx.one(&ANOTHER_OWNER, another, |row| row.get::<UserId>(0))?.is_some() {
         return Ok(());
     }
-    Err(Error::refused("last_owner", "this is the last owner; make somebody else an owner first"))
+    Err(Error::refused("last_owner", "this is the last owner; make another administrator an owner first"))
 }
 
-/// The role of a user in an organization, if it has one.
+/// Gets the role of a user in an organization.
 pub fn role_of(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -221,7 +227,7 @@ pub fn role_of(
     Ok(snapshot.one(&ROLE, args![organization, user], |row| Role::read(row, 0))?)
 }
 
-/// The administrator that a user is in an organization.
+/// Gets the administrator entry of a user in an organization.
 pub fn get(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -230,21 +236,21 @@ pub fn get(
     snapshot.one(&GET, args![organization, user], read)?.ok_or(Error::NotFound { what: "administrator" })
 }
 
-/// The organizations that a user administers, by slug, with the role in each.
-/// (`organizations::list` gives them by pages.)
+/// Gets the organizations that a user administers, by slug, with the role in each.
+/// (`organizations::list` returns them in pages.)
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organization, Role)>> {
     let organizations = snapshot.all(&ORGANIZATIONS_OF_USER, args![user], organizations::read)?;
     let roles = slugs_of_user(snapshot, user)?.into_iter().map(|(_, role)| role);
-    // Both in the order of the slugs, in one snapshot.
+    // Both lists are sorted by slug and read from one snapshot.
     Ok(organizations.into_iter().zip(roles).collect())
 }
 
-/// The slugs of the organizations that a user administers, with the role in each: what a token may be for.
+/// Gets the slugs of the organizations that a user administers, with the role in each. A token may be issued for these.
 pub fn slugs_of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(String, Role)>> {
     Ok(snapshot.all(&SLUGS_OF_USER, args![user], |row| Ok((row.get(0)?, Role::read(row, 1)?)))?)
 }
 
-/// The administrators of an organization by user id, after `cursor`.
+/// Lists the administrators of an organization by user id after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -258,17 +264,17 @@ pub fn list(
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
-/// Whether a user owns the platform.
+/// Whether a user is a platform owner.
 pub fn is_platform_owner(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<bool> {
     Ok(snapshot.one(&PLATFORM_OWNER, args![user], |row| row.get::<UserId>(0))?.is_some())
 }
 
-/// Whether anybody owns the platform: until then, a set-up link is good.
+/// Whether a platform owner exists. Set-up links are valid only until then.
 pub fn has_platform_owner(snapshot: &mut Snapshot<'_>) -> Result<bool> {
     Ok(snapshot.one(&ANY_PLATFORM_OWNER, args![], |row| row.get::<UserId>(0))?.is_some())
 }
 
-/// Makes a user of `platform` one of its owners, and an owner of the organization `platform`. Again is fine.
+/// Makes a user of `platform` a platform owner and an owner of the organization `platform`. Idempotent.
 pub fn add_platform_owner(
     tx: &mut Tx<'_>,
     platform: &OrganizationId,
@@ -297,12 +303,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_have_an_order_and_a_word() {
+    fn roles_are_ordered_and_parse_their_names() {
         assert!(Role::Member < Role::Admin && Role::Admin < Role::Owner);
         for role in [Role::Member, Role::Admin, Role::Owner] {
-            assert_eq!(Role::parse(role.as_str()).expect("its own word"), role);
+            assert_eq!(Role::parse(role.as_str()).expect("parses its own name"), role);
         }
-        let error = Role::parse("root").expect_err("no role").to_string();
+        let error = Role::parse("root").expect_err("not a role").to_string();
         assert_eq!(error, "role: \"root\" is not a role; use owner, admin or member");
     }
 }

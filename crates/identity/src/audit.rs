@@ -1,4 +1,4 @@
-//! The audit trail: who did what to what, written in the transaction of the change itself.
+//! The audit log. Each entry is written in the same transaction as the change that it describes.
 
 use crate::ids::{AuditId, OrganizationId, UserId};
 use crate::secrets::Random;
@@ -6,21 +6,21 @@ use crate::{Error, Result, Time};
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Snapshot, Tx, Where, args, insert, statements};
 
-/// Who acts, from where: made once a request and handed to every command that leaves a trace.
+/// The actor of a request. It is created once per request and passed to every command that writes an audit entry.
 #[derive(Debug)]
 pub struct Actor {
     /// A user's id, `system`, or `unknown`.
     pub who: String,
-    /// The client's address, or empty.
+    /// The client's IP address, or empty.
     pub address: String,
-    /// When.
+    /// The time of the request.
     pub now: Time,
-    /// The id of the first entry that this request writes; the others follow it.
+    /// The id of the first entry of this request. The ids of its other entries follow it.
     pub(crate) first_entry: AuditId,
     entries: AtomicU32,
 }
 
-/// Counts its entries from the beginning: each run of a command writes with a clone of its own.
+/// The clone counts its entries from zero. Each run of a command gets its own clone, so a retry reuses the same ids.
 impl Clone for Actor {
     fn clone(&self) -> Actor {
         Actor {
@@ -34,17 +34,17 @@ impl Clone for Actor {
 }
 
 impl Actor {
-    /// A user at an address.
+    /// An authenticated user.
     pub fn user(user: &UserId, address: &str, now: Time, random: &dyn Random) -> Actor {
         Actor::new(user.to_string(), address.to_owned(), now, random)
     }
 
-    /// The program itself.
+    /// The server itself.
     pub fn system(now: Time, random: &dyn Random) -> Actor {
         Actor::new("system".to_owned(), String::new(), now, random)
     }
 
-    /// Somebody at an address who has not proved who he is.
+    /// An unauthenticated client.
     pub fn unknown(address: &str, now: Time, random: &dyn Random) -> Actor {
         Actor::new("unknown".to_owned(), address.to_owned(), now, random)
     }
@@ -53,7 +53,7 @@ impl Actor {
         Actor { who, address, now, first_entry: AuditId::new(now, random), entries: AtomicU32::new(0) }
     }
 
-    /// The id of the next entry. Drawn from the first, because a command has no randomness.
+    /// The id of the next entry, derived from the first because a command has no source of randomness.
     fn next_entry(&self) -> AuditId {
         self.first_entry.plus(self.entries.fetch_add(1, Ordering::Relaxed))
     }
@@ -61,19 +61,19 @@ impl Actor {
 
 const REASON_LENGTH_MAX: usize = 500;
 
-/// Checks the reason that somebody gives for what he does; empty is none.
+/// Validates the reason that an actor gives for a change. An empty text counts as none.
 pub fn reason(text: Option<&str>) -> Result<Option<String>> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     if text.chars().count() > REASON_LENGTH_MAX || text.chars().any(char::is_control) {
         return Err(Error::invalid(
             "reason",
-            format!("expected at most {REASON_LENGTH_MAX} characters on one line"),
+            format!("use at most {REASON_LENGTH_MAX} characters on one line"),
         ));
     }
     Ok(Some(text.to_owned()))
 }
 
-/// The names of the fields that a change touches, as details of its entry.
+/// Joins the names of the changed fields, for the details of an audit entry.
 pub(crate) fn fields(touched: &[(&str, bool)]) -> String {
     let names: Vec<&str> =
         touched.iter().filter(|(_, is_touched)| *is_touched).map(|(name, _)| *name).collect();
@@ -87,7 +87,7 @@ statements! {
     );
 }
 
-/// Notes that `actor` did `action` (like `service.created`) to `target` (an id) in an organization.
+/// Writes an audit entry: `actor` did `action` (like `service.created`) to `target` (an id) in an organization.
 pub fn note(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -104,31 +104,32 @@ pub fn note(
     Ok(())
 }
 
-/// An entry of the trail.
+/// An audit log entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Sortable by time.
+    /// The id. Ids sort by time.
     pub id: AuditId,
-    /// A user's id; `system` for the program itself, `unknown` for who has not proved who he is.
+    /// The actor's user id, `system` for the server itself, or `unknown` for an unauthenticated client.
     pub actor: String,
-    /// The actor's e-mail address, where the organization may know it.
+    /// The actor's e-mail address, if the organization may see it.
     pub actor_email: Option<String>,
-    /// Like `service.created`.
+    /// The action, like `service.created`.
     pub action: String,
-    /// The id of what it was done to.
+    /// The id of the changed object.
     pub target: String,
-    /// What people call the target: a user's e-mail address, the slug of a service or a plan, a client's name. None
-    /// for what has no name, or is no more.
+    /// The name of the target: a user's e-mail address, the slug of a service or a plan, or a client's name. `None` if
+    /// the target has no name or was deleted.
     pub target_name: Option<String>,
-    /// Where it came from.
+    /// The IP address of the actor.
     pub address: String,
-    /// More about it, for people.
+    /// Details as text.
     pub details: String,
-    /// When.
+    /// The time of the change.
     pub created_at: Time,
 }
 
-/// People are named when they belong to the organization or administer it; who acts from above stays an id.
+/// Joins the e-mail address of a user who belongs to the organization or administers it. Platform owners who do neither
+/// appear only as an id.
 const WITH_NAMES: &str =
     "SELECT a.id, a.actor, a.action, a.target, a.address, a.details, a.created_at, actor.email,
             COALESCE(target.email, s.slug, p.slug, c.name)
@@ -143,7 +144,7 @@ const WITH_NAMES: &str =
      LEFT JOIN plans p ON p.id = a.target AND p.organization_id = a.organization_id
      LEFT JOIN clients c ON c.id = a.target AND c.organization_id = a.organization_id";
 
-/// The newest entries of an organization, before `cursor`.
+/// Lists the entries of an organization before `cursor`, newest first.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -175,9 +176,9 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_line_of_limited_length() {
-        assert_eq!(reason(Some("  spam ")).expect("fine").as_deref(), Some("spam"));
-        assert_eq!(reason(Some("  ")).expect("fine"), None);
-        assert_eq!(reason(None).expect("fine"), None);
+        assert_eq!(reason(Some("  spam ")).expect("valid").as_deref(), Some("spam"));
+        assert_eq!(reason(Some("  ")).expect("valid"), None);
+        assert_eq!(reason(None).expect("valid"), None);
         for wrong in ["two\nlines", &"x".repeat(REASON_LENGTH_MAX + 1)] {
             let error = reason(Some(wrong)).expect_err("too much").to_string();
             assert!(error.starts_with("reason: ") && error.contains("500 characters"), "{error}");

@@ -1,5 +1,5 @@
-//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636): they live for a minute, are used once, and are bound to
-//! client, redirect URI, session and challenge. A code that comes back revokes what it gave.
+//! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636). A code expires after a minute, can be used once,
+//! and is bound to client, redirect URI, session and challenge. Reuse of a code revokes the grant that it gave.
 
 use crate::grants::{self, NewGrant, NewRefresh};
 use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
@@ -11,34 +11,35 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
 use store::{Snapshot, Tx, args, insert, lock, sql, statements};
 
-/// How long a code lives.
+/// The lifetime of a code.
 pub const LIFE: Duration = Duration::from_secs(60);
-/// A code to be made.
+
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewCode {
-    /// Its new id.
+    /// The new id.
     pub id: CodeId,
-    /// What the client gets: `<id>.<secret>`.
+    /// The code for the client: `<id>.<secret>`.
     pub code: String,
-    /// What is stored of it.
+    /// The stored hash of the secret.
     pub hash: Hash,
-    /// For whom.
+    /// The client.
     pub client: ClientId,
-    /// Of whose session.
+    /// The session of the user.
     pub session: SessionId,
-    /// Where it was sent.
+    /// The redirect URI that the code is sent to.
     pub redirect_uri: String,
-    /// What it gives.
+    /// The granted scope.
     pub scope: Scope,
-    /// The PKCE challenge (S256), if there was one.
+    /// The PKCE challenge (S256) of the request, if it had one.
     pub challenge: Option<String>,
     /// The nonce for the ID token.
     pub nonce: Option<String>,
 }
 
 impl NewCode {
-    /// Draws id and secret.
-    pub fn draw(
+    /// Generates the id and the secret.
+    pub fn generate(
         client: ClientId,
         session: SessionId,
         redirect_uri: String,
@@ -93,21 +94,21 @@ pub fn create(tx: &mut Tx<'_>, new: &NewCode, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// What the token request presents.
+/// The parameters of a token request.
 #[derive(Clone, Debug)]
 pub struct Presented {
     /// The code.
     pub code: String,
-    /// Who presents it.
+    /// The authenticated client.
     pub client: ClientId,
-    /// Its `redirect_uri` parameter.
+    /// The `redirect_uri` parameter.
     pub redirect_uri: String,
-    /// Its `code_verifier` parameter.
+    /// The `code_verifier` parameter.
     pub verifier: Option<String>,
 }
 
-/// Whom a code that fits would give tokens, and for what: to be read before it is spent. Whether it may still be
-/// redeemed, and how it is presented, [`redeem`] says.
+/// Reads the user and the scope of a code before it is redeemed. It checks only the secret and the client; [`redeem`]
+/// checks everything else.
 pub fn peek(snapshot: &mut Snapshot<'_>, presented: &Presented) -> Result<(UserId, Scope)> {
     let (id, secret) = secrets::split_token(&presented.code).ok_or(Error::InvalidGrant)?;
     let id = CodeId::parse(id).map_err(|_| Error::InvalidGrant)?;
@@ -119,23 +120,24 @@ pub fn peek(snapshot: &mut Snapshot<'_>, presented: &Presented) -> Result<(UserI
     if fits { Ok((user, Scope::parse(&scope))) } else { Err(Error::InvalidGrant) }
 }
 
-/// What became of a code.
+/// The result of [`redeem`].
 #[derive(Clone, Debug)]
 pub enum Redeemed {
-    /// It was good.
+    /// The code was valid.
     Grant {
-        /// What was made of it.
+        /// The new grant.
         grant: Box<NewGrant>,
         /// The nonce for the ID token.
         nonce: Option<String>,
-        /// When the user proved who he is.
+        /// The time of the user's authentication.
         authenticated_at: Time,
     },
-    /// It came back: what it gave was revoked.
+    /// The code was redeemed before. Its grant is now revoked.
     Replayed,
 }
 
-/// Redeems a code. `grant` and `refresh` were drawn before; `refresh` is stored when the scope asks for it.
+/// Redeems a code. The caller generates `grant` and `refresh`. `refresh` is stored if the scope includes
+/// `offline_access`.
 pub fn redeem(
     tx: &mut Tx<'_>,
     presented: &Presented,
@@ -212,8 +214,8 @@ pub fn redeem(
     })
 }
 
-/// Whether the verifier fits the challenge (S256). A verifier without a challenge is a downgrade and
-/// does not (RFC 9700 section 4.8).
+/// Whether the verifier matches the challenge (S256). A verifier without a challenge indicates a downgrade attack and
+/// does not match (RFC 9700 section 4.8).
 fn proves(verifier: Option<&str>, challenge: Option<&str>) -> bool {
     match (verifier, challenge) {
         (None, None) => true,
@@ -224,7 +226,7 @@ fn proves(verifier: Option<&str>, challenge: Option<&str>) -> bool {
     }
 }
 
-/// 43 to 128 unreserved characters (RFC 7636 section 4.1), as verifiers and challenges have.
+/// Whether a text has the form of a verifier or challenge: 43 to 128 unreserved characters (RFC 7636 section 4.1).
 pub fn is_pkce_text(text: &str) -> bool {
     (43..=128).contains(&text.len())
         && text
@@ -232,7 +234,7 @@ pub fn is_pkce_text(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'.' | b'_' | b'~'))
 }
 
-/// Deletes up to `most` codes that were made before `moment`; how many there were.
+/// Deletes up to `most` codes created before `moment`. Returns the number of deleted codes.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let codes: Vec<CodeId> =
         tx.all(&OLD, args![crate::ids::smallest_at(CodeId::PREFIX, moment), most], |row| row.get(0))?;
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pkce_as_in_appendix_b_of_rfc_7636() {
+    fn pkce_matches_appendix_b_of_rfc_7636() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
         assert!(proves(Some(verifier), Some(challenge)));

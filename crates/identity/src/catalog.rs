@@ -1,5 +1,5 @@
-//! Deleting what is offered: a plan or a service goes only when nothing depends on it any more. These rules stand above
-//! services, clients, plans and subscriptions, which do not import each other for them.
+//! Deletion of services and plans. Each can be deleted only while no other row depends on it. The rules live in a
+//! module above services, clients, plans and subscriptions, so that those need not import each other.
 
 use crate::audit::Actor;
 use crate::plans::{self, Plan};
@@ -7,23 +7,23 @@ use crate::services::{self, Service};
 use crate::{Error, Result, clients, subscriptions};
 use store::Tx;
 
-/// Deletes a service without clients and plans.
+/// Deletes a service. It must have no clients and no plans.
 pub fn delete_service(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
     tx.lock(&services::LOCK, (&service.id).into())?;
     let in_use = clients::any_of_service(tx.snapshot(), &service.organization, &service.id)?
         || plans::any_of_service(tx.snapshot(), &service.id)?;
     if in_use {
-        let problem = "this service still has clients or plans; delete those first";
+        let problem = "this service still has clients or plans; delete them first";
         return Err(Error::refused("service_in_use", problem));
     }
     services::remove(tx, service, actor)
 }
 
-/// Deletes a plan without subscriptions.
+/// Deletes a plan. It must have no subscriptions.
 pub fn delete_plan(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
     tx.lock(&plans::LOCK, (&plan.id).into())?;
     if subscriptions::any_of_plan(tx.snapshot(), &plan.id)? {
-        let problem = "this plan still has subscriptions; move or delete those first";
+        let problem = "this plan still has subscriptions; move or delete them first";
         return Err(Error::refused("plan_in_use", problem));
     }
     plans::remove(tx, plan, actor)

@@ -1,4 +1,4 @@
-//! Consents: which scope a user has allowed a client. Kept until the user decides otherwise.
+//! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it.
 
 use crate::ids::{ClientId, UserId};
 use crate::scopes::Scope;
@@ -10,13 +10,13 @@ statements! {
     static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
 }
 
-/// Notes that the user allowed the client this scope.
+/// Stores the user's consent to this scope for the client.
 pub fn give(tx: &mut Tx<'_>, user: &UserId, client: &ClientId, scope: &Scope, now: Time) -> Result<()> {
     tx.exec(&PUT, args![user, client, scope.to_string(), now])?;
     Ok(())
 }
 
-/// Whether the user has allowed the client at least this scope, at `after` or later.
+/// Whether the user consented to at least this scope for the client, at `after` or later.
 pub fn has_consented(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,

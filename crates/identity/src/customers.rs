@@ -1,23 +1,23 @@
-//! Customers: who buys. Each user is a personal customer; teams have members.
+//! Customers buy plans. Each user has a personal customer; a team customer has members.
 
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::{Error, Result, Time};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
-/// Who buys.
+/// A customer.
 #[derive(Clone, Debug)]
 pub struct Customer {
-    /// Its id.
+    /// The id.
     pub id: CustomerId,
-    /// Whose customer it is.
+    /// The organization it buys from.
     pub organization: OrganizationId,
     /// `personal` or `team`.
     pub kind: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// The user that a personal customer is.
+    /// The user of a personal customer.
     pub user: Option<UserId>,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -31,7 +31,7 @@ statements! {
     static OF_USER = sql("SELECT id FROM customers WHERE user_id = ?1");
     static GET = select(COLUMNS, "WHERE id = ?1 AND organization_id = ?2");
     static RENAME_PERSONAL = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
-    /// Taken before it is decided what a customer may buy.
+    /// Locks a customer for a decision that depends on its subscriptions.
     pub(crate) static LOCK = lock("customers", "id");
 }
 
@@ -46,12 +46,12 @@ fn read(row: &Row<'_>) -> std::result::Result<Customer, store::Error> {
     })
 }
 
-/// The key on which a user's personal customer depends.
+/// The key of a user's personal customer.
 pub fn key_of_user(user: &UserId) -> Key {
     Key::row("customers", "user_id", user.as_str())
 }
 
-/// Makes the customer that a user is for itself.
+/// Creates the personal customer of a user.
 pub fn create_personal(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -65,24 +65,24 @@ pub fn create_personal(
     Ok(())
 }
 
-/// Gives the customer that a user is for itself the user's new name. Part of renaming the user.
+/// Gives the personal customer of a user the user's new name. It is part of renaming the user.
 pub(crate) fn rename_personal(tx: &mut Tx<'_>, user: &UserId, name: &str) -> Result<()> {
     tx.exec(&RENAME_PERSONAL, args![user, name])?;
     tx.changed(key_of_user(user));
     Ok(())
 }
 
-/// The customer that a user is for itself.
+/// Finds the personal customer of a user.
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<CustomerId> {
     snapshot.one(&OF_USER, args![user], |row| row.get(0))?.ok_or(Error::NotFound { what: "customer" })
 }
 
-/// The customer with this id.
+/// Gets the customer with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, id: &CustomerId) -> Result<Customer> {
     snapshot.one(&GET, args![id, organization], read)?.ok_or(Error::NotFound { what: "customer" })
 }
 
-/// Customers by id, after `cursor`.
+/// Lists customers by id after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,

@@ -1,6 +1,6 @@
-//! The mark of a database into which another one is being moved: a lease without an end, held by the installation that
-//! comes. It is made before the first row arrives and goes when all are there and compared: until then nobody may be
-//! served from it. Leases belong to the running instances of one database; they are not moved.
+//! The mark on the target database of a move. It is a lease without an end; its holder is the source installation. It
+//! is set before the first row is copied and removed after all rows are copied and compared. A server must not serve
+//! from a marked database. Leases belong to the running instances of one database and are not moved.
 
 use crate::{Error, Result, leases, secrets};
 use base64::Engine as _;
@@ -19,35 +19,36 @@ pub fn is_moved(table: &str) -> bool {
     table != "leases"
 }
 
-/// What tells one installation from another: a hash of what only its secret key opens.
+/// The identity of an installation: a hash of a value sealed with its secret key.
 pub fn installation(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
     let sealed = crate::settings::sealed_check(snapshot)?;
     Ok(sealed.map(|sealed| URL_SAFE_NO_PAD.encode(secrets::hash(&sealed))))
 }
 
-/// From which installation a move into this database is under way, if one is.
-pub fn under_way(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
+/// Returns the source installation of an unfinished move into this database.
+pub fn unfinished_source(snapshot: &mut Snapshot<'_>) -> Result<Option<String>> {
     Ok(snapshot.one(&HOLDER, args![MARK], |row| row.get(0))?)
 }
 
-/// Marks this database as the target of a move from `installation`. False when another one moves into it.
+/// Marks this database as the target of a move from `installation`. Returns false if another installation is being
+/// moved into it.
 pub fn begin(tx: &mut Tx<'_>, installation: &str) -> Result<bool> {
     leases::take(tx, MARK, installation, Time::from_millis(0), Time::NEVER)
 }
 
-/// Takes the mark away.
+/// Removes the mark.
 pub fn end(tx: &mut Tx<'_>) -> Result<()> {
     tx.exec(&END, args![MARK])?;
     Ok(())
 }
 
-/// Fails while a move into this database is not finished.
+/// Fails if a move into this database is unfinished.
 pub fn check_finished(snapshot: &mut Snapshot<'_>) -> Result<()> {
-    match under_way(snapshot)? {
+    match unfinished_source(snapshot)? {
         None => Ok(()),
         Some(_) => Err(Error::invalid(
             "database",
-            "a move into it has not been finished; run sarsen move again, or use the old database",
+            "a move into this database is unfinished; run sarsen move again, or use the old database",
         )),
     }
 }

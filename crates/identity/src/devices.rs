@@ -1,5 +1,5 @@
-//! Device authorizations (RFC 8628): a terminal asks, a person decides in a browser, the terminal gets
-//! tokens. Both codes are short-lived; the device code is used once.
+//! Device authorizations (RFC 8628). A device requests codes, a user decides in a browser, and the device gets tokens.
+//! Both codes are short-lived. The device code can be redeemed once.
 
 use crate::audit::{self, Actor};
 use crate::grants::{self, NewGrant, NewRefresh};
@@ -13,41 +13,43 @@ use crate::{Error, Result, Time, clients, users};
 use std::time::Duration;
 use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
-/// How long a person has to decide.
+/// The lifetime of the codes.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
-/// The same for clients that administer, because a stolen code is worth more, and where an organization wants it so.
+/// The short lifetime of the codes, for first-party clients, where a stolen code gives more power, and for
+/// organizations with [`DeviceFlow::Short`].
 pub const SHORT_LIFE: Duration = Duration::from_secs(5 * 60);
-/// How long a device stays signed in if it does not sign out: until its refresh token ends.
+/// The maximum lifetime of a device's session. The session ends earlier if its refresh token expires or the device
+/// signs out.
 const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A device authorization to be made.
+/// The input for [`begin`].
 #[derive(Clone, Debug)]
 pub struct NewDevice {
-    /// Its new id.
+    /// The new id.
     pub id: DeviceId,
-    /// What the device gets: `<id>.<secret>`.
+    /// The device code: `<id>.<secret>`.
     pub device_code: String,
-    /// What is stored of it.
+    /// The stored hash of the secret.
     pub hash: Hash,
-    /// What the person types, without the dash.
+    /// The user code, without the dash.
     pub user_code: String,
-    /// Who asks.
+    /// The requesting client.
     pub client: ClientId,
-    /// For what.
+    /// The requested scope.
     pub scope: Scope,
-    /// From where.
+    /// The IP address of the device.
     pub address: String,
-    /// With what, in its own words.
+    /// The device's `User-Agent`.
     pub agent: String,
-    /// When.
+    /// The creation time.
     pub created_at: Time,
-    /// Until when it can be decided.
+    /// The expiry time.
     pub expires_at: Time,
 }
 
 impl NewDevice {
-    /// Draws the codes.
-    pub fn draw(
+    /// Generates the codes.
+    pub fn generate(
         client: &ClientId,
         scope: Scope,
         life: Duration,
@@ -55,7 +57,7 @@ impl NewDevice {
         codes: &UserCodes,
         random: &dyn Random,
     ) -> Result<NewDevice> {
-        let (id, user_code) = codes.draw(now)?;
+        let (id, user_code) = codes.generate(now)?;
         let secret = secrets::secret(random);
         Ok(NewDevice {
             device_code: [id.as_str(), ".", &secret].concat(),
@@ -71,28 +73,29 @@ impl NewDevice {
         })
     }
 
-    /// Draws other codes, after the first met its twin.
-    pub fn draw_again(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
+    /// Replaces the codes after a collision with another instance.
+    pub fn regenerate(&mut self, codes: &UserCodes, random: &dyn Random) -> Result<()> {
         codes.jump(random);
         let life = self.expires_at.since(self.created_at);
-        let other = NewDevice::draw(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
+        let other =
+            NewDevice::generate(&self.client, self.scope.clone(), life, self.created_at, codes, random)?;
         let (address, agent) = (std::mem::take(&mut self.address), std::mem::take(&mut self.agent));
         *self = NewDevice { address, agent, ..other };
         Ok(())
     }
 }
 
-/// What the person decided.
+/// The user's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The device may.
+    /// The device may sign in.
     Allow,
-    /// It may not.
+    /// The device may not sign in.
     Deny,
 }
 
 impl Decision {
-    /// The word in the table and on the form.
+    /// Returns the name used in the table and on the form.
     pub fn as_str(self) -> &'static str {
         match self {
             Decision::Allow => "allow",
@@ -101,37 +104,37 @@ impl Decision {
     }
 }
 
-/// Where a device authorization stands.
+/// The state of a device authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody has decided.
+    /// The user has not decided yet.
     Pending,
-    /// Allowed, and not redeemed.
+    /// Allowed, but not redeemed yet.
     Allowed,
     /// Denied.
     Denied,
-    /// Its time is over.
+    /// Expired before it was redeemed.
     Expired,
-    /// Tokens were given.
+    /// Exchanged for tokens.
     Redeemed,
 }
 
-/// A device authorization as stored.
+/// A stored device authorization.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its id.
+    /// The id.
     pub id: DeviceId,
-    /// Who asks.
+    /// The requesting client.
     pub client: ClientId,
-    /// For what.
+    /// The requested scope.
     pub scope: Scope,
-    /// From where.
+    /// The IP address of the device.
     pub address: String,
-    /// With what, in its own words.
+    /// The device's `User-Agent`.
     pub agent: String,
-    /// When.
+    /// The creation time.
     pub created_at: Time,
-    /// Until when it can be decided.
+    /// The expiry time.
     pub expires_at: Time,
     hash: Vec<u8>,
     decision: Option<String>,
@@ -140,7 +143,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Where it stands at `now`.
+    /// Returns the state at `now`.
     pub fn state(&self, now: Time) -> State {
         match (self.redeemed_at, self.decision.as_deref()) {
             (Some(_), _) => State::Redeemed,
@@ -185,12 +188,13 @@ fn read(row: &Row<'_>) -> std::result::Result<Device, store::Error> {
     })
 }
 
-/// The key that changes when somebody decides: held polls wait for it.
+/// The key that changes when a user decides. Long polls wait for it.
 pub fn key(id: &DeviceId) -> Key {
     Key::row("device_authorizations", "id", id.as_str())
 }
 
-/// Stores a new device authorization. [`Error::Taken`] when another instance has drawn the same codes: draw again.
+/// Stores a new device authorization. Fails with [`Error::Taken`] if another instance has generated the same codes; the
+/// caller then generates new ones.
 pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
     let scope = new.scope.joined();
     tx.exec(
@@ -210,13 +214,13 @@ pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
     Ok(())
 }
 
-/// The id in a device code, if it has the form of one.
+/// Splits a device code into id and secret; `None` if it is malformed.
 pub fn id_of(device_code: &str) -> Option<(DeviceId, &str)> {
     let (id, secret) = secrets::split_token(device_code)?;
     Some((DeviceId::parse(id).ok()?, secret))
 }
 
-/// The device authorization of this device code and client.
+/// Finds the device authorization of a device code. The code must belong to `client`.
 pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &ClientId) -> Result<Device> {
     let (id, secret) = id_of(device_code).ok_or(Error::InvalidGrant)?;
     let device = snapshot.one(&GET, args![&id], read)?.ok_or(Error::InvalidGrant)?;
@@ -224,9 +228,9 @@ pub fn by_device_code(snapshot: &mut Snapshot<'_>, device_code: &str, client: &C
     if own { Ok(device) } else { Err(Error::InvalidGrant) }
 }
 
-/// The device authorization to which a user code leads ([`UserCodes::ids_of`]), if it waits for a decision. Wrong,
-/// expired and used codes look the same, and so does one that two devices show.
-pub fn waiting(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
+/// Finds the pending device authorization of a user code, by its candidate ids ([`UserCodes::ids_of`]). Unknown,
+/// expired and used codes look the same, and so does a code that two pending authorizations share.
+pub fn find_pending(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> Result<Device> {
     let [before, this, after] = ids;
     let mut found = snapshot.all(&FIND, args![before, this, after], read)?;
     found.retain(|device| device.state(now) == State::Pending);
@@ -236,8 +240,9 @@ pub fn waiting(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time) -> R
     }
 }
 
-/// Notes what the person of `session` decided. False when somebody else was first, when it is too late, or
-/// when the session is not one of this organization, which must be active and have the device flow.
+/// Stores the decision of the user of `session`. Returns false if the authorization was already decided or has expired,
+/// if the session does not belong to `organization`, or if the organization is not active or has turned off the device
+/// flow.
 pub fn decide(
     tx: &mut Tx<'_>,
     device: &DeviceId,
@@ -264,38 +269,38 @@ pub fn decide(
     Ok(true)
 }
 
-/// The session that allowed a device, while it lives.
+/// Gets the live session that allowed a device.
 pub fn allowed_by(snapshot: &mut Snapshot<'_>, device: &Device, now: Time) -> Result<Session> {
     let session = device.decided_by.as_ref().ok_or(Error::InvalidGrant)?;
     sessions::live(snapshot, session, now)?.ok_or(Error::InvalidGrant)
 }
 
-/// What a redemption makes; ids and secrets are drawn before it.
+/// The ids and secrets for [`redeem`], generated before the command.
 #[derive(Clone, Debug)]
 pub struct Redemption {
-    /// The device's own session.
+    /// The id of the device's session.
     pub session: SessionId,
-    /// The grant.
+    /// The id of the grant.
     pub grant: GrantId,
     /// The first refresh token.
     pub refresh: NewRefresh,
 }
 
-/// What a redemption gave.
+/// The result of [`redeem`].
 #[derive(Clone, Debug)]
 pub struct Redeemed {
-    /// Who allowed it.
+    /// The user who allowed the device.
     pub user: UserId,
-    /// Where he belongs.
+    /// The user's organization.
     pub organization: OrganizationId,
-    /// For what.
+    /// The granted scope.
     pub scope: Scope,
-    /// When he proved who he is.
+    /// The time of the user's authentication.
     pub authenticated_at: Time,
 }
 
-/// Redeems an allowed device authorization: of all who try, one wins. The device gets a session of its
-/// own, so that signing out of the browser spares it.
+/// Redeems an allowed device authorization. Of several concurrent requests, one succeeds. The device gets its own
+/// session, so that a sign-out in the browser does not end it.
 pub fn redeem(
     tx: &mut Tx<'_>,
     device: &Device,
@@ -306,13 +311,14 @@ pub fn redeem(
     if tx.exec(&REDEEM, args![&device.id, now])? == 0 {
         return Err(Error::InvalidGrant);
     }
-    // The flow may have been switched off since the approval.
+    // The device flow may have been turned off since the approval.
     if !clients::may_use_device_flow(tx.snapshot(), &device.client)? {
         return Err(Error::InvalidGrant);
     }
     let user = allowed_by(tx.snapshot(), device, now)?.user;
     tx.lock(&users::LOCK, (&user).into())?;
-    // Looked at again: until the lock was taken somebody could end all sessions of this user, without the new one.
+    // Checks again under the lock: another command may have ended all sessions of this user before, without the new
+    // one.
     let session = allowed_by(tx.snapshot(), device, now)?;
     sessions::create(
         tx,
@@ -338,7 +344,7 @@ pub fn redeem(
         scope: device.scope.clone(),
     };
     grants::create(tx, &grant, Some(&new.refresh), now)?;
-    // Whoever was suspended since the approval gets nothing.
+    // The user or the organization may have been suspended since the approval.
     let alive = grants::get(tx.snapshot(), &new.grant)?.is_some_and(|grant| grant.is_alive(now));
     if !alive {
         return Err(Error::InvalidGrant);
@@ -351,7 +357,7 @@ pub fn redeem(
     })
 }
 
-/// Deletes up to `most` authorizations that were made before `moment`; how many there were.
+/// Deletes up to `most` authorizations created before `moment`. Returns the number of deleted ones.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let floor = crate::ids::smallest_at(DeviceId::PREFIX, moment);
     let old: Vec<DeviceId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;

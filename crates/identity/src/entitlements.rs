@@ -1,21 +1,22 @@
-//! Entitlements: what a user may use of a service, looked up and never frozen into tokens.
+//! Entitlements: the features and limits of a service for a user. They are looked up on request and are
+//! not in tokens.
 
 use crate::ids::{CustomerId, ServiceId, UserId};
 use crate::{Error, Result, Time, customers};
 use serde_json::value::RawValue;
 use store::{FromValue, Key, Snapshot, ValueRef, args, sql, statements};
 
-/// Stored JSON, which goes out as it is: looked through once, and not for each answer.
+/// Stored JSON. It is validated once, when it is read, and is copied into responses unchanged.
 #[derive(Clone, Debug)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
     fn parse(text: &str) -> Result<Json> {
         let parsed = RawValue::from_string(text.to_owned());
-        parsed.map(Json).map_err(|error| Error::Broken(format!("stored JSON: {error}")))
+        parsed.map(Json).map_err(|error| Error::Internal(format!("stored JSON: {error}")))
     }
 
-    /// For an answer.
+    /// Returns the JSON for a response.
     pub fn raw(&self) -> &RawValue {
         &self.0
     }
@@ -28,25 +29,25 @@ impl FromValue for Json {
     }
 }
 
-/// What a user has of a service.
+/// The entitlement of a user for a service.
 #[derive(Clone, Debug)]
 pub struct Entitlement {
     /// The plan's slug; `free` without a subscription.
     pub plan: String,
-    /// JSON array of strings, as the plan has it.
+    /// The features of the plan: a JSON array of strings.
     pub features: Json,
-    /// JSON object, as the plan has it.
+    /// The limits of the plan: a JSON object.
     pub limits: Json,
     /// The subscription's status; `active` for `free`.
     pub status: String,
-    /// When the period that was paid for ends.
+    /// The end of the paid period.
     pub current_period_end: Option<Time>,
     /// The customer that the user acts for.
     pub customer: CustomerId,
 }
 
-// The personal customer's subscription, or one of a team in which the user has a seat (or which has no
-// seats to give). Of several, the dearest plan.
+// The subscription of the user's personal customer, or of a team in which the user has a seat. A plan without seats
+// entitles every member. Of several subscriptions, the one with the highest price counts.
 statements! {
     static OF_USER = sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id
      FROM subscriptions s
@@ -65,7 +66,7 @@ statements! {
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
 }
 
-/// What `user` has of `service` at `now`, and the keys on which that depends.
+/// Reads the entitlement of `user` for `service` at `now`, with the keys of the rows that it depends on.
 pub fn of_user(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,
@@ -91,7 +92,7 @@ pub fn of_user(
         };
         Ok((entitlement, row.get::<String>(6)?))
     })?;
-    // The plan's own row matters also where there is no subscription now: a table read, a key declared.
+    // The query reads `plans`, so it must declare a key of `plans` even if it finds no subscription.
     keys.push(Key::row("plans", "id", found.as_ref().map_or("", |(_, plan)| plan)));
     let entitlement = match found {
         Some((entitlement, _)) => entitlement,

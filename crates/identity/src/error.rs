@@ -1,81 +1,81 @@
-//! What can go wrong in the domain.
+//! The error type of the domain.
 //!
-//! Policy: every variant but `Store` and `Broken` is the caller's to mend and may be shown as it is; it
-//! says what was wrong, where, and what would be right. `Store` is translated by whether it is
-//! temporary; `Broken` is a defect or a damaged database and is only for the log.
+//! Policy: the caller can fix every variant except `Store` and `Internal`, and may show it unchanged: the message names
+//! the field and the problem, then the fix. The caller maps `Store` to a temporary or a permanent failure. `Internal`
+//! is a defect or a damaged database; it goes to the log only.
 
 /// The error of every operation of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such thing, or not for this caller: the two must look the same.
-    #[error("there is no {what} like this here")]
+    /// The object does not exist, or the caller may not see it. Both cases look the same.
+    #[error("{what} not found")]
     NotFound {
-        /// The noun, for people.
+        /// The noun for the message, like `plan`.
         what: &'static str,
     },
-    /// A request names what is not here, for a caller who may list what is.
-    #[error("there is no {what} {name:?} here; {rule}")]
+    /// A request names an object that does not exist. The caller may list the objects of this kind.
+    #[error("{what} {name:?} not found; {rule}")]
     Unknown {
-        /// The noun, for people.
+        /// The noun for the message, like `plan`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What would be right: [`names::choice`](crate::names).
+        /// The existing names, from [`names::suggestion`](crate::names).
         rule: String,
     },
-    /// A field holds something that it may not.
+    /// A field has an invalid value.
     #[error("{field}: {problem}")]
     Invalid {
-        /// The field's name on the wire.
+        /// The field's name in the API.
         field: &'static str,
-        /// What is wrong and what would be right.
+        /// What is wrong, then what to do.
         problem: String,
     },
-    /// The caller is known and may not do this.
+    /// The caller is authenticated but lacks permission.
     #[error("{problem}")]
     Forbidden {
-        /// What the caller would need.
+        /// The permission that the caller needs.
         problem: &'static str,
     },
     /// The name is in use.
     #[error("{field}: {value:?} is taken; choose another")]
     Taken {
-        /// The field's name on the wire.
+        /// The field's name in the API.
         field: &'static str,
-        /// What was asked for.
+        /// The requested name.
         value: String,
     },
-    /// What the caller asks for is against a rule of the state that things are in.
+    /// The request conflicts with the current state.
     #[error("{problem}")]
     Refused {
         /// A stable snake_case code.
         code: &'static str,
-        /// What is wrong and what would be right.
+        /// What is wrong, then what to do.
         problem: String,
     },
-    /// An OAuth grant that is not (or no longer) good: unknown, expired, used, another's.
+    /// An OAuth grant is invalid: unknown, expired, used, or issued to another client.
     #[error("the grant is not valid")]
     InvalidGrant,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Cryptography or stored data that does not fit: never the caller's fault.
+    /// Cryptography failed or stored data is damaged. The caller cannot cause it.
     #[error("{0}")]
-    Broken(String),
+    Internal(String),
 }
 
 impl Error {
-    /// An [`Error::Invalid`] about `field`.
+    /// Creates an [`Error::Invalid`] for `field`.
     pub fn invalid(field: &'static str, problem: impl Into<String>) -> Error {
         Error::Invalid { field, problem: problem.into() }
     }
 
-    /// An [`Error::Refused`] with a stable code.
+    /// Creates an [`Error::Refused`] with a stable code.
     pub fn refused(code: &'static str, problem: impl Into<String>) -> Error {
         Error::Refused { code, problem: problem.into() }
     }
 
-    /// Turns the violation of `constraint` into [`Error::Taken`].
+    /// Maps a violation of `constraint` to [`Error::Taken`].
     pub fn taken(constraint: &str, field: &'static str, value: &str) -> impl FnOnce(store::Error) -> Error {
         move |error| match error.conflict() {
             Some(name) if name == constraint => Error::Taken { field, value: value.to_owned() },

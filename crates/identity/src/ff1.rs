@@ -1,53 +1,53 @@
-//! FF1 of NIST SP 800-38G: numbers up to `radix^length` put into an order that nobody can tell without the key, and
-//! back. Each number has its own place, so what is different before is different behind. Each tweak is
-//! another order.
+//! FF1 of NIST SP 800-38G: format-preserving encryption of numbers below `radix^length`. Each key and tweak defines a
+//! pseudorandom permutation of these numbers.
 
 use crate::{Error, Result};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, UnboundCipherKey};
 
 const ROUNDS: u8 = 10;
 
-/// AES-256 of one block.
+/// AES-256 for a single block.
 pub(crate) struct BlockCipher(EncryptingKey);
 
 impl BlockCipher {
     pub(crate) fn new(key: &[u8; 32]) -> Result<BlockCipher> {
         let made = UnboundCipherKey::new(&AES_256, key).and_then(EncryptingKey::ecb);
-        made.map(BlockCipher).map_err(|_| Error::Broken("AES key".to_owned()))
+        made.map(BlockCipher).map_err(|_| Error::Internal("AES key".to_owned()))
     }
 
     pub(crate) fn encrypt(&self, block: u128) -> Result<u128> {
         let mut bytes = block.to_be_bytes();
-        self.0.encrypt(&mut bytes).map_err(|_| Error::Broken("AES failed".to_owned()))?;
+        self.0.encrypt(&mut bytes).map_err(|_| Error::Internal("AES failed".to_owned()))?;
         Ok(u128::from_be_bytes(bytes))
     }
 }
 
-/// The order of one key. A number is two halves of digits, which take turns at being changed by the other one.
+/// FF1 with one key. It is a Feistel network: a number consists of two halves of digits, and each round changes one
+/// half by a function of the other.
 pub(crate) struct Ff1 {
     cipher: BlockCipher,
-    /// How many numbers the halves have: the left one and the right one.
+    /// The number of values of the left half and of the right half.
     left: u64,
     right: u64,
-    /// The first block of each round, encrypted: the same for all.
+    /// The encrypted first block (P), which is the same for all rounds.
     first: u128,
-    /// Bits that hold the right half, in whole bytes (8b in the standard).
+    /// The bits of the right half, in whole bytes (8b in the standard).
     half_bits: u32,
-    /// Bits of a round's result that count (8d).
+    /// The used bits of a round's result (8d).
     used_bits: u32,
     tweak_bits: u32,
 }
 
 impl Ff1 {
-    /// For numbers below `radix^length`, which must fit 63 bits. Tweaks have `tweak_bytes` bytes; with the right half of
-    /// the digits these must leave a byte of a block.
+    /// Creates the cipher for numbers below `radix^length`, which must fit in 63 bits. A tweak has `tweak_bytes` bytes.
+    /// The tweak and the right half of the digits together must leave one byte of a block free.
     pub(crate) fn new(key: &[u8; 32], radix: u32, length: u32, tweak_bytes: u32) -> Result<Ff1> {
         let cipher = BlockCipher::new(key)?;
         let (left_digits, right_digits) = (length / 2, length - length / 2);
         let [left, right] = [left_digits, right_digits].map(|digits| u64::from(radix).pow(digits));
         let half_bytes = (u64::BITS - (right - 1).leading_zeros()).div_ceil(8);
         // P: version 1, method 2, addition 1; radix (3 bytes); 10 rounds; digits of the left half; length (4 bytes);
-        // and bytes of the tweak (4 bytes).
+        // tweak length (4 bytes).
         let start = 0x01_02_01_u128 << 104 | u128::from(radix) << 80 | 0x0a << 72;
         let lengths = u128::from(left_digits) << 64 | u128::from(length) << 32 | u128::from(tweak_bytes);
         let first = cipher.encrypt(start | lengths)?;
@@ -56,7 +56,7 @@ impl Ff1 {
         Ok(Ff1 { cipher, left, right, first, half_bits, used_bits, tweak_bits })
     }
 
-    /// Where `number` is in the order.
+    /// Encrypts `number`.
     pub(crate) fn encrypt(&self, tweak: u128, number: u64) -> Result<u64> {
         let (mut a, mut b) = (number / self.right, number % self.right);
         for round in 0..ROUNDS {
@@ -66,7 +66,7 @@ impl Ff1 {
         Ok(a * self.right + b)
     }
 
-    /// Which number is at `place` in the order.
+    /// Decrypts `place`.
     pub(crate) fn decrypt(&self, tweak: u128, place: u64) -> Result<u64> {
         let (mut a, mut b) = (place / self.right, place % self.right);
         for round in (0..ROUNDS).rev() {
@@ -76,12 +76,12 @@ impl Ff1 {
         Ok(a * self.right + b)
     }
 
-    /// How many numbers the half has that a round changes.
+    /// The number of values of the half that a round changes.
     fn size(&self, round: u8) -> u64 {
         if round.is_multiple_of(2) { self.left } else { self.right }
     }
 
-    /// What one half adds to the other.
+    /// The round function: the value that one half adds to the other.
     fn mix(&self, tweak: u128, round: u8, half: u64, size: u64) -> Result<u64> {
         // Q: the tweak, zeros, the round, and the half.
         let tweak = tweak.checked_shl(u128::BITS - self.tweak_bits).unwrap_or_default();
@@ -105,7 +105,7 @@ mod tests {
     ];
 
     #[test]
-    fn samples_7_and_8_of_nist_come_out() {
+    fn matches_samples_7_and_8_of_nist() {
         for (tweak_bytes, tweak, place) in
             [(0, 0, 6_657_667_009), (10, 0x3938_3736_3534_3332_3130, 1_001_623_463)]
         {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_has_a_place_of_its_own_and_another_one_in_each_order() {
+    fn each_tweak_gives_another_permutation() {
         for (radix, length) in [(10, 3), (10, 4), (7, 5)] {
             let order = Ff1::new(&KEY, radix, length, 8).expect("a key");
             let all = u64::from(radix).pow(length);
@@ -129,13 +129,13 @@ mod tests {
                 assert!(places.iter().all(|place| *place < all));
             }
             let same = one.iter().zip(&other).filter(|(one, other)| one == other).count();
-            assert!(same < 10, "{same} are where they were; one is expected");
+            assert!(same < 10, "{same} numbers have the same place; about one is expected");
         }
     }
 
     proptest! {
         #[test]
-        fn what_was_put_into_order_is_found_again(
+        fn decryption_inverts_encryption(
             number in 0..20_u64.pow(8),
             tweak in any::<u64>().prop_map(u128::from),
             key in any::<[u8; 32]>(),

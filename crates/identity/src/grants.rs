@@ -1,58 +1,58 @@
-//! Grants: what a user allowed a client, and the family of refresh tokens that lives on it.
+//! Grants: a user's authorization of a client, with its family of refresh tokens.
 //!
-//! Refresh tokens rotate, and one winner uses each. The successor's secret is derived from predecessor
-//! and successor id, so that a client whose answer was lost gets the *same* successor again, for ten
-//! seconds and while that one is unused (RFC 9700 section 4.14). Later reuse revokes the family.
+//! Refresh tokens rotate, and each can be used once. The successor's secret is derived from the ids of predecessor and
+//! successor. A client that lost the response therefore gets the *same* successor again, for ten seconds and while that
+//! successor is unused (RFC 9700 section 4.14). Later reuse revokes the family.
 
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
+use crate::scan::Page;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::tokens::ACCESS_LIFE;
-use crate::walks::Page;
 use crate::{Error, Result, Time, sessions};
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
 
-/// A refresh token that is not used for this long ends.
+/// The lifetime of an unused refresh token.
 pub const REFRESH_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long a used refresh token still gives the same successor.
+/// How long a used refresh token still returns the same successor.
 const SAME_SUCCESSOR_FOR: Duration = Duration::from_secs(10);
 
-/// A grant to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewGrant {
-    /// Its new id.
+    /// The new id.
     pub id: GrantId,
-    /// Where the user belongs.
+    /// The user's organization.
     pub organization: OrganizationId,
-    /// Who allowed it.
+    /// The user who authorized the client.
     pub user: UserId,
-    /// To whom.
+    /// The client.
     pub client: ClientId,
-    /// The session that it ends with.
+    /// The session of the grant. The grant ends with it.
     pub session: SessionId,
-    /// What.
+    /// The granted scope.
     pub scope: Scope,
 }
 
-/// A refresh token that does not exist yet: ids and secrets are made before the command.
+/// A new refresh token, generated before the command.
 #[derive(Clone, Debug)]
 pub struct NewRefresh {
-    /// Its new id.
+    /// The new id.
     pub id: RefreshTokenId,
-    /// What its owner gets: `<id>.<secret>`.
+    /// The token for the client: `<id>.<secret>`.
     pub token: String,
-    /// What is stored.
+    /// The stored hash.
     pub hash: Hash,
 }
 
 impl NewRefresh {
-    /// The first of a family.
+    /// Generates the first token of a family.
     pub fn first(now: Time, random: &dyn Random) -> NewRefresh {
         NewRefresh::with(RefreshTokenId::new(now, random), &secrets::secret(random))
     }
 
-    /// The successor `id` of `predecessor`: always the same secret for the same two.
+    /// Derives the successor `id` of `predecessor`. The same two ids always give the same secret.
     pub fn successor(id: RefreshTokenId, predecessor: &RefreshTokenId, key: &SecretKey) -> NewRefresh {
         let secret = key.derive(&["refresh", predecessor.as_str(), id.as_str()]);
         NewRefresh::with(id, &secret)
@@ -99,37 +99,38 @@ pub fn key(id: &GrantId) -> Key {
     Key::row("grants", "id", id.as_str())
 }
 
-/// A grant with the state of all that it hangs on.
+/// A grant with the status of its session, user, client and organization.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Its id.
+    /// The id.
     pub id: GrantId,
-    /// Who allowed it.
+    /// The user who authorized the client.
     pub user: UserId,
-    /// Where the user belongs.
+    /// The user's organization.
     pub organization: OrganizationId,
-    /// To whom.
+    /// The client.
     pub client: ClientId,
-    /// The service that the client belongs to.
+    /// The client's service.
     pub service: Option<ServiceId>,
-    /// The session that it ends with.
+    /// The session of the grant. The grant ends with it.
     pub session: SessionId,
-    /// What.
+    /// The granted scope.
     pub scope: Scope,
-    /// When the user last proved who he is.
+    /// The time of the user's last authentication.
     pub authenticated_at: Time,
-    /// When its session ends by itself.
+    /// The expiry time of its session.
     pub session_expires_at: Time,
     alive: bool,
 }
 
 impl Grant {
-    /// Whether tokens of it are good: neither it, its session, its user nor the organization is stopped.
+    /// Whether its tokens are valid: the grant is not revoked, its session has not ended or expired, and neither the
+    /// user nor the organization is suspended.
     pub fn is_alive(&self, now: Time) -> bool {
         self.alive && self.session_expires_at > now
     }
 
-    /// The keys on which [`Grant::is_alive`] depends.
+    /// The keys of the rows that [`Grant::is_alive`] depends on.
     pub fn keys(&self) -> Vec<Key> {
         vec![
             key(&self.id),
@@ -141,7 +142,7 @@ impl Grant {
     }
 }
 
-/// Makes a grant and the first refresh token of its family.
+/// Creates a grant with the first refresh token of its family.
 pub fn create(tx: &mut Tx<'_>, new: &NewGrant, refresh: Option<&NewRefresh>, now: Time) -> Result<()> {
     let scope = new.scope.to_string();
     tx.exec(&INSERT, args![&new.id, &new.organization, &new.user, &new.client, &new.session, &scope, now])?;
@@ -157,11 +158,11 @@ fn insert_refresh(tx: &mut Tx<'_>, refresh: &NewRefresh, grant: &GrantId, now: T
     Ok(())
 }
 
-/// The grant with this id, and how it stands.
+/// Gets the grant with this id, with its current status.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
     Ok(snapshot.one(&STATE, args![id], |row| {
         let stops: [Option<Time>; 4] = [row.get(5)?, row.get(6)?, row.get(9)?, row.get(10)?];
-        // A user of one organization has nothing to allow a client of another.
+        // A user cannot authorize a client of another organization.
         let (organization, of_client): (OrganizationId, OrganizationId) = (row.get(1)?, row.get(12)?);
         let at_home = organization == of_client;
         Ok(Grant {
@@ -179,28 +180,29 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
     })?)
 }
 
-/// Revokes a grant with all its tokens. False when it was revoked already.
+/// Revokes a grant with all its tokens. Returns false if it was already revoked.
 pub fn revoke(tx: &mut Tx<'_>, id: &GrantId, revoked_by: &str, now: Time) -> Result<bool> {
     let revoked = tx.exec(&REVOKE, args![id, now, revoked_by])? == 1;
     tx.changed(key(id));
     Ok(revoked)
 }
 
-/// What became of a refresh.
+/// The result of [`refresh`].
 #[derive(Clone, Debug)]
 pub enum Refreshed {
-    /// The grant goes on with this successor (its secret is derived from both ids).
-    Continues {
-        /// What was allowed, to whom.
+    /// The token was exchanged for this successor. Its secret is derived from both ids.
+    Rotated {
+        /// The grant.
         grant: Box<Grant>,
         /// The new refresh token.
         successor: RefreshTokenId,
     },
-    /// An old token came back: somebody has a copy. The family is revoked.
+    /// The token was used before, so another party may hold a copy. The family is revoked.
     Reused,
 }
 
-/// Uses the refresh token `id` with `secret` for `client`. One of all who try makes the successor.
+/// Exchanges the refresh token `id` with `secret` for `client`. Of several concurrent requests, one creates the
+/// successor.
 pub fn refresh(
     tx: &mut Tx<'_>,
     id: &RefreshTokenId,
@@ -228,12 +230,12 @@ pub fn refresh(
         (None, _) => {
             tx.exec(&USE, args![id, now, &successor.id])?;
             insert_refresh(tx, successor, &grant.id, now)?;
-            Ok(Refreshed::Continues { grant: Box::new(grant), successor: successor.id.clone() })
+            Ok(Refreshed::Rotated { grant: Box::new(grant), successor: successor.id.clone() })
         }
         (Some(used_at), Some(earlier))
             if now.since(used_at) <= SAME_SUCCESSOR_FOR && is_unused(tx, &earlier)? =>
         {
-            Ok(Refreshed::Continues { grant: Box::new(grant), successor: earlier })
+            Ok(Refreshed::Rotated { grant: Box::new(grant), successor: earlier })
         }
         _ => {
             revoke(tx, &grant.id, "reuse of a refresh token", now)?;
@@ -247,8 +249,8 @@ fn is_unused(tx: &mut Tx<'_>, id: &RefreshTokenId) -> Result<bool> {
     Ok(used_at == Some(None))
 }
 
-/// The grant that a refresh token belongs to, if the token is good; for revocation and introspection.
-/// The time is when the token ends; `None` in its place when it was used.
+/// Finds the grant of a refresh token with a matching secret, for revocation and introspection.
+/// The time is the expiry of the token, or `None` if the token was used.
 pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Option<(Grant, Option<Time>)>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = RefreshTokenId::parse(id) else { return Ok(None) };
@@ -261,29 +263,30 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
     Ok(get(snapshot, &grant)?.map(|grant| (grant, used_at.is_none().then_some(expires_at))))
 }
 
-/// The next up to `most` grants after the id `after`: which of them were over at `moment`, by themselves. Those that end
-/// with their session or with their last refresh token are found by these, and what was made later is not looked at.
-pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
+/// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The
+/// scans of sessions and of refresh tokens find the grants that end with these. Grants created too late to have ended
+/// are not read.
+pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
     let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (revoked_at, kind): (Option<Time>, Option<String>) = (row.get(2)?, row.get(3)?);
-        let is_over = match kind.as_deref() {
+        let has_ended = match kind.as_deref() {
             None => true,
             _ if revoked_at.is_some_and(|at| at < moment) => true,
             Some(kind) => !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?)),
         };
-        Ok((row.get(0)?, is_over))
+        Ok((row.get(0)?, has_ended))
     })?;
     Ok(Page::of(rows, most))
 }
 
-/// Whether a grant was made with a refresh token: every device's is, and a browser's when its scope asks for one. One
-/// without gave one access token and no more.
+/// Whether a grant was created with a refresh token: the grant of a device always, the grant of a browser session if
+/// its scope includes `offline_access`. A grant without a refresh token gave a single access token.
 fn has_refresh(kind_of_session: &str, scope: &Scope) -> bool {
     kind_of_session != "browser" || scope.contains("offline_access")
 }
 
-/// Deletes up to `most` grants of a session that is over; how many there were.
+/// Deletes up to `most` grants of an ended session. Returns the number of deleted grants.
 pub(crate) fn delete_of_session(tx: &mut Tx<'_>, session: &SessionId, most: i64) -> Result<i64> {
     let ids: Vec<GrantId> = tx.all(&OF_SESSION, args![session, most], |row| row.get(0))?;
     let mut deleted = 0;
@@ -295,7 +298,7 @@ pub(crate) fn delete_of_session(tx: &mut Tx<'_>, session: &SessionId, most: i64)
     Ok(deleted)
 }
 
-/// Deletes a grant; the session that it belonged to.
+/// Deletes a grant. Returns its session.
 pub(crate) fn remove(tx: &mut Tx<'_>, id: &GrantId) -> Result<Option<SessionId>> {
     let session = tx.one(&SESSION, args![id], |row| row.get(0))?;
     tx.exec(&DELETE, args![id])?;
@@ -303,8 +306,8 @@ pub(crate) fn remove(tx: &mut Tx<'_>, id: &GrantId) -> Result<Option<SessionId>>
     Ok(session)
 }
 
-/// Deletes up to `most` refresh tokens that were made before `moment`: the grants of those that were never used, and how
-/// many tokens there were.
+/// Deletes up to `most` refresh tokens created before `moment`. Returns the grants of the tokens that were never used,
+/// and the number of deleted tokens.
 pub(crate) fn remove_refresh_tokens(
     tx: &mut Tx<'_>,
     moment: Time,

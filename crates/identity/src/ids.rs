@@ -1,4 +1,4 @@
-//! Ids: TypeIDs (`user_01h…`), sortable by the time they were made, so that inserts append.
+//! Ids: TypeIDs (`user_01h…`). They sort by creation time, so that inserts append to the primary key index.
 //!
 //! Source: the TypeID specification 0.3: a prefix, `_`, and a UUIDv7 in Crockford's base 32.
 
@@ -11,10 +11,10 @@ use store::{FromValue, Value, ValueRef};
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
 
-/// The clients of `platform` have fixed ids, so that a terminal needs to know nothing but the address.
+/// The fixed ids of the clients of `platform`. The command line needs only the server's URL because of them.
 pub const FIRST_PARTY_CLIENTS: [&str; 2] = ["cli", "console"];
 
-/// A UUIDv7 of this moment, in base 32, behind the prefix.
+/// Generates a UUIDv7 for `now`, in base 32, after the prefix.
 fn make(prefix: &str, now: Time, random: &dyn Random) -> String {
     let mut bytes = [0_u8; 16];
     random.fill(&mut bytes[6..]);
@@ -33,12 +33,12 @@ fn is_valid(prefix: &str, text: &str) -> bool {
     })
 }
 
-/// Whether a letter is one of [`ALPHABET`]: asked for each letter of each id that comes in, so by ranges.
+/// Whether a byte is in [`ALPHABET`]. It matches ranges because it runs for each byte of each received id.
 fn is_digit(letter: u8) -> bool {
     matches!(letter, b'0'..=b'9' | b'a'..=b'h' | b'j' | b'k' | b'm' | b'n' | b'p'..=b't' | b'v'..=b'z')
 }
 
-/// The id that is `distance` after this one in sort order, with the same prefix.
+/// The id `distance` places after this one in sort order, with the same prefix.
 fn offset(prefix: &str, text: &str, distance: u32) -> String {
     let digits = text.bytes().skip(prefix.len() + 1);
     let number = digits.fold(0_u128, |number, letter| {
@@ -57,7 +57,7 @@ fn encode(prefix: &str, number: u128) -> String {
     [prefix, "_", &String::from_utf8_lossy(&digits)].concat()
 }
 
-/// The smallest id of `prefix` that could be made at `moment`: what is older sorts before it.
+/// The smallest possible id with `prefix` created at `moment`. Older ids sort before it.
 pub fn smallest_at(prefix: &str, moment: Time) -> String {
     encode(prefix, (moment.millis().max(0) as u128) << 80)
 }
@@ -69,25 +69,25 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// What stands before the `_`.
+            /// The text before the `_`.
             pub const PREFIX: &'static str = $prefix;
 
-            /// A new id, of this moment.
+            /// Generates an id for `now`.
             pub fn new(now: Time, random: &dyn Random) -> $name {
                 $name(make($prefix, now, random).into())
             }
 
-            /// The id of a UUID.
+            /// Creates an id from a UUID.
             pub fn from_uuid(uuid: u128) -> $name {
                 $name(encode($prefix, uuid).into())
             }
 
-            /// Reads an id that came from outside; anything that is not one is not found.
+            /// Parses an untrusted id. An invalid one is [`Error::NotFound`].
             pub fn parse(text: &str) -> Result<$name, Error> {
                 if is_valid($prefix, text) { Ok($name(text.into())) } else { Err(Error::NotFound { what: $what }) }
             }
 
-            /// The id that is `distance` after this one in sort order.
+            /// The id `distance` places after this one in sort order.
             pub fn plus(&self, distance: u32) -> $name {
                 $name(offset($prefix, &self.0, distance).into())
             }
@@ -98,7 +98,7 @@ macro_rules! ids {
             }
         }
 
-        /// So that a cache can be asked about what came from outside, without a copy of it.
+        /// Allows cache lookups by a borrowed string, without allocating an id.
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -140,29 +140,29 @@ ids! {
     ClientId = "client" / "client";
     /// A secret of a confidential client.
     ClientSecretId = "secret" / "client secret";
-    /// What is sold.
+    /// A plan.
     PlanId = "plan" / "plan";
-    /// Who buys.
+    /// A customer: a user or a team that buys plans.
     CustomerId = "customer" / "customer";
-    /// A customer's use of a plan.
+    /// A customer's subscription to a plan.
     SubscriptionId = "sub" / "subscription";
-    /// A sign-in that lasts.
+    /// A session.
     SessionId = "session" / "session";
-    /// What a user allowed a client: the family of its refresh tokens.
+    /// A user's authorization of a client, with its family of refresh tokens.
     GrantId = "grant" / "grant";
-    /// One refresh token of a family.
+    /// A refresh token.
     RefreshTokenId = "refresh" / "refresh token";
     /// A device authorization (RFC 8628).
     DeviceId = "device" / "device authorization";
-    /// A request at the authorization endpoint that waits for its user.
+    /// A pending request at the authorization endpoint.
     RequestId = "request" / "authorization request";
     /// An authorization code.
     CodeId = "code" / "authorization code";
-    /// A signing key; its `kid`.
+    /// A signing key. This is its `kid`.
     KeyId = "key" / "signing key";
     /// A one-time link.
     LinkId = "link" / "link";
-    /// A row of the audit trail.
+    /// An audit log entry.
     AuditId = "audit" / "audit entry";
 }
 
@@ -173,16 +173,16 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_digit_is_what_the_alphabet_holds() {
+    fn is_digit_matches_the_alphabet() {
         for letter in 0..=u8::MAX {
             assert_eq!(is_digit(letter), ALPHABET.contains(&letter), "{letter}");
         }
     }
 
     #[test]
-    fn ids_are_typed_and_checked() {
+    fn ids_parse_only_with_their_prefix_and_form() {
         let id = UserId::new(Time::from_millis(1_700_000_000_000), &Seeded::new(1));
-        assert_eq!(UserId::parse(id.as_str()).expect("its own text"), id);
+        assert_eq!(UserId::parse(id.as_str()).expect("parses its own text"), id);
         for wrong in ["", "user_", "user_1", &id.as_str().to_uppercase(), &id.as_str().replace("user", "org")]
         {
             assert!(UserId::parse(wrong).is_err(), "{wrong}");

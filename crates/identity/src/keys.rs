@@ -1,8 +1,8 @@
-//! Signing keys: made, sealed, published, rotated with an overlap, retired.
+//! Signing keys: generation, sealed storage, publication, rotation with an overlap, retirement.
 //!
-//! A new key is published before it signs, so that verifiers that cache `jwks.json` know it; an old one
-//! stays published until the last token that it signed has ended. ES256 for access tokens, RS256 for ID
-//! tokens; making an RSA key is slow and belongs on a thread of its own.
+//! A new key is published before it signs, so that verifiers that cache `jwks.json` already have it. An old key stays
+//! published until the last token that it signed has expired. Access tokens use ES256, ID tokens RS256. Generating an
+//! RSA key is slow and runs on its own thread.
 
 use crate::ids::KeyId;
 use crate::secrets::{Random, SecretKey};
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, sql, statements};
 
-/// How long verifiers may keep `jwks.json`.
+/// How long verifiers may cache `jwks.json`, and how long a new key is published before it signs.
 pub const PUBLISH_AHEAD: Duration = Duration::from_secs(3600);
-/// When a key is replaced.
+/// The age at which a key is replaced.
 pub const ROTATE_AFTER: Duration = Duration::from_secs(90 * 24 * 3600);
-/// How long a key stays published after it was replaced: longer than any token lives.
+/// How long a replaced key stays published. It is longer than the lifetime of any token.
 const KEEP_RETIRED: Duration = Duration::from_secs(24 * 3600);
 
-/// How a key signs.
+/// A signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// ECDSA on P-256 with SHA-256.
@@ -38,7 +38,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its name in JOSE (RFC 7518).
+    /// The name in JOSE (RFC 7518).
     pub fn as_str(self) -> &'static str {
         match self {
             Algorithm::Es256 => "ES256",
@@ -50,7 +50,7 @@ impl Algorithm {
         match name {
             "ES256" => Ok(Algorithm::Es256),
             "RS256" => Ok(Algorithm::Rs256),
-            _ => Err(Error::Broken(format!("signing key with unknown algorithm {name:?}"))),
+            _ => Err(Error::Internal(format!("signing key with the unknown algorithm {name:?}"))),
         }
     }
 
@@ -62,7 +62,7 @@ impl Algorithm {
     }
 }
 
-/// A key to be stored.
+/// The input for [`add`].
 #[derive(Clone, Debug)]
 pub struct NewKey {
     id: KeyId,
@@ -71,14 +71,14 @@ pub struct NewKey {
     public: String,
 }
 
-/// Makes a key. RSA takes a good part of a second.
+/// Generates a key. An RSA key takes a good part of a second.
 pub fn generate(
     algorithm: Algorithm,
     now: Time,
     random: &dyn Random,
     secret_key: &SecretKey,
 ) -> Result<NewKey> {
-    let broken = |_| Error::Broken("a key could not be made".to_owned());
+    let broken = |_| Error::Internal("a signing key could not be generated".to_owned());
     let id = KeyId::new(now, random);
     let private: Vec<u8> = match algorithm {
         Algorithm::Es256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
@@ -114,13 +114,13 @@ statements! {
      WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
 }
 
-/// Stores a key unless somebody else has renewed its algorithm meanwhile.
+/// Stores a key unless another instance has stored a new one of this algorithm in the meantime.
 pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     if is_due(tx.snapshot(), new.algorithm, now)? { add(tx, new, now) } else { Ok(()) }
 }
 
-/// Stores a key. The first of its algorithm signs at once, also for a request that began before it was there; a
-/// later one when verifiers know it.
+/// Stores a key. The first key of an algorithm signs immediately, also for requests that began before it existed. A
+/// later key signs after [`PUBLISH_AHEAD`].
 pub fn add(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     let algorithm = new.algorithm.as_str();
     let first = tx.one(&NEWEST, args![algorithm], |row| row.get::<KeyId>(0))?.is_none();
@@ -137,7 +137,7 @@ pub fn is_due(snapshot: &mut Snapshot<'_>, algorithm: Algorithm, now: Time) -> R
     Ok(newest.is_none_or(|created_at| now.since(created_at) >= ROTATE_AFTER))
 }
 
-/// The keys that are published now, opened.
+/// Reads and decrypts the published keys.
 pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> Result<Ring> {
     type Stored = (KeyId, String, Vec<u8>, String, Time);
     let stored: Vec<Stored> = snapshot
@@ -145,7 +145,7 @@ pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> R
     let keys = stored.into_iter().map(|(id, algorithm, sealed, public, signs_from)| {
         let algorithm = Algorithm::parse(&algorithm)?;
         let private = secret_key.open(&place(&id), &sealed)?;
-        let broken = |error: &dyn std::fmt::Display| Error::Broken(format!("signing key {id}: {error}"));
+        let broken = |error: &dyn std::fmt::Display| Error::Internal(format!("signing key {id}: {error}"));
         let public: Json = serde_json::from_str(&public).map_err(|error| broken(&error))?;
         let jwk = serde_json::from_value(public.clone()).map_err(|error| broken(&error))?;
         let verifier = DecodingKey::from_jwk(&jwk).map_err(|error| broken(&error))?;
@@ -169,11 +169,11 @@ pub struct Ring {
 
 /// One published key.
 pub struct SigningKey {
-    /// Its `kid`.
+    /// The `kid`.
     pub id: KeyId,
-    /// How it signs.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Verifies what it signed.
+    /// The public half, for verification.
     pub verifier: DecodingKey,
     public: Json,
     signs_from: Time,
@@ -181,27 +181,27 @@ pub struct SigningKey {
 }
 
 impl Ring {
-    /// The newest key of this algorithm that signs at `now`; none while it is being made.
+    /// Returns the newest key of this algorithm that signs at `now`; `None` before the first key exists.
     pub fn signer(&self, algorithm: Algorithm, now: Time) -> Option<&SigningKey> {
         self.keys.iter().rev().find(|key| key.algorithm == algorithm && key.signs_from <= now)
     }
 
-    /// The key with this `kid`.
+    /// Finds the key with this `kid`.
     pub fn find(&self, kid: &str) -> Option<&SigningKey> {
         self.keys.iter().find(|key| key.id.as_str() == kid)
     }
 
-    /// The key set as published (RFC 7517).
+    /// Returns the published key set (RFC 7517).
     pub fn jwks(&self) -> Json {
         json!({ "keys": self.keys.iter().map(|key| key.public.clone()).collect::<Vec<_>>() })
     }
 }
 
 impl SigningKey {
-    /// Signs `claims` as a compact JWS (RFC 7515) of this `typ`. The key pair was parsed once, with the
-    /// ring; the JOSE crate would parse it for every token.
+    /// Signs `claims` as a compact JWS (RFC 7515) with this `typ`. The ring parses the key pair once; the JOSE crate
+    /// would parse it for every token.
     pub fn sign(&self, typ: &str, claims: &impl serde::Serialize) -> Result<String> {
-        let broken = |error: serde_json::Error| Error::Broken(format!("claims: {error}"));
+        let broken = |error: serde_json::Error| Error::Internal(format!("claims: {error}"));
         let header = json!({ "typ": typ, "alg": self.algorithm.as_str(), "kid": self.id.as_str() });
         let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
         token.push('.');
@@ -226,7 +226,7 @@ impl Pair {
             }
             Algorithm::Rs256 => RsaKeyPair::from_pkcs8(private).map(Pair::Rs256),
         };
-        parsed.map_err(|error| Error::Broken(format!("signing key: {error}")))
+        parsed.map_err(|error| Error::Internal(format!("signing key: {error}")))
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
@@ -238,13 +238,13 @@ impl Pair {
                 pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map(|()| signature)
             }
         };
-        signed.map_err(|_| Error::Broken("signing failed".to_owned()))
+        signed.map_err(|_| Error::Internal("signing failed".to_owned()))
     }
 
-    /// The public half (RFC 7517, RFC 7518).
+    /// Returns the public half as a JWK (RFC 7517, RFC 7518).
     fn public_jwk(&self, id: &KeyId) -> Result<Json> {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let broken = |_| Error::Broken("a public key could not be written".to_owned());
+        let broken = |_| Error::Internal("a public key could not be encoded".to_owned());
         Ok(match self {
             Pair::Es256(pair) => {
                 let point: EcPublicKeyUncompressedBin<'_> =

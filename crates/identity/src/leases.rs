@@ -1,5 +1,5 @@
-//! What only one of several instances may do at a time: a lease by name, taken for a while and renewed by whoever
-//! holds it. When its holder dies, the next one to ask after the end has it.
+//! Leases: a task that only one instance may run at a time has a named lease. Its holder renews it. If the holder
+//! stops, another instance can take the lease after its end.
 
 use crate::Result;
 use store::{Time, Tx, args, insert_if_absent, sql, statements};
@@ -10,7 +10,7 @@ statements! {
     static FIRST = insert_if_absent("leases", &["name", "holder", "ends_at"]);
 }
 
-/// Takes or renews the lease `name` until `ends_at`. False when another holder has it.
+/// Takes or renews the lease `name` until `ends_at`. Returns false if another holder has it.
 pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, now: Time, ends_at: Time) -> Result<bool> {
     if tx.exec(&TAKE, args![name, holder, now, ends_at])? == 1 {
         return Ok(true);

@@ -1,20 +1,23 @@
-//! The domain of Sarsen: who is who, what they may use, and how they prove it. Rules and their SQL; no HTTP.
+//! The domain of Sarsen: organizations, users, clients, plans, sessions and tokens. It holds the rules and their SQL,
+//! but no HTTP.
 //!
 //! # Layout
-//! One folder or file a noun; SQL for a table is written only in the module that owns the table.
-//! - who runs things: `organizations`, `administrators`, `audit`, `links`
-//! - what is offered: `services`, `clients`, `plans`, `customers`, `subscriptions`
-//! - who is there: `users`, `passwords`, `sessions`
-//! - how they prove it: `devices`, `codes`, `grants`, `keys`, `tokens`
-//! - what all of them use: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `walks`
-//! - [`Lookups`]: the hot look-ups, cached; the only asynchronous part. `waiting`: polls that need no look-up.
+//! Each noun has one file or folder. Only the module that owns a table writes to it.
+//! - administration: `organizations`, `administrators`, `audit`, `links`
+//! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
+//! - users: `users`, `user_suspensions`, `passwords`, `sessions`
+//! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
+//!   `revoked_tokens`, `keys`
+//! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
+//! - operation: `cleanup`, `leases`, `settings`, `database_move`
+//! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
 //!
-//! # The shape of things
+//! # Commands and queries
 //! A *command* is `fn(tx: &mut Tx, …, now: Time) -> Result<…>`, a *query* `fn(snapshot: &mut Snapshot, …)`.
-//! They do nothing but through their first argument. Ids, random material and hashes are made before a
-//! command, tokens are signed after its commit.
+//! Both act only through their first argument. The caller generates ids, random values and hashes before a command, and
+//! signs tokens after its commit.
 //!
-//! What it does not know: requests, cookies, pages, the wall clock, the environment.
+//! The crate does not depend on requests, cookies, pages, the wall clock or the environment.
 
 pub mod administrators;
 pub mod audit;
@@ -42,6 +45,7 @@ pub mod passwords;
 pub mod pending_device_codes;
 pub mod plans;
 pub mod revoked_tokens;
+pub mod scan;
 pub mod schema;
 pub mod scopes;
 pub mod secrets;
@@ -53,7 +57,6 @@ pub mod tokens;
 pub mod user_codes;
 pub mod user_suspensions;
 pub mod users;
-pub mod walks;
 
 pub use error::Error;
 pub use lookups::{Access, Entitlement, Lookups};

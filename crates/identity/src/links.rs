@@ -1,7 +1,8 @@
-//! One-time links: `<id>.<secret>` in an address, 256 random bits, used once.
+//! One-time links: `<id>.<secret>` in a URL, with 256 random bits.
 //!
-//! Opening a link must use nothing (mail scanners open links too): pages `peek`, and `use_once` on a POST.
-//! A set-up link is void once the platform has an owner; a sign-in link, when its user is suspended.
+//! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and
+//! [`use_once`] on POST. A set-up link is void once the platform has an owner. A sign-in link is void while its user is
+//! suspended.
 
 use crate::audit::{self, Actor};
 use crate::ids::{self, LinkId, UserId};
@@ -11,15 +12,15 @@ use crate::{Error, Result, Time, administrators, organizations};
 use std::time::Duration;
 use store::{Snapshot, Tx, args, insert, sql, statements};
 
-/// How long a link is good.
+/// The lifetime of a link.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
 
-/// What a link is good for.
+/// The purpose of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The first platform owner makes an account.
+    /// The first platform owner creates an account.
     SetUp,
-    /// A user for whom an administrator vouches signs in: who has no password yet, or has lost it.
+    /// A user without a password, or with a lost one, signs in with a link from an administrator.
     SignIn,
 }
 
@@ -32,26 +33,26 @@ impl Purpose {
     }
 }
 
-/// A link that does not exist yet: drawn before the command.
+/// The input for [`create`], generated before the command.
 #[derive(Clone)]
 pub struct NewLink {
-    /// Its new id.
+    /// The new id.
     pub id: LinkId,
-    /// What it is good for.
+    /// The purpose.
     pub purpose: Purpose,
-    /// Whom a sign-in link lets in.
+    /// The user whom a sign-in link signs in.
     pub user: Option<UserId>,
-    /// When it ends by itself.
+    /// The expiry time.
     pub expires_at: Time,
-    /// What its address carries.
+    /// The token in the URL.
     pub token: String,
-    /// What is stored.
+    /// The stored hash.
     pub hash: Hash,
 }
 
 impl NewLink {
-    /// Draws the secret.
-    pub fn draw(
+    /// Generates the secret.
+    pub fn generate(
         id: LinkId,
         purpose: Purpose,
         user: Option<UserId>,
@@ -77,10 +78,10 @@ statements! {
     static DELETE = sql("DELETE FROM links WHERE id = ?1");
 }
 
-/// Stores a link. For a sign-in link, [`create_sign_in`] checks and leaves a trace.
+/// Stores a link. [`create_sign_in`] stores a sign-in link with its checks and its audit entry.
 pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Result<()> {
     if new.purpose == Purpose::SetUp && administrators::has_platform_owner(tx.snapshot())? {
-        let problem = "this server has an owner already; a set-up link is for the first one only";
+        let problem = "this server already has an owner and needs no set-up link; start it again";
         return Err(Error::refused("owner_exists", problem));
     }
     let purpose = new.purpose.as_str();
@@ -88,10 +89,10 @@ pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Re
     Ok(())
 }
 
-/// Stores a link that lets `user` in.
+/// Stores a link that signs in `user`.
 pub fn create_sign_in(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
     if new.purpose != Purpose::SignIn || new.user.as_ref() != Some(&user.id) {
-        return Err(Error::Broken("a sign-in link that is not for its user".to_owned()));
+        return Err(Error::Internal("a sign-in link for another user".to_owned()));
     }
     if user.suspended_at.is_some() {
         return Err(Error::refused("user_suspended", "this user is suspended; end the suspension first"));
@@ -100,32 +101,33 @@ pub fn create_sign_in(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor
     audit::note(tx, &user.organization, actor, "user.sign_in_link_made", user.id.as_str(), new.id.as_str())
 }
 
-/// Whether a link is good, without using it, and whom it lets in. Unknown, used, expired and void look the
-/// same. That the user belongs to the organization whose page this is, is for the caller to check.
+/// Checks a link without consuming it. Returns its user if it is valid. Unknown, used, expired and void links look the
+/// same. The caller checks that the user belongs to the organization of the page.
 pub fn peek(
     snapshot: &mut Snapshot<'_>,
     purpose: Purpose,
     token: &str,
     now: Time,
 ) -> Result<Option<Option<UserId>>> {
-    Ok(good(snapshot, purpose, token, now)?.map(|(_, user)| user))
+    Ok(find_valid(snapshot, purpose, token, now)?.map(|(_, user)| user))
 }
 
-/// Uses a link: of all who try, one wins and learns whom it lets in; the others find no link. A set-up
-/// link wants the owner made in the same command: that is what voids the other ones.
+/// Consumes a link and returns its user. Of several concurrent requests one succeeds; the others get
+/// [`Error::NotFound`]. The caller of a set-up link creates the owner in the same command, which voids the other set-up
+/// links.
 pub fn use_once(tx: &mut Tx<'_>, purpose: Purpose, token: &str, now: Time) -> Result<Option<UserId>> {
     if purpose == Purpose::SetUp {
-        // Two links must not make two first owners.
+        // The lock prevents two links from creating two first owners.
         let platform = organizations::find(tx.snapshot(), organizations::PLATFORM)?.id;
         tx.lock(&organizations::LOCK, (&platform).into())?;
     }
     let no_link = Error::NotFound { what: "link" };
-    let Some((id, user)) = good(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
+    let Some((id, user)) = find_valid(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
     if tx.exec(&USE, args![&id, now])? == 1 { Ok(user) } else { Err(no_link) }
 }
 
-/// The link of this token and its user, while it is good.
-fn good(
+/// Finds the valid link of a token, with its user.
+fn find_valid(
     snapshot: &mut Snapshot<'_>,
     purpose: Purpose,
     token: &str,
@@ -146,7 +148,7 @@ fn good(
     Ok((!is_void).then_some((id, user)))
 }
 
-/// Deletes up to `most` links that were made before `moment`; how many there were.
+/// Deletes up to `most` links created before `moment`. Returns the number of deleted links.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
     let floor = ids::smallest_at(LinkId::PREFIX, moment);
     let old: Vec<LinkId> = tx.all(&OLD, args![&floor, most], |row| row.get(0))?;

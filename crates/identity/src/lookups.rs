@@ -1,7 +1,8 @@
-//! The hot look-ups, cached: clients, verified access tokens, entitlements, the key ring.
+//! Caches for frequent reads: clients, verified access tokens, entitlements, users, organization statuses, the key
+//! ring.
 //!
-//! Entries carry the keys of the rows that they were made from and leave when a command changes one:
-//! a revocation is in force in this process before the call that made it returns.
+//! Each entry stores the keys of the rows that it was read from. A command that changes one of these keys invalidates
+//! the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
 use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::keys::Ring;
@@ -21,32 +22,32 @@ const CLIENTS_MAX: usize = 5_000;
 const USERS_MAX: usize = 20_000;
 const ORGANIZATIONS_MAX: usize = 5_000;
 
-/// What a good access token says, and stands for.
+/// A valid access token with the objects that it refers to.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The user; none when a client acts for itself.
+    /// The user; `None` if the client acts on its own behalf.
     pub user: Option<UserId>,
     /// The user's session.
     pub session: Option<SessionId>,
-    /// The grant that it belongs to.
+    /// The grant of the token.
     pub grant: Option<GrantId>,
-    /// Who got it.
+    /// The client that received the token.
     pub client: ClientId,
-    /// The service that it is for.
+    /// The client's service.
     pub service: Option<ServiceId>,
-    /// Where the client belongs.
+    /// The client's organization.
     pub organization: OrganizationId,
-    /// Who it is for.
+    /// The audiences.
     pub audiences: Vec<String>,
-    /// What it allows.
+    /// The granted scope.
     pub scope: Scope,
-    /// Its claims.
+    /// The claims.
     pub claims: AccessClaims,
-    /// When the user proved who he is.
+    /// The time of the user's authentication.
     pub authenticated_at: Option<Time>,
 }
 
-/// The cached look-ups. Clones share everything.
+/// The caches. Clones share their entries.
 #[derive(Clone)]
 pub struct Lookups {
     store: Store,
@@ -61,7 +62,7 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// Look-ups over `store` for tokens of `issuer`.
+    /// Creates empty caches over `store`, for tokens of `issuer`.
     pub fn new(store: Store, issuer: &str, secret_key: SecretKey) -> Lookups {
         Lookups {
             clients: store.cache("clients", CLIENTS_MAX),
@@ -76,7 +77,7 @@ impl Lookups {
         }
     }
 
-    /// The client with this id; [`Error::NotFound`] for anything else.
+    /// Gets the client with this id. An invalid or unknown id gives [`Error::NotFound`].
     pub async fn client(&self, id: &str, now: Time) -> Result<Arc<clients::Client>> {
         if let Some(client) = self.clients.get(id, now) {
             return Ok(client);
@@ -98,7 +99,7 @@ impl Lookups {
         found.await?.ok_or(Error::NotFound { what: "client" })
     }
 
-    /// Where an organization stands.
+    /// Gets the status of an organization.
     pub async fn status(&self, organization: &OrganizationId, now: Time) -> Result<organizations::Status> {
         let wanted = organization.clone();
         let found = self.store.fill(&self.organizations, organization.clone(), now, move |snapshot| {
@@ -109,36 +110,36 @@ impl Lookups {
         found.await?.ok_or(Error::NotFound { what: "organization" })
     }
 
-    /// The published keys.
+    /// Gets the published keys.
     pub async fn ring(&self, now: Time) -> Result<Ring> {
         let secret_key = self.secret_key.clone();
         let ring = self.store.fill(&self.rings, (), now, move |snapshot| {
             let value = keys::ring(snapshot, &secret_key, now)?;
             let keys = vec![Key::table("signing_keys")];
-            // Read again now and then: keys retire by time.
+            // The entry expires because keys retire at fixed times.
             Ok::<_, Error>(Some(Filled { value, keys, until: now + keys::PUBLISH_AHEAD }))
         });
-        ring.await?.ok_or_else(|| Error::Broken("no key ring".to_owned()))
+        ring.await?.ok_or_else(|| Error::Internal("no key ring".to_owned()))
     }
 
-    /// What an access token stands for; none when it is not good (any more).
+    /// Verifies an access token. Returns `None` if it is invalid.
     pub async fn access(&self, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
         let hash = secrets::hash(token);
         if let Some(access) = self.tokens.get(&hash, now) {
             return Ok(Some(access));
         }
-        // In a box, because it is rare: the futures of hot requests stay small.
-        Box::pin(self.access_anew(hash, token, now)).await
+        // Boxed because a miss is rare: the future of a hit stays small.
+        Box::pin(self.verify_uncached(hash, token, now)).await
     }
 
-    async fn access_anew(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+    async fn verify_uncached(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
         let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
         self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await
     }
 
-    /// What `user` has of `service`.
+    /// Gets the entitlement of `user` for `service`.
     pub async fn entitlement(
         &self,
         user: &UserId,
@@ -155,7 +156,7 @@ impl Lookups {
         found.await?.ok_or(Error::NotFound { what: "subscription" })
     }
 
-    /// The account with this id.
+    /// Gets the user with this id.
     pub async fn user(&self, user: &UserId, now: Time) -> Result<Arc<User>> {
         let wanted = user.clone();
         let found = self.store.fill(&self.users, user.clone(), now, move |snapshot| {

@@ -1,27 +1,27 @@
-//! Names that people choose: slugs, e-mail addresses, display names. Checked once, where they come in.
+//! Names from user input: slugs, e-mail addresses and display names. Each is validated once, when it enters the domain.
 
 use crate::{Error, Result};
 
-/// Words that would clash with our own paths and audiences.
+/// Slugs that would collide with paths and audiences of the server.
 const RESERVED: &[&str] = &[
     "platform", "account", "api", "auth", "www", "mail", "admin", "root", "support", "help", "docs",
     "status", "console", "login", "signup", "static", "assets", "new", "sarsen",
 ];
 
-/// Checks a slug: 2 to 50 of `a-z`, `0-9` and `-`, beginning with a letter, not ending with `-`.
+/// Validates a slug: 2 to 50 characters of `a-z`, `0-9` and `-`, starting with a letter, not ending with `-`.
 pub fn slug(field: &'static str, text: &str) -> Result<String> {
     let good = (2..=50).contains(&text.len())
         && text.bytes().all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
         && text.as_bytes()[0].is_ascii_lowercase()
         && !text.ends_with('-');
     if !good {
-        let rule = "use 2 to 50 of a-z, 0-9 and -, beginning with a letter, like \"acme\"";
+        let rule = "use 2 to 50 characters of a-z, 0-9 and -, starting with a letter, like \"acme\"";
         return Err(Error::invalid(field, format!("{text:?} is not a slug; {rule}")));
     }
     Ok(text.to_owned())
 }
 
-/// Checks the slug of an organization: some words are ours.
+/// Validates the slug of an organization. Some slugs are reserved.
 pub fn organization_slug(text: &str) -> Result<String> {
     let checked = slug("slug", text)?;
     if RESERVED.contains(&text) {
@@ -30,7 +30,7 @@ pub fn organization_slug(text: &str) -> Result<String> {
     Ok(checked)
 }
 
-/// Normalises an e-mail address: trimmed, lower case. Plus-aliases stay what they are: other addresses.
+/// Normalises an e-mail address: trims it and converts it to lower case. Plus aliases stay distinct addresses.
 pub fn email(text: &str) -> Result<String> {
     let address = text.trim().to_lowercase();
     let (local, domain) = address.rsplit_once('@').unwrap_or_default();
@@ -46,48 +46,50 @@ pub fn email(text: &str) -> Result<String> {
     if good {
         Ok(address)
     } else {
-        Err(Error::invalid("email", "this is not an e-mail address; expected something like ada@example.com"))
+        Err(Error::invalid("email", "this is not an e-mail address; use one like ada@example.com"))
     }
 }
 
-/// Checks a display name: 1 to 100 characters, no control characters; outer spaces are dropped.
+/// Validates a display name: 1 to 100 characters, no control characters. Leading and trailing spaces are trimmed.
 pub fn display(field: &'static str, text: &str) -> Result<String> {
     let name = text.trim();
     if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
-        return Err(Error::invalid(field, "expected 1 to 100 characters on one line"));
+        return Err(Error::invalid(field, "use 1 to 100 characters on one line"));
     }
     Ok(name.to_owned())
 }
 
-/// How many names an error offers.
-pub(crate) const CHOICE_MAX: usize = 10;
+/// The number of existing names that an error message lists.
+pub(crate) const SUGGESTIONS_MAX: usize = 10;
 
-/// What to write in the place of a name that is not there: those that are, or the first of them. Whoever
-/// gathers them reads one more than [`CHOICE_MAX`], so that the end of a cut list shows.
-pub(crate) fn choice(known: &[String]) -> String {
+/// The advice for a name that does not exist: the existing names, or the first of them. The caller passes one name more
+/// than [`SUGGESTIONS_MAX`] when there are more, so that the text can end with `…`.
+pub(crate) fn suggestion(known: &[String]) -> String {
     match known {
-        [] => "there is none yet".to_owned(),
+        [] => "none exists yet".to_owned(),
         [one] => format!("use {one}"),
-        _ if known.len() > CHOICE_MAX => format!("use one of {}, …", known[..CHOICE_MAX].join(", ")),
+        _ if known.len() > SUGGESTIONS_MAX => {
+            format!("use one of {}, …", known[..SUGGESTIONS_MAX].join(", "))
+        }
         [others @ .., last] => format!("use {} or {last}", others.join(", ")),
     }
 }
 
-/// What a name was found to mean, or an error that offers the names that `known` gathers.
-pub(crate) fn or_what_there_is<T>(
+/// Adds the names from `known` to [`Error::NotFound`].
+pub(crate) fn suggest_existing<T>(
     found: Result<T>,
     name: &str,
     known: impl FnOnce() -> std::result::Result<Vec<String>, store::Error>,
 ) -> Result<T> {
     match found {
         Err(Error::NotFound { what }) => {
-            Err(Error::Unknown { what, name: name.to_owned(), rule: choice(&known()?) })
+            Err(Error::Unknown { what, name: name.to_owned(), rule: suggestion(&known()?) })
         }
         found => found,
     }
 }
 
-/// A short text about a request for people to read: cut at 200 characters, control characters dropped.
+/// Makes a text from a request safe to display: removes control characters and keeps the first 200 characters.
 pub fn remark(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(200).collect()
 }
@@ -97,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_checked() {
-        assert_eq!(slug("slug", "acme-2").expect("fine"), "acme-2");
+    fn slugs_are_validated() {
+        assert_eq!(slug("slug", "acme-2").expect("valid"), "acme-2");
         for wrong in ["", "a", "-a", "a-", "Acme", "a b", "2acme", "ä", &"a".repeat(51), "a/b"] {
             assert!(slug("slug", wrong).is_err(), "{wrong}");
         }
@@ -106,18 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_names_all_or_the_first_ten() {
+    fn suggestions_list_all_names_or_the_first_ten() {
         let known: Vec<String> = ('a'..='k').map(String::from).collect();
-        assert_eq!(choice(&[]), "there is none yet");
-        assert_eq!(choice(&known[..1]), "use a");
-        assert_eq!(choice(&known[..2]), "use a or b");
-        assert_eq!(choice(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
-        assert_eq!(choice(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
+        assert_eq!(suggestion(&[]), "none exists yet");
+        assert_eq!(suggestion(&known[..1]), "use a");
+        assert_eq!(suggestion(&known[..2]), "use a or b");
+        assert_eq!(suggestion(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
+        assert_eq!(suggestion(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
     }
 
     #[test]
-    fn addresses_are_normalised() {
-        assert_eq!(email(" Ada@Example.COM ").expect("fine"), "ada@example.com");
+    fn email_addresses_are_normalised() {
+        assert_eq!(email(" Ada@Example.COM ").expect("valid"), "ada@example.com");
         for wrong in [
             "",
             "ada",

@@ -1,7 +1,7 @@
-//! Organizations: the tenants. `platform` is the reserved one, whose users run the others.
+//! Organizations: the tenants. The reserved organization `platform` holds the users who administer the others.
 //!
-//! A new organization is pending until a platform owner reviews it; an active one may be suspended.
-//! Slugs never change and are never given out again.
+//! A new organization is pending until a platform owner reviews it. An active organization can be suspended.
+//! A slug never changes and is never reused.
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
@@ -10,24 +10,24 @@ use store::{
     Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
 };
 
-/// The slug of the organization of those who administer.
+/// The slug of the organization that holds the administrators.
 pub const PLATFORM: &str = "platform";
 
-/// Where an organization stands.
+/// The status of an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Waits for its review.
+    /// Not reviewed yet.
     Pending,
-    /// In use.
+    /// Approved and in use.
     Active,
-    /// Not admitted.
+    /// Rejected in the review.
     Rejected,
-    /// Stopped for now: nobody signs in, no token is good.
+    /// Suspended: users cannot sign in and all tokens are invalid.
     Suspended,
 }
 
 impl Status {
-    /// The word on the wire.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Pending => "pending",
@@ -38,17 +38,17 @@ impl Status {
     }
 }
 
-/// What a platform owner makes of a pending organization.
+/// A platform owner's decision about a pending organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may begin.
+    /// The organization becomes active.
     Approved,
-    /// It may not.
+    /// The organization stays inactive.
     Rejected,
 }
 
 impl Decision {
-    /// The word on the wire.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Decision::Approved => "approved",
@@ -56,7 +56,7 @@ impl Decision {
         }
     }
 
-    /// Reads the word on the wire.
+    /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<Decision> {
         match word {
             "approved" => Ok(Decision::Approved),
@@ -69,20 +69,20 @@ impl Decision {
     }
 }
 
-/// How an organization's clients may use the device flow: whoever gets somebody to approve a code of his own is signed
-/// in as that somebody (RFC 8628 section 5.4).
+/// The device flow setting of an organization. It limits remote phishing: an attacker starts a flow and gets a user to
+/// approve the code (RFC 8628 section 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceFlow {
-    /// As it comes.
+    /// Clients use the device flow without restriction.
     Allowed,
-    /// With codes that live shorter: little time to send one to somebody.
+    /// Codes have a short lifetime, which leaves an attacker less time to send one to a user.
     Short,
-    /// Not at all, not with codes that wait either.
+    /// Clients cannot use the device flow. Pending codes become invalid too.
     Off,
 }
 
 impl DeviceFlow {
-    /// The word on the wire and in the table.
+    /// Returns the name used in the API and in the table.
     pub fn as_str(self) -> &'static str {
         match self {
             DeviceFlow::Allowed => "allowed",
@@ -91,46 +91,46 @@ impl DeviceFlow {
         }
     }
 
-    /// Reads the word on the wire.
+    /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<DeviceFlow> {
         match word {
             "allowed" => Ok(DeviceFlow::Allowed),
             "short" => Ok(DeviceFlow::Short),
             "off" => Ok(DeviceFlow::Off),
             _ => {
-                let problem =
-                    format!("{word:?} is not a rule for the device flow; use allowed, short or off");
+                let problem = format!("{word:?} is not a device flow setting; use allowed, short or off");
                 Err(Error::invalid("device_flow", problem))
             }
         }
     }
 
-    /// Reads a column that is none where nothing was ever set.
+    /// Reads a nullable column; null means the default, [`DeviceFlow::Allowed`].
     pub(crate) fn read(row: &Row<'_>, column: usize) -> std::result::Result<DeviceFlow, store::Error> {
         let Some(word) = row.get::<Option<String>>(column)? else { return Ok(DeviceFlow::Allowed) };
-        DeviceFlow::parse(&word)
-            .map_err(|_| store::Error::Database(format!("organization with the unknown rule {word:?}")))
+        DeviceFlow::parse(&word).map_err(|_| {
+            store::Error::Database(format!("organization with the unknown device flow setting {word:?}"))
+        })
     }
 }
 
 /// A tenant.
 #[derive(Clone, Debug)]
 pub struct Organization {
-    /// Its id.
+    /// The id.
     pub id: OrganizationId,
-    /// Its name in tokens and addresses; never changes.
+    /// The identifier in tokens and URLs. It never changes.
     pub slug: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// How its clients may use the device flow.
+    /// The device flow setting for its clients.
     pub device_flow: DeviceFlow,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
-/// Every query of this module reads these columns in this order.
+/// The columns that every query of this module selects, in the order that [`read`] expects.
 pub(crate) const COLUMNS: &str =
     "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
      FROM organizations o
@@ -145,7 +145,7 @@ statements! {
     static SUSPEND = insert_if_absent( "organization_suspensions", &["organization_id", "reason", "suspended_by", "suspended_at"], );
     static ACTIVATE = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
     static SET_DEVICE_FLOW = upsert("organization_rules", &["organization_id"], &["device_flow"]);
-    /// Taken before anything is decided about an organization as a whole.
+    /// Locks an organization for a decision that depends on several of its rows.
     pub(crate) static LOCK = lock("organizations", "id");
     static FIND = select(COLUMNS, "WHERE o.slug = ?1");
     static GET = select(COLUMNS, "WHERE o.id = ?1");
@@ -170,7 +170,7 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Er
     })
 }
 
-/// The keys on which an organization's name, status and rules depend.
+/// The keys of an organization's name, status and settings.
 pub fn keys(id: &OrganizationId) -> [Key; 4] {
     [
         Key::row("organizations", "id", id.as_str()),
@@ -180,12 +180,12 @@ pub fn keys(id: &OrganizationId) -> [Key; 4] {
     ]
 }
 
-/// The key that changes when an organization sets a rule for its clients.
+/// The key that changes when an organization changes a setting for its clients.
 pub fn key_of_rules(id: &OrganizationId) -> Key {
     Key::row("organization_rules", "organization_id", id.as_str())
 }
 
-/// Makes the reserved organization of those who administer, active from the start.
+/// Creates the reserved organization `platform`, already active.
 pub fn create_platform(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> Result<()> {
     tx.exec(&INSERT, args![id, PLATFORM, "Sarsen", &actor.who, actor.now])?;
     tx.exec(&REVIEW, args![id, "approved", Option::<&str>::None, &actor.who, actor.now])?;
@@ -193,7 +193,7 @@ pub fn create_platform(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> R
     audit::note(tx, id, actor, "organization.created", id.as_str(), PLATFORM)
 }
 
-/// Makes an organization; `approved` when its maker may decide that.
+/// Creates an organization. With `approved` it is active at once; the caller checks that the actor may approve.
 pub fn create(
     tx: &mut Tx<'_>,
     id: &OrganizationId,
@@ -219,7 +219,7 @@ pub fn create(
     Ok(Organization { id: id.clone(), slug, name, status, device_flow, created_at: actor.now })
 }
 
-/// Gives an organization another name for people.
+/// Changes the display name of an organization.
 pub fn rename(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -233,8 +233,8 @@ pub fn rename(
     Ok(Organization { name, ..organization.clone() })
 }
 
-/// Sets how an organization's clients may use the device flow; the same again is fine. Codes that wait keep their time,
-/// but none is approved or redeemed while it is off. `platform` keeps it.
+/// Changes the device flow setting of an organization. Setting the current value again has no effect. Pending codes
+/// keep their expiry, but none can be approved or redeemed while the flow is off. `platform` cannot turn it off.
 pub fn set_device_flow(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -245,7 +245,7 @@ pub fn set_device_flow(
     tx.lock(&LOCK, id.into())?;
     let organization = get(tx.snapshot(), id)?;
     if organization.slug == PLATFORM && device_flow == DeviceFlow::Off {
-        let problem = "the organization platform keeps the device flow: the command line signs in with it";
+        let problem = "the organization platform needs the device flow for sign-in on the command line; use allowed or short";
         return Err(Error::refused("platform_stays", problem));
     }
     if organization.device_flow == device_flow {
@@ -258,7 +258,7 @@ pub fn set_device_flow(
     Ok(Organization { device_flow, ..organization })
 }
 
-/// Admits a pending organization, or does not. Once.
+/// Approves or rejects a pending organization. An organization is reviewed once.
 pub fn review(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -270,7 +270,7 @@ pub fn review(
     let id = &organization.id;
     let row = args![id, decision.as_str(), reason.as_deref(), &actor.who, actor.now];
     if tx.exec(&REVIEW, row)? == 0 {
-        let problem = "this organization was reviewed before; suspend or activate it instead";
+        let problem = "this organization has already been reviewed; suspend or activate it instead";
         return Err(Error::refused("already_reviewed", problem));
     }
     keys(id).into_iter().for_each(|key| tx.changed(key));
@@ -279,7 +279,7 @@ pub fn review(
     get(tx.snapshot(), id)
 }
 
-/// Stops an organization for now; again is fine. `platform` cannot be stopped.
+/// Suspends an organization. Idempotent. `platform` cannot be suspended.
 pub fn suspend(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -288,7 +288,7 @@ pub fn suspend(
 ) -> Result<Organization> {
     let reason = audit::reason(reason)?;
     if organization.slug == PLATFORM {
-        let problem = "the organization platform cannot be suspended: nobody could end that";
+        let problem = "the organization platform cannot be suspended";
         return Err(Error::refused("platform_stays", problem));
     }
     if !matches!(organization.status, Status::Active | Status::Suspended) {
@@ -306,7 +306,7 @@ pub fn suspend(
     get(tx.snapshot(), id)
 }
 
-/// Lets a suspended organization go on; one that is not suspended stays as it is.
+/// Ends the suspension of an organization. Idempotent.
 pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
     let id = &organization.id;
     let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
@@ -317,17 +317,17 @@ pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> 
     get(tx.snapshot(), id)
 }
 
-/// The organization with this slug.
+/// Finds the organization with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, slug: &str) -> Result<Organization> {
     snapshot.one(&FIND, args![slug], read)?.ok_or(Error::NotFound { what: "organization" })
 }
 
-/// The organization with this id.
+/// Gets the organization with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &OrganizationId) -> Result<Organization> {
     snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "organization" })
 }
 
-/// Organizations by slug, after `cursor`: all, or those that a user administers.
+/// Lists organizations by slug after `cursor`: all, or the ones that `administrator` administers.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     administrator: Option<&UserId>,

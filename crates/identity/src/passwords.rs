@@ -1,6 +1,7 @@
-//! People's passwords: Argon2id with OWASP's parameters, upgraded at sign-in when they change.
+//! Users' passwords: hashed by Argon2id with OWASP's parameters. When the parameters change, the next sign-in of a user
+//! upgrades their hash.
 //!
-//! Hashing takes tens of milliseconds and 19 MiB; it is done on the `hash` lane, never in a command.
+//! Hashing takes tens of milliseconds and 19 MiB. It runs on the `hash` lane, never in a command.
 //! Source of the parameters: OWASP Password Storage Cheat Sheet (m = 19 MiB, t = 2, p = 1).
 
 use crate::ids::UserId;
@@ -16,8 +17,9 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// What nobody's password hashes to: for accounts that do not exist, so that time tells nothing.
-pub const NOBODY: &str =
+/// A hash that no password matches. It is verified for accounts that do not exist, so that the duration reveals
+/// nothing.
+pub const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2Fyc2VuIG5vYm9keSAhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 statements! {
@@ -27,33 +29,35 @@ statements! {
 
 fn argon2() -> Result<Argon2<'static>> {
     let params =
-        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Broken(error.to_string()))?;
+        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| Error::Internal(error.to_string()))?;
     Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
-/// Checks a new password: 8 to 128 characters, at most 512 bytes, no NUL (NIST SP 800-63B asks for no more).
+/// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL. There are no composition rules, as
+/// NIST SP 800-63B recommends.
 pub fn check(password: &str) -> Result<()> {
     let password = normal(password);
     let characters = password.chars().count();
     if characters < 8 {
-        return Err(Error::invalid("password", "use at least 8 characters; 15 or more are better"));
+        return Err(Error::invalid("password", "use at least 8 characters; 15 or more are recommended"));
     }
     if characters > 128 || password.len() > 512 {
         return Err(Error::invalid("password", "use at most 128 characters (512 bytes)"));
     }
     if password.contains('\0') {
-        return Err(Error::invalid("password", "a password cannot contain NUL"));
+        return Err(Error::invalid("password", "a password cannot contain NUL; remove it"));
     }
     Ok(())
 }
 
-/// Whether a presented password is short enough to be worth hashing.
+/// Whether a submitted password is within the length limits. A longer one cannot match, so it is not hashed.
 pub fn is_plausible(password: &str) -> bool {
     let password = normal(password);
     password.len() <= 512 && password.chars().count() <= 128
 }
 
-/// The bytes that are hashed: keyboards spell one letter differently (NIST SP 800-63B section 5.1.1.2).
+/// Normalises a password before hashing, because input methods encode the same letter differently (NIST SP 800-63B
+/// section 5.1.1.2).
 fn normal(password: &str) -> String {
     password.nfc().collect()
 }
@@ -63,24 +67,24 @@ pub fn hash(password: &str, random: &dyn Random) -> Result<String> {
     let mut salt = [0_u8; 16];
     random.fill(&mut salt);
     let hashed = argon2()?.hash_password_with_salt(normal(password).as_bytes(), &salt);
-    hashed.map(|hash| hash.to_string()).map_err(|error| Error::Broken(format!("argon2: {error}")))
+    hashed.map(|hash| hash.to_string()).map_err(|error| Error::Internal(format!("argon2: {error}")))
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not the password.
+    /// The password does not match.
     Wrong,
-    /// The password, hashed as we hash today.
+    /// The password matches, and its hash has the current parameters.
     Right,
-    /// The password, but hashed with other parameters: hash it again.
+    /// The password matches, but its hash has other parameters. The caller hashes it again.
     Outdated,
 }
 
 /// Compares a password with a stored hash. Slow by design.
 pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
-    let stored =
-        PasswordHash::new(stored).map_err(|error| Error::Broken(format!("stored password hash: {error}")))?;
+    let stored = PasswordHash::new(stored)
+        .map_err(|error| Error::Internal(format!("stored password hash: {error}")))?;
     if argon2()?.verify_password(normal(password).as_bytes(), &stored).is_err() {
         return Ok(Verdict::Wrong);
     }
@@ -92,13 +96,13 @@ pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
     Ok(if current { Verdict::Right } else { Verdict::Outdated })
 }
 
-/// Stores a hash.
+/// Stores the hash of a user's password.
 pub fn put(tx: &mut Tx<'_>, user: &UserId, hash: &str, now: Time) -> Result<()> {
     tx.exec(&PUT, args![user, hash, now])?;
     Ok(())
 }
 
-/// The stored hash of a user, if he has a password.
+/// Gets the stored hash of a user's password; `None` if they have no password.
 pub fn get(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Option<String>> {
     Ok(snapshot.one(&GET, args![user], |row| row.get(0))?)
 }
@@ -109,14 +113,14 @@ mod tests {
     use crate::secrets::testing::Seeded;
 
     #[test]
-    fn hashes_verify_and_old_parameters_are_noticed() {
+    fn a_hash_verifies_and_old_parameters_are_detected() {
         let stored = hash("correct horse", &Seeded::new(1)).expect("hashes");
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
         assert_eq!(verify("correct horse", &stored).expect("verifies"), Verdict::Right);
         assert_eq!(verify("wrong horse", &stored).expect("verifies"), Verdict::Wrong);
         let accented = hash("r\u{e9}sum\u{e9} 2027", &Seeded::new(1)).expect("hashes");
         assert_eq!(verify("re\u{301}sume\u{301} 2027", &accented).expect("verifies"), Verdict::Right);
-        assert_eq!(verify("anything", NOBODY).expect("a valid hash"), Verdict::Wrong);
+        assert_eq!(verify("anything", DUMMY_HASH).expect("a valid hash"), Verdict::Wrong);
         let weak =
             Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(64, 1, 1, None).expect("valid"));
         let weak = weak.hash_password_with_salt(b"old", b"saltsaltsalt").expect("hashes").to_string();
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn new_passwords_are_checked() {
+    fn new_passwords_are_validated() {
         assert!(check("12345678").is_ok());
         assert!(check(&"ä".repeat(128)).is_ok());
         for wrong in ["1234567", &"a".repeat(129), "nul\0inside", &"𝒳".repeat(129)] {

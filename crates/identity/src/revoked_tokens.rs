@@ -1,5 +1,5 @@
-//! Access tokens that were revoked by themselves, by `jti`: those of clients that act for themselves. Tokens of users
-//! end with their grant.
+//! Individually revoked access tokens, by `jti`. Only tokens of clients that act on their own behalf are listed; a
+//! token of a user is revoked with its grant.
 
 use crate::ids::{self, AuditId};
 use crate::{Result, Time, tokens};
@@ -12,26 +12,26 @@ statements! {
     static DELETE = sql("DELETE FROM revoked_tokens WHERE jti = ?1");
 }
 
-/// The key that changes when a token is revoked by itself.
+/// The key that changes when this token is revoked.
 pub(crate) fn key(jti: &str) -> Key {
     Key::row("revoked_tokens", "jti", jti)
 }
 
-/// Makes one access token of a client that acts for itself worthless.
+/// Revokes an access token of a client that acts on its own behalf.
 pub fn insert(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> {
     tx.exec(&INSERT, args![jti, expires_at])?;
     tx.changed(key(jti));
     Ok(())
 }
 
-/// Whether this token was revoked by itself.
+/// Whether this token was revoked individually.
 pub(crate) fn contains(snapshot: &mut Snapshot<'_>, jti: &str) -> Result<bool> {
     Ok(snapshot.one(&GET, args![jti], |row| row.get::<Time>(0))?.is_some())
 }
 
-/// Deletes up to `most` revoked tokens that ended before `moment` by themselves; how many there were.
+/// Deletes up to `most` revoked tokens that expired before `moment`. Returns the number of deleted tokens.
 pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
-    // Such a `jti` is the part of an id that shows when it was made, and no token lives longer.
+    // Such a `jti` is the part of an id that encodes its creation time. No token outlives `ACCESS_LIFE`.
     let floor = ids::smallest_at(AuditId::PREFIX, moment - tokens::ACCESS_LIFE);
     let floor = &floor[AuditId::PREFIX.len() + 1..];
     let old: Vec<String> = tx.all(&OLD, args![floor, most], |row| row.get(0))?;

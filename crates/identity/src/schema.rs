@@ -1,8 +1,8 @@
-//! The tables of this crate, and which of them caches and live queries depend on.
+//! The migrations of this crate, and the tables that caches and live queries depend on.
 
 use store::Migration;
 
-/// Numbered, forward-only.
+/// The migrations, numbered and forward-only.
 pub static MIGRATIONS: &[Migration] = &[
     migration(1, "identity", include_str!("../migrations/0001_identity.sql")),
     migration(2, "leases", include_str!("../migrations/0002_leases.sql")),
@@ -14,8 +14,8 @@ const fn migration(number: i64, name: &'static str, text: &'static str) -> Migra
     Migration { number, name, text }
 }
 
-/// Tables whose changes commands must declare. The others (codes, audit, …) are always read afresh; of device codes
-/// `waiting` remembers what no command but `devices::decide` ends, which declares it.
+/// The tables whose changes commands must declare. The others (codes, audit, …) are not cached. The exception is the
+/// cache of pending device codes: only `devices::decide` ends a pending code, and it declares the change.
 pub static WATCHED: &[&str] = &[
     "organizations",
     "organization_reviews",

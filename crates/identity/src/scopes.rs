@@ -1,25 +1,25 @@
-//! Scopes: what a client asks for and what it gets.
+//! OAuth scopes: requested, granted, and described on the consent page.
 
 use crate::{Error, Result};
 use std::fmt;
 
-/// Scopes that every organization's clients may ask for.
+/// The scopes that clients of every organization may request.
 pub const STANDARD: &[&str] = &["openid", "profile", "email", "offline_access"];
-/// Power over the whole installation, for clients of `platform`.
+/// The scope for administration of the whole installation, for clients of `platform` only.
 pub const PLATFORM: &str = "platform";
-/// Power over each organization that the user administers, for clients of `platform`.
+/// The scope for every organization that the user administers, for clients of `platform` only.
 pub const ANY_ORGANIZATION: &str = "org:*";
-/// The most words of a requested scope: each is compared with those before it.
+/// The maximum number of scopes in a request. Parsing compares each scope with all scopes before it.
 const WORDS_MAX: usize = 64;
-/// What a client that names no scope gets.
+/// The scope of a request that names none.
 const DEFAULT: &str = "profile email";
 
-/// A set of scopes, as granted: in order, without repetition.
+/// A set of scopes, in the order of the request, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Scope(Vec<String>);
 
 impl Scope {
-    /// Reads the stored or sent form: separated by spaces.
+    /// Parses the space-separated form.
     pub fn parse(text: &str) -> Scope {
         let mut scopes: Vec<String> = Vec::new();
         for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -30,16 +30,16 @@ impl Scope {
         Scope(scopes)
     }
 
-    /// Reads what a request asks for, which may not have more words than [`WORDS_MAX`].
+    /// Parses the scope of a request. Fails if it has more than `WORDS_MAX` scopes.
     pub fn requested(text: &str) -> Result<Scope> {
         if text.split(' ').nth(WORDS_MAX).is_some() {
-            return Err(Error::invalid("scope", format!("more than {WORDS_MAX} words; ask for fewer")));
+            return Err(Error::invalid("scope", format!("too many scopes; request at most {WORDS_MAX}")));
         }
         Ok(Scope::parse(text))
     }
 
-    /// Narrows what was asked for to what the client may have. Unknown scopes are ignored; an error
-    /// when nothing is left of a request that named some. `first_party`: a client of `platform`.
+    /// Reduces the requested scopes to the ones that the client may have. Unknown scopes are ignored. A request fails
+    /// if none of its scopes remains. `first_party` means a client of `platform`.
     pub fn grant(requested: Option<&str>, first_party: bool) -> Result<Scope> {
         let requested = requested.filter(|text| !text.trim().is_empty()).unwrap_or(DEFAULT);
         let requested = Scope::requested(requested)?;
@@ -51,28 +51,28 @@ impl Scope {
         if granted.is_empty() {
             return Err(Error::invalid(
                 "scope",
-                format!("none of these is known here; known are {}", STANDARD.join(" ")),
+                format!("no requested scope is known; use some of {}", STANDARD.join(" ")),
             ));
         }
         Ok(Scope(granted))
     }
 
-    /// Whether `word` is one of them.
+    /// Whether the set contains the scope `word`.
     pub fn contains(&self, word: &str) -> bool {
         self.0.iter().any(|scope| scope == word)
     }
 
-    /// Whether all of these are in `wider`.
+    /// Whether `wider` contains every scope of this set.
     pub fn is_within(&self, wider: &Scope) -> bool {
         self.0.iter().all(|scope| wider.contains(scope))
     }
 
-    /// The stored and sent form.
+    /// Returns the space-separated form.
     pub fn joined(&self) -> String {
         self.0.join(" ")
     }
 
-    /// The scopes, one by one.
+    /// Iterates over the scopes.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
@@ -84,19 +84,19 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The slug in `org:<slug>` (or `*`).
+/// Returns the slug in `org:<slug>`, or `*` in `org:*`.
 pub fn organization_of(scope: &str) -> Option<&str> {
     scope.strip_prefix("org:").filter(|slug| !slug.is_empty())
 }
 
-/// What a scope means, for the consent page.
-pub fn says(scope: &str) -> String {
+/// Describes a scope for the consent page.
+pub fn describe(scope: &str) -> String {
     match scope {
-        "openid" => "Know who you are".to_owned(),
+        "openid" => "See who you are".to_owned(),
         "profile" => "See your name".to_owned(),
         "email" => "See your e-mail address".to_owned(),
-        "offline_access" => "Stay signed in until you sign it out".to_owned(),
-        PLATFORM => "Administer the whole installation, as far as you may".to_owned(),
+        "offline_access" => "Stay signed in until you sign out".to_owned(),
+        PLATFORM => "Administer the whole installation, within your permissions".to_owned(),
         ANY_ORGANIZATION => "Administer every organization that you administer".to_owned(),
         _ => match organization_of(scope) {
             Some(slug) => format!("Administer the organization {slug}"),
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_scopes_are_ignored_unless_nothing_is_left() {
+    fn unknown_scopes_are_ignored_unless_none_is_known() {
         let granted = Scope::grant(Some("openid  fly openid email"), false).expect("two are known");
         assert_eq!(granted.to_string(), "openid email");
         assert!(Scope::grant(Some("fly platform org:acme"), false).is_err());
@@ -119,7 +119,7 @@ mod tests {
         assert!(Scope::grant(Some(&many(WORDS_MAX)), false).is_err());
         assert_eq!(Scope::grant(None, false).expect("default").to_string(), DEFAULT);
         assert_eq!(
-            Scope::grant(Some("platform org:acme"), true).expect("ours").to_string(),
+            Scope::grant(Some("platform org:acme"), true).expect("a first-party client").to_string(),
             "platform org:acme"
         );
     }

@@ -1,7 +1,7 @@
-//! Secrets: made at random, kept as hashes, compared in constant time; sealed where they must be read again.
+//! Secrets are random, stored as hashes and compared in constant time. A secret that must be read again is sealed.
 //!
-//! A token is `<row id>.<secret>` without the id's prefix telling more than its kind: the row is found
-//! by primary key, then the secret's SHA-256 is compared.
+//! A token is `<row id>.<secret>`. The id's prefix reveals only the kind of the token. The row is found by primary key,
+//! then the SHA-256 hash of the secret is compared.
 
 use crate::{Error, Result};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -9,23 +9,23 @@ use aws_lc_rs::{constant_time, digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Where randomness comes from: the operating system in production, a seed in tests.
+/// A source of random bytes: the operating system in production, a seed in tests.
 pub trait Random: Send + Sync {
     /// Fills `bytes`.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// Letters and digits only: safe in a form, a header, a URL, and to select by a double click.
+/// Letters and digits are safe in forms, headers and URLs, and a double click selects all of them.
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// `length` random letters of `alphabet`, without bias.
+/// Generates `length` random characters of `alphabet`, without bias.
 pub fn letters<const N: usize>(alphabet: &[u8; N], length: usize, random: &dyn Random) -> String {
-    // The largest multiple of the alphabet that fits a byte: what lies above is drawn again.
+    // The largest multiple of the alphabet's size that fits a byte. Larger bytes are rejected to avoid bias.
     let fair = 256 - 256 % N;
     let mut text = String::with_capacity(length);
     let mut pool = [0_u8; 64];
     while text.len() < length {
-        // A quarter more than are missing, for those that are drawn again.
+        // A quarter more than are missing, to make up for rejected bytes.
         let wanted = (length - text.len()) * 5 / 4 + 2;
         let bytes = &mut pool[..wanted.min(64)];
         random.fill(bytes);
@@ -38,7 +38,7 @@ pub fn letters<const N: usize>(alphabet: &[u8; N], length: usize, random: &dyn R
     text
 }
 
-/// A new secret of 43 letters and digits: 256 bits.
+/// Generates a secret of 43 letters and digits: 256 bits.
 pub fn secret(random: &dyn Random) -> String {
     letters(ALPHANUMERIC, 43, random)
 }
@@ -46,7 +46,7 @@ pub fn secret(random: &dyn Random) -> String {
 /// SHA-256.
 pub type Hash = [u8; 32];
 
-/// What is stored of a random secret. (People's passwords go through `passwords` instead.)
+/// Hashes a random secret for storage. (`passwords` hashes the users' passwords.)
 pub fn hash(secret: &[u8]) -> Hash {
     let digest = digest::digest(&digest::SHA256, secret);
     let mut hash = [0; 32];
@@ -54,7 +54,7 @@ pub fn hash(secret: &[u8]) -> Hash {
     hash
 }
 
-/// Whether `secret` is the one that `stored` was made from. Takes the same time for every wrong one.
+/// Whether `stored` is the hash of `secret`, in constant time.
 pub fn matches(secret: &[u8], stored: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(&hash(secret), stored).is_ok()
 }
@@ -64,8 +64,8 @@ pub fn split_token(token: &str) -> Option<(&str, &str)> {
     token.split_once('.').filter(|(_, secret)| !secret.is_empty() && token.len() <= 200)
 }
 
-/// `secret_key`: the one secret of an installation. Seals what must be read again, derives what must be
-/// made again.
+/// The `secret_key` of an installation. It encrypts secrets that must be read again, and derives secrets that must be
+/// reproducible.
 #[derive(Clone)]
 pub struct SecretKey {
     seal: [u8; 32],
@@ -73,7 +73,7 @@ pub struct SecretKey {
 }
 
 impl SecretKey {
-    /// From 32 random bytes.
+    /// Creates the key from 32 random bytes.
     pub fn new(bytes: &[u8; 32]) -> SecretKey {
         let root = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let part = |label: &[u8]| -> [u8; 32] {
@@ -87,15 +87,15 @@ impl SecretKey {
         }
     }
 
-    /// Reads the text form: 32 bytes in base64url, as `sarsen init` writes it.
+    /// Parses the text form: 32 bytes in base64url, as `sarsen init` writes it.
     pub fn parse(text: &str) -> Result<SecretKey> {
         let bytes =
             URL_SAFE_NO_PAD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        let problem = "expected 32 bytes in base64url (43 letters), as `sarsen init` makes them";
+        let problem = "use 32 bytes in base64url (43 characters), as `sarsen init` writes them";
         bytes.map(|bytes| SecretKey::new(&bytes)).ok_or_else(|| Error::invalid("secret_key", problem))
     }
 
-    /// The text form of a new key.
+    /// Generates a key and returns its text form.
     pub fn generate(random: &dyn Random) -> String {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
@@ -104,11 +104,11 @@ impl SecretKey {
 
     fn sealing_key(&self) -> Result<LessSafeKey> {
         let key =
-            UnboundKey::new(&AES_256_GCM, &self.seal).map_err(|_| Error::Broken("AES key".to_owned()))?;
+            UnboundKey::new(&AES_256_GCM, &self.seal).map_err(|_| Error::Internal("AES key".to_owned()))?;
         Ok(LessSafeKey::new(key))
     }
 
-    /// Encrypts `plain` for the place `bound_to` (table, row, column); it opens nowhere else.
+    /// Encrypts `plain`, bound to `bound_to` (table, row, column). It can be decrypted only with the same `bound_to`.
     pub fn seal(&self, bound_to: &str, plain: &[u8], random: &dyn Random) -> Result<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         random.fill(&mut nonce);
@@ -119,13 +119,13 @@ impl SecretKey {
                 Aad::from(bound_to.as_bytes()),
                 &mut sealed,
             )
-            .map_err(|_| Error::Broken("sealing failed".to_owned()))?;
+            .map_err(|_| Error::Internal("sealing failed".to_owned()))?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Decrypts what [`SecretKey::seal`] made for the same place.
+    /// Decrypts the output of [`SecretKey::seal`] for the same `bound_to`.
     pub fn open(&self, bound_to: &str, sealed: &[u8]) -> Result<Vec<u8>> {
-        let broken = || Error::Broken(format!("{bound_to} does not open with this secret_key"));
+        let broken = || Error::Internal(format!("{bound_to} cannot be decrypted with this secret_key"));
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| broken())?;
         let mut text = text.to_vec();
@@ -135,12 +135,12 @@ impl SecretKey {
         Ok(plain.to_vec())
     }
 
-    /// 32 bytes that only this key can make again from `parts`, in base64url.
+    /// Derives 32 bytes from this key and `parts`, in base64url.
     pub fn derive(&self, parts: &[&str]) -> String {
         URL_SAFE_NO_PAD.encode(self.derived(parts).as_ref())
     }
 
-    /// A key for a purpose of its own, which no other purpose gives away.
+    /// Derives an independent key for one purpose.
     pub(crate) fn key_for(&self, purpose: &str) -> [u8; 32] {
         let mut key = [0; 32];
         key.copy_from_slice(self.derived(&[purpose]).as_ref());
@@ -156,7 +156,7 @@ impl SecretKey {
         context.sign()
     }
 
-    /// Whether `tag` is what [`SecretKey::derive`] makes of `parts`, in constant time.
+    /// Whether `tag` equals the output of [`SecretKey::derive`] for `parts`, in constant time.
     pub fn derives(&self, parts: &[&str], tag: &str) -> bool {
         constant_time::verify_slices_are_equal(self.derive(parts).as_bytes(), tag.as_bytes()).is_ok()
     }
@@ -170,15 +170,15 @@ impl std::fmt::Debug for SecretKey {
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
-    //! Randomness that a test decides.
+    //! Deterministic randomness for tests.
     use super::Random;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A deterministic stream: good for tests and for nothing else.
+    /// A deterministic stream of bytes, for tests only.
     pub struct Seeded(AtomicU64);
 
     impl Seeded {
-        /// The stream of this seed.
+        /// Creates the stream of this seed.
         pub fn new(seed: u64) -> Seeded {
             Seeded(AtomicU64::new(seed))
         }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_only_in_its_place_and_with_its_key() {
+    fn sealed_data_opens_only_with_the_same_key_and_binding() {
         let (key, other) = (SecretKey::new(&[1; 32]), SecretKey::new(&[2; 32]));
         let sealed = key.seal("keys/1", b"private", &Seeded::new(1)).expect("seals");
         assert_eq!(key.open("keys/1", &sealed).expect("opens"), b"private");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_values_do_not_run_into_each_other() {
+    fn derivation_separates_its_parts() {
         let key = SecretKey::new(&[1; 32]);
         assert_ne!(key.derive(&["ab", "c"]), key.derive(&["a", "bc"]));
         assert!(key.derives(&["a"], &key.derive(&["a"])));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_fair_and_of_the_right_length() {
+    fn random_letters_are_uniform() {
         let text = letters(b"abc", 30_000, &Seeded::new(7));
         for letter in ['a', 'b', 'c'] {
             let count = text.matches(letter).count();

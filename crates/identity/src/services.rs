@@ -1,33 +1,33 @@
-//! Services: the products of the suite.
+//! Services: the products of an organization.
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, ServiceId};
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
-/// A product of an organization.
+/// A service.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its id.
+    /// The id.
     pub id: ServiceId,
-    /// Whose it is.
+    /// The organization it belongs to.
     pub organization: OrganizationId,
-    /// Its name in tokens and addresses; never changes.
+    /// The identifier in tokens and URLs. It never changes.
     pub slug: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
-/// A service to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewService {
-    /// Its new id.
+    /// The new id.
     pub id: ServiceId,
-    /// Unique in the organization.
+    /// The slug, unique in the organization.
     pub slug: String,
-    /// For people.
+    /// The display name.
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ statements! {
     static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
     static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
     static SLUGS = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-    /// Taken before a decision that depends on what belongs to the service.
+    /// Locks a service for a decision that depends on its clients and plans.
     pub(crate) static LOCK = lock("services", "id");
     static DELETE = sql("DELETE FROM services WHERE id = ?1");
 }
@@ -58,7 +58,7 @@ pub fn key(id: &ServiceId) -> Key {
     Key::row("services", "id", id.as_str())
 }
 
-/// Makes a service.
+/// Creates a service.
 pub fn create(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -77,7 +77,7 @@ pub fn create(
     Ok(Service { id: new.id.clone(), organization: organization.clone(), slug, name, created_at: actor.now })
 }
 
-/// Gives a service another name for people.
+/// Changes the display name of a service.
 pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> Result<Service> {
     let name = names::display("name", name)?;
     tx.exec(&RENAME, args![&service.id, &name])?;
@@ -86,27 +86,28 @@ pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> 
     Ok(Service { name, ..service.clone() })
 }
 
-/// Deletes a service, which is locked and which nothing belongs to any more ([`crate::catalog`]).
+/// Deletes a service. The caller holds its lock and has checked that it has no clients and plans ([`crate::catalog`]).
 pub(crate) fn remove(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
     tx.exec(&DELETE, args![&service.id])?;
     tx.changed(key(&service.id));
     audit::note(tx, &service.organization, actor, "service.deleted", service.id.as_str(), &service.slug)
 }
 
-/// The service with this slug.
+/// Finds the service with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
     snapshot.one(&FIND, args![organization, slug], read)?.ok_or(Error::NotFound { what: "service" })
 }
 
-/// The service that a request names, for a caller who may list them: one that is not there is told what is.
+/// Finds the service that a request names. The caller may list services, so the error for an unknown slug lists the
+/// existing ones.
 pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Service> {
     let found = find(snapshot, organization, slug);
-    names::or_what_there_is(found, slug, || {
-        snapshot.all(&SLUGS, args![organization, names::CHOICE_MAX as i64 + 1], |row| row.get(0))
+    names::suggest_existing(found, slug, || {
+        snapshot.all(&SLUGS, args![organization, names::SUGGESTIONS_MAX as i64 + 1], |row| row.get(0))
     })
 }
 
-/// Services by slug, after `cursor`.
+/// Lists services by slug after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,

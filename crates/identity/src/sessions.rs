@@ -1,58 +1,58 @@
-//! Sessions: a sign-in that lasts, in a browser or on a device.
+//! Sessions of users, in browsers and on devices.
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, SessionId, UserId};
+use crate::scan::Page;
 use crate::secrets::{self, Hash};
 use crate::users::{self, User};
-use crate::walks::Page;
 use crate::{Error, Result, Time};
 use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
-/// A sign-in.
+/// A session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its id; the `sid` of tokens.
+    /// The id, which is the `sid` of tokens.
     pub id: SessionId,
-    /// Where the user belongs.
+    /// The user's organization.
     pub organization: OrganizationId,
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
     /// `browser` or `device`.
     pub kind: String,
-    /// Where it was made from.
+    /// The IP address at creation.
     pub address: String,
-    /// What it was made with: a browser's own words, or a client's name.
+    /// The browser's `User-Agent`, or the name of the device's client.
     pub agent: String,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
-    /// When the user last proved who he is.
+    /// The time of the user's last authentication.
     pub authenticated_at: Time,
-    /// When it ends by itself.
+    /// The expiry time.
     pub expires_at: Time,
 }
 
-/// A session to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its new id.
+    /// The new id.
     pub id: SessionId,
-    /// Where the user belongs.
+    /// The user's organization.
     pub organization: OrganizationId,
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
     /// `browser` or `device`.
     pub kind: &'static str,
-    /// The hash of the cookie's secret; none for a device, which holds tokens.
+    /// The hash of the cookie's secret; `None` for a device, which holds tokens instead.
     pub hash: Option<Hash>,
-    /// Where it is made from.
+    /// The IP address.
     pub address: String,
-    /// What it is made with.
+    /// The browser's `User-Agent`, or the name of the device's client.
     pub agent: String,
-    /// Now.
+    /// The creation time.
     pub created_at: Time,
-    /// When the user proved who he is: now, or earlier for a device that a browser's session allowed.
+    /// The time of the user's authentication. For a device, it is that of the browser session that allowed the device.
     pub authenticated_at: Time,
-    /// When it ends by itself.
+    /// The expiry time.
     pub expires_at: Time,
 }
 
@@ -96,14 +96,14 @@ pub fn key(id: &SessionId) -> Key {
     Key::row("sessions", "id", id.as_str())
 }
 
-/// Signs a user in, in place of the session that his browser had. Refused when he was suspended since his password
-/// was read: checking it takes a while.
+/// Creates a browser session of a user. It replaces the previous session of the browser. Fails if the user was
+/// suspended while the password was verified, which takes a while.
 pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, actor: &Actor) -> Result<()> {
     tx.lock(&users::LOCK, (&new.user).into())?;
     if users::get(tx.snapshot(), &new.user)?.suspended_at.is_some() {
         return Err(Error::refused(
             "user_suspended",
-            "this account was suspended a moment ago; ask whoever administers it",
+            "this account was suspended a moment ago; ask an administrator of the organization",
         ));
     }
     if let Some(before) = before {
@@ -113,7 +113,7 @@ pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, ac
     audit::note(tx, &new.organization, actor, "session.created", new.id.as_str(), "")
 }
 
-/// Makes a session.
+/// Creates a session.
 pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
     let hash = new.hash.as_ref().map(|hash| hash.as_slice());
     tx.exec(
@@ -135,8 +135,8 @@ pub fn create(tx: &mut Tx<'_>, new: &NewSession) -> Result<()> {
     Ok(())
 }
 
-/// The live session in an organization that a browser's cookie `<id>.<secret>` stands for, if there is one.
-/// The name of a cookie is the browser's word only: a session of another organization is none here.
+/// Finds the live session of a cookie value `<id>.<secret>`. The session must belong to `organization`; the name of the
+/// cookie does not prove that, because the browser sends it.
 pub fn by_cookie(
     snapshot: &mut Snapshot<'_>,
     organization: &str,
@@ -153,38 +153,39 @@ pub fn by_cookie(
     }))
 }
 
-/// The session with this id, while it lives.
+/// Gets the session with this id if it has not ended or expired.
 pub fn live(snapshot: &mut Snapshot<'_>, id: &SessionId, now: Time) -> Result<Option<Session>> {
     Ok(snapshot.one(&LIVE, args![id, now], read)?)
 }
 
-/// The live sessions of a user, newest first.
+/// Lists the live sessions of a user, newest first.
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId, now: Time) -> Result<Vec<Session>> {
     Ok(snapshot.all(&LIVE_OF_USER, args![user, now], read)?)
 }
 
-/// Notes that the user has just proved again who he is.
-pub fn authenticated(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
+/// Sets the authentication time after the user has authenticated again.
+pub fn set_authenticated_at(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
     tx.exec(&AUTHENTICATED, args![id, now])?;
     tx.changed(key(id));
     Ok(())
 }
 
-/// Ends a session. False when it had ended already.
+/// Ends a session. Returns false if it had already ended.
 pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result<bool> {
     let ended = tx.exec(&END, args![id, now, ended_by])? == 1;
     tx.changed(key(id));
     Ok(ended)
 }
 
-/// Ends all sessions of a user for an administrator, in browsers and on devices; how many there were.
+/// Ends all sessions of a user on behalf of an administrator, in browsers and on devices. Returns the number of ended
+/// sessions.
 pub fn end_all_for(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> {
     let ended = end_all_of_user(tx, &user.id, "administrator", actor.now)?;
     audit::note(tx, &user.organization, actor, "user.sessions_ended", user.id.as_str(), &ended.to_string())?;
     Ok(ended)
 }
 
-/// Ends every session of a user; how many there were.
+/// Ends all sessions of a user. Returns the number of ended sessions.
 pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
     end_all_but(tx, user, None, ended_by, now)
 }
@@ -205,17 +206,17 @@ fn end_all_but(
     Ok(ended)
 }
 
-/// Which of their own sessions a user ends.
+/// The sessions that a user ends.
 #[derive(Clone, Debug)]
 pub enum Own {
-    /// This one. Another user's is none, and stays.
+    /// One session. A session of another user is not ended.
     One(SessionId),
-    /// All but the one that asks.
+    /// All sessions except the requesting one.
     Others,
 }
 
-/// Ends sessions of the user whose session `by` asks for it; how many were ended. None when `by` itself has ended
-/// meanwhile: of two that end each other, one wins.
+/// Ends sessions of the user of the requesting session `by`. Returns the number of ended sessions, or `None` if `by`
+/// has ended in the meantime. If two sessions end each other, one succeeds.
 pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Result<Option<u64>> {
     const BY: &str = "user";
     tx.lock(&users::LOCK, (&by.user).into())?;
@@ -246,9 +247,9 @@ statements! {
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
 }
 
-/// The next up to `most` sessions after the id `after`: which of them were over at `moment`. What was made later
-/// cannot have been, and is not looked at.
-pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
+/// Reads up to `most` sessions after the id `after`. Returns the ones that had ended or expired before `moment`.
+/// Sessions created later are not read.
+pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<SessionId>> {
     let floor = crate::ids::smallest_at(SessionId::PREFIX, moment);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
         let (ended_at, expires_at): (Option<Time>, Time) = (row.get(1)?, row.get(2)?);
@@ -257,14 +258,15 @@ pub fn over(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -
     Ok(Page::of(rows, most))
 }
 
-/// Deletes a session whose grants are gone ([`crate::cleanup`]); how many there were.
+/// Deletes a session after its grants were deleted ([`crate::cleanup`]). Returns the number of deleted rows.
 pub(crate) fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<u64> {
     let deleted = tx.exec(&DELETE, args![id])?;
     tx.changed(key(id));
     Ok(deleted)
 }
 
-/// Deletes the session of a device whose grant is gone: it has no cookie, so nothing can use it any more.
+/// Deletes the session of a device after its grant was deleted. Without a grant, and without a cookie, nothing can use
+/// it.
 pub(crate) fn delete_of_device(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
     tx.exec(&DELETE_OF_DEVICE, args![id])?;
     tx.changed(key(id));

@@ -1,4 +1,4 @@
-//! Settings that belong to the database itself: chiefly, whether the `secret_key` is the right one.
+//! Values about the database itself. The only one is a check value for the `secret_key`.
 
 use crate::secrets::{Random, SecretKey};
 use crate::{Error, Result};
@@ -12,28 +12,28 @@ statements! {
 const CHECK: &str = "secret_key_check";
 const CHECK_TEXT: &[u8] = b"sarsen";
 
-/// Stores what only this `secret_key` opens, unless something is stored already.
+/// Stores the check value of the `secret_key`, unless one is already stored.
 pub fn seal_check(tx: &mut Tx<'_>, sealed: &[u8]) -> Result<()> {
     tx.exec(&PUT, args![CHECK, sealed])?;
     Ok(())
 }
 
-/// What [`seal_check`] is to store.
+/// Creates the check value for [`seal_check`]: a constant text sealed with the key.
 pub fn make_check(key: &SecretKey, random: &dyn Random) -> Result<Vec<u8>> {
     key.seal(CHECK, CHECK_TEXT, random)
 }
 
-/// What is stored to check the key with.
+/// Reads the stored check value.
 pub(crate) fn sealed_check(snapshot: &mut Snapshot<'_>) -> Result<Option<Vec<u8>>> {
     Ok(snapshot.one(&GET, args![CHECK], |row| row.get(0))?)
 }
 
-/// Fails when the database was made with another `secret_key`.
+/// Fails if the database was created with another `secret_key`.
 pub fn check(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<()> {
     match sealed_check(snapshot)?.map(|sealed| key.open(CHECK, &sealed)) {
         None | Some(Ok(_)) => Ok(()),
         Some(Err(_)) => {
-            let problem = "this is not the key that the database was made with; use that one";
+            let problem = "the database was created with another key; use that key";
             Err(Error::invalid("secret_key", problem))
         }
     }

@@ -1,4 +1,4 @@
-//! Subscriptions: a customer's use of a plan. A customer has one live subscription for a service.
+//! Subscriptions of customers to plans. A customer has at most one live subscription for a service.
 
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, PlanId, SubscriptionId, UserId};
@@ -6,21 +6,21 @@ use crate::plans::{self, Plan};
 use crate::{Error, Result, Time, customers, users};
 use store::{Key, Row, Snapshot, Tx, Where, args, sql, statements};
 
-/// Where a subscription stands.
+/// The status of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Paid.
     Active,
-    /// On trial.
+    /// In the trial period.
     Trialing,
-    /// Not paid in time; still good.
+    /// Payment is late. The subscription is still live.
     PastDue,
-    /// Over.
+    /// Ended.
     Canceled,
 }
 
 impl Status {
-    /// Every status, by its word on the wire.
+    /// Every status with its name in the API.
     pub const ALL: [(&'static str, Status); 4] = [
         ("active", Status::Active),
         ("trialing", Status::Trialing),
@@ -28,86 +28,87 @@ impl Status {
         ("canceled", Status::Canceled),
     ];
 
-    /// The word on the wire.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         Status::ALL.iter().find(|(_, status)| *status == self).map_or("", |(word, _)| word)
     }
 
-    /// Reads the word on the wire.
+    /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<Status> {
         let found = Status::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, status)| *status).ok_or_else(|| {
             let rule = "use active, trialing, past_due or canceled";
-            Error::invalid("status", format!("{word:?} is not a status of a subscription; {rule}"))
+            Error::invalid("status", format!("{word:?} is not a subscription status; {rule}"))
         })
     }
 }
 
-/// A customer's use of a plan.
+/// A customer's subscription to a plan.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// Its id.
+    /// The id.
     pub id: SubscriptionId,
-    /// In which organization.
+    /// The organization that sells the plan.
     pub organization: OrganizationId,
-    /// Who buys.
+    /// The customer.
     pub customer: CustomerId,
-    /// The customer's name for people.
+    /// The customer's display name.
     pub customer_name: String,
-    /// The user that a personal customer is.
+    /// The user of a personal customer.
     pub user: Option<UserId>,
     /// The user's e-mail address.
     pub user_email: Option<String>,
-    /// What.
+    /// The plan.
     pub plan: PlanId,
     /// The plan's slug.
     pub plan_slug: String,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// When the period that was paid for ends.
+    /// The end of the paid period.
     pub current_period_end: Option<Time>,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Time,
 }
 
-/// Who is to have a subscription.
+/// The buyer of a new subscription.
 #[derive(Clone, Debug)]
 pub enum Buyer {
-    /// The customer that a user is for itself.
+    /// The personal customer of a user.
     User(UserId),
     /// A customer.
     Customer(CustomerId),
 }
 
-/// A subscription to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewSubscription {
-    /// Its new id.
+    /// The new id.
     pub id: SubscriptionId,
-    /// Who is to have it.
+    /// The buyer.
     pub buyer: Buyer,
     /// The plan's slug.
     pub plan: String,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// When the period that was paid for ends.
+    /// The end of the paid period.
     pub current_period_end: Option<Time>,
 }
 
-/// What is to change of a subscription; what is none stays.
+/// The input for [`patch`]. `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionPatch {
-    /// The slug of another plan.
+    /// The slug of the new plan.
     pub plan: Option<String>,
-    /// Where it stands.
+    /// The status.
     pub status: Option<Status>,
-    /// When the period that was paid for ends; `Some(None)`: it does not.
+    /// The end of the paid period. `Some(None)` removes it.
     pub current_period_end: Option<Option<Time>>,
 }
 
-/// There is a customer and a plan to each; the LEFT has MySQL and MariaDB begin with the table whose order it is.
+/// Every subscription has a customer and a plan. The LEFT JOIN makes MySQL and MariaDB read `subscriptions` first, in
+/// the order of the list.
 const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
             s.current_period_end, s.created_at, s.updated_at, c.name, u.email
      FROM subscriptions s
@@ -127,7 +128,7 @@ statements! {
      LEFT JOIN users u ON u.id = c.user_id
      WHERE s.id = ?1 AND s.organization_id = ?2");
 }
-// What is live is what entitles: see `entitlements`.
+// `entitlements` uses the same definition of a live subscription.
 statements! {
     static ANOTHER_LIVE = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
      WHERE s.customer_id = ?1 AND s.id <> ?2 AND s.status IN ('active', 'trialing', 'past_due')
@@ -146,7 +147,7 @@ statements! {
 
 fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
     let status: String = row.get(6)?;
-    let broken = |_| store::Error::Database(format!("subscription of unknown status {status:?}"));
+    let broken = |_| store::Error::Database(format!("subscription with the unknown status {status:?}"));
     Ok(Subscription {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -163,12 +164,12 @@ fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
     })
 }
 
-/// The key that changes with a customer's subscriptions.
+/// The key that changes with the subscriptions of a customer.
 pub fn key(customer: &CustomerId) -> Key {
     Key::row("subscriptions", "customer_id", customer.as_str())
 }
 
-/// Makes a subscription.
+/// Creates a subscription.
 pub fn create(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -200,7 +201,7 @@ pub fn create(
         created_at: actor.now,
         updated_at: actor.now,
     };
-    keep_one_live(tx, &made, &plan, actor.now)?;
+    require_one_live(tx, &made, &plan, actor.now)?;
     let (customer, status) = (&made.customer, made.status.as_str());
     let row = args![&made.id, organization, customer, &plan.id, status, made.current_period_end, actor.now];
     tx.exec(&INSERT, row)?;
@@ -226,7 +227,7 @@ pub fn patch(
     changed.status = patch.status.unwrap_or(changed.status);
     changed.current_period_end = patch.current_period_end.unwrap_or(changed.current_period_end);
     changed.updated_at = actor.now;
-    keep_one_live(tx, &changed, &plan, actor.now)?;
+    require_one_live(tx, &changed, &plan, actor.now)?;
     let (id, status) = (&changed.id, changed.status.as_str());
     tx.exec(&PATCH, args![id, &plan.id, status, changed.current_period_end, actor.now])?;
     tx.changed(key(&changed.customer));
@@ -235,9 +236,9 @@ pub fn patch(
     Ok(changed)
 }
 
-/// Fails when the customer has another live subscription for a service that `plan` covers. The customer
-/// is locked.
-fn keep_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
+/// Fails when the customer has another live subscription for a service that `plan` covers. The caller holds the lock of
+/// the customer.
+fn require_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
     if !is_live(wanted.status, wanted.current_period_end, now) {
         return Ok(());
     }
@@ -246,19 +247,20 @@ fn keep_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time)
     match other {
         None => Ok(()),
         Some(other) => {
-            let problem =
-                format!("this customer has the plan {other:?} for the same service; change or end that one");
+            let problem = format!(
+                "this customer already has the plan {other:?} for the same service; change or end that subscription"
+            );
             Err(Error::refused("already_subscribed", problem))
         }
     }
 }
 
-/// Whether a subscription entitles to anything now.
+/// Whether a subscription grants its entitlements at `now`.
 fn is_live(status: Status, current_period_end: Option<Time>, now: Time) -> bool {
     status != Status::Canceled && current_period_end.is_none_or(|end| end > now)
 }
 
-/// Deletes a subscription with its seats: it is over at once.
+/// Deletes a subscription with its seats. Its entitlements end immediately.
 pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Result<()> {
     tx.lock(&customers::LOCK, (&subscription.customer).into())?;
     let seated: Vec<UserId> = tx.all(&SEATED, args![&subscription.id], |row| row.get(0))?;
@@ -274,7 +276,7 @@ pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Re
     audit::note(tx, organization, actor, "subscription.deleted", id.as_str(), &subscription.plan_slug)
 }
 
-/// The subscription with this id.
+/// Gets the subscription with this id.
 pub fn get(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -283,16 +285,16 @@ pub fn get(
     snapshot.one(&GET, args![id, organization], read)?.ok_or(Error::NotFound { what: "subscription" })
 }
 
-/// Which subscriptions a list shows; all, where nothing is named.
+/// A filter for [`list`]. The default matches all subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Those of the customer that this user is for itself.
+    /// Matches subscriptions of this user's personal customer.
     pub user: Option<UserId>,
-    /// Those of the plan with this slug.
+    /// Matches subscriptions to the plan with this slug.
     pub plan: Option<String>,
 }
 
-/// Subscriptions by id, after `cursor`.
+/// Lists subscriptions by id after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -305,12 +307,12 @@ pub fn list(
     match (&filter.user, &filter.plan) {
         (None, None) => conditions.by_index("subscriptions s", "subscriptions_organization"),
         (None, Some(_)) => conditions.by_index("subscriptions s", "subscriptions_plan"),
-        // Of one user there are few.
+        // One user has few subscriptions.
         (Some(_), _) => {}
     }
     conditions.and_if("c.user_id =", filter.user.as_ref());
     if let Some(plan) = &filter.plan {
-        // The whole key of one plan: so it is known beforehand.
+        // Both columns of the unique key, so that the optimiser reads the plan before the subscriptions.
         conditions.and("p.organization_id =", organization);
         conditions.and("p.slug =", plan.as_str());
     }
@@ -319,7 +321,7 @@ pub fn list(
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
-/// Whether anybody has or had a plan.
+/// Whether a plan has any subscription, live or ended.
 pub(crate) fn any_of_plan(snapshot: &mut Snapshot<'_>, plan: &PlanId) -> Result<bool> {
     Ok(snapshot.one(&ANY_OF_PLAN, args![plan], |row| row.get::<SubscriptionId>(0))?.is_some())
 }
@@ -334,18 +336,18 @@ mod tests {
         for status in [Status::Active, Status::Trialing, Status::PastDue] {
             assert!(is_live(status, None, now));
             assert!(is_live(status, Some(Time::from_millis(1001)), now));
-            assert!(!is_live(status, Some(now), now), "it ends at that moment");
+            assert!(!is_live(status, Some(now), now), "the end is exclusive");
         }
         assert!(!is_live(Status::Canceled, None, now));
     }
 
     #[test]
-    fn a_status_is_read_by_its_word() {
+    fn a_status_parses_its_own_name() {
         for (word, status) in Status::ALL {
-            assert_eq!(Status::parse(word).expect("its own word"), status);
+            assert_eq!(Status::parse(word).expect("parses its own name"), status);
             assert_eq!(status.as_str(), word);
         }
-        let error = Status::parse("paid").expect_err("no status").to_string();
+        let error = Status::parse("paid").expect_err("not a status").to_string();
         assert!(error.starts_with("status: \"paid\"") && error.contains("past_due"), "{error}");
     }
 }

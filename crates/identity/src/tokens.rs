@@ -1,8 +1,8 @@
-//! Tokens: access tokens as signed JWTs (RFC 9068), ID tokens (OpenID Connect Core 2).
+//! Tokens: access tokens as signed JWTs (RFC 9068), and ID tokens (OpenID Connect Core, section 2).
 //!
-//! The kinds cannot stand for each other: the `typ` of the header is checked, and so is the algorithm,
-//! which belongs to the key and not to the token. Signing happens after the commit; verifying once a
-//! token (see [`crate::Lookups`]).
+//! Verification checks the `typ` header, so that one kind of token is not accepted as the other. It checks the
+//! algorithm against the key, not against the token. Tokens are signed after the commit. An access token is verified
+//! once and then cached (see [`crate::Lookups`]).
 
 use crate::keys::{Algorithm, Ring};
 use crate::{Error, Result, Time};
@@ -10,27 +10,27 @@ use jsonwebtoken::{Validation, decode, decode_header};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long an access token lives.
+/// The lifetime of an access token.
 pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
-/// How long an ID token lives.
+/// The lifetime of an ID token.
 pub const ID_LIFE: Duration = Duration::from_secs(3600);
 const ACCESS_TYP: &str = "at+jwt";
 const ID_TYP: &str = "JWT";
-/// How far another clock may be ahead, in seconds.
+/// The tolerated clock skew of the issuing instance, in seconds.
 const AHEAD_MAX: i64 = 60;
 
-/// One audience or several, as RFC 7519 writes them.
+/// One audience or several, encoded as in RFC 7519.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Audience {
-    /// The usual case.
+    /// One audience, as a string.
     One(String),
-    /// Several.
+    /// Several audiences, as an array.
     Many(Vec<String>),
 }
 
 impl Audience {
-    /// The shorter form where there is one.
+    /// Creates an audience from a list. A list of one becomes [`Audience::One`].
     pub fn of(mut list: Vec<String>) -> Audience {
         match (list.len(), list.pop()) {
             (1, Some(only)) => Audience::One(only),
@@ -42,7 +42,7 @@ impl Audience {
         }
     }
 
-    /// Each of them.
+    /// Returns the audiences as a list.
     pub fn into_list(self) -> Vec<String> {
         match self {
             Audience::One(only) => vec![only],
@@ -56,21 +56,21 @@ impl Audience {
 pub struct AccessClaims {
     /// The issuer, byte for byte as configured.
     pub iss: String,
-    /// The user, or the client when it acts for itself.
+    /// The user, or the client if it acts on its own behalf.
     pub sub: String,
-    /// Who it is for.
+    /// The audience.
     pub aud: Audience,
-    /// Who got it.
+    /// The client that received the token.
     pub client_id: String,
-    /// When it ends, in Unix seconds.
+    /// The expiry time, in Unix seconds.
     pub exp: i64,
-    /// When it was made, in Unix seconds.
+    /// The time of issue, in Unix seconds.
     pub iat: i64,
-    /// Its id: `<grant>.<random>`, so that revoking the grant reaches it.
+    /// The token id: `<grant>.<random>`. It links the token to its grant, so that revoking the grant revokes the token.
     pub jti: String,
-    /// What it allows.
+    /// The granted scope.
     pub scope: String,
-    /// The session; none when the client acts for itself.
+    /// The session; `None` if the client acts on its own behalf.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sid: Option<String>,
     /// The organization's slug.
@@ -93,29 +93,29 @@ pub struct IdClaims {
     pub sub: String,
     /// The client.
     pub aud: String,
-    /// When it ends, in Unix seconds.
+    /// The expiry time, in Unix seconds.
     pub exp: i64,
-    /// When it was made, in Unix seconds.
+    /// The time of issue, in Unix seconds.
     pub iat: i64,
-    /// When the user proved who he is, in Unix seconds.
+    /// The time of the user's authentication, in Unix seconds.
     pub auth_time: i64,
     /// The session.
     pub sid: String,
-    /// What the client sent, byte for byte.
+    /// The `nonce` of the authorization request, byte for byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
-    /// With scope `email`.
+    /// The e-mail address, with scope `email`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// With scope `email`.
+    /// Whether the address is verified, with scope `email`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email_verified: Option<bool>,
-    /// With scope `profile`.
+    /// The display name, with scope `profile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// Claims as they come in. Ours have no beginning (`nbf`); a token that says one is judged by it all the same.
+/// Received claims. Tokens of this server have no `nbf`, but a token that has one is checked against it.
 #[derive(Deserialize)]
 struct Received<T> {
     #[serde(flatten)]
@@ -128,7 +128,7 @@ pub fn sign_access(ring: &Ring, claims: &AccessClaims, now: Time) -> Result<Stri
     signer(ring, Algorithm::Es256, now)?.sign(ACCESS_TYP, claims)
 }
 
-/// Signs an ID token as the client registered it (RS256 unless it asked for ES256).
+/// Signs an ID token with the algorithm of the client: RS256, or ES256 if the client is registered for it.
 pub fn sign_id(ring: &Ring, claims: &IdClaims, algorithm: &str, now: Time) -> Result<String> {
     let algorithm = if algorithm == "ES256" { Algorithm::Es256 } else { Algorithm::Rs256 };
     signer(ring, algorithm, now)?.sign(ID_TYP, claims)
@@ -137,14 +137,14 @@ pub fn sign_id(ring: &Ring, claims: &IdClaims, algorithm: &str, now: Time) -> Re
 fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::SigningKey> {
     let missing = || {
         Error::Store(store::Error::Unavailable {
-            what: format!("the {} signing key is still being made", algorithm.as_str()),
+            what: format!("the {} signing key is still being generated", algorithm.as_str()),
             advice: "try again in a second".to_owned(),
         })
     };
     ring.signer(algorithm, now).ok_or_else(missing)
 }
 
-/// Verifies an access token: signature by one of our keys, our issuer, not ended. `None` for anything else.
+/// Verifies the signature, issuer and expiry of an access token. Returns `None` for an invalid token.
 pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
     let claims: AccessClaims = verify(ring, token, ACCESS_TYP, now)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
@@ -153,7 +153,7 @@ pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Optio
     (claims.iss == issuer && timely).then_some(claims)
 }
 
-/// Verifies an ID token that is handed back as a hint; it may have ended.
+/// Verifies an ID token that a client sends as a hint. It may have expired.
 pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
     verify::<IdClaims>(ring, token, ID_TYP, now).filter(|claims| claims.iss == issuer)
 }
@@ -170,7 +170,7 @@ fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typ: &str, n
         return None;
     }
     let mut validation = Validation::new(key.algorithm.jose());
-    // Time and audience are judged by our own clock and router.
+    // The callers check times against the injected clock, and the audience.
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();

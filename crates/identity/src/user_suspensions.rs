@@ -1,4 +1,4 @@
-//! Suspending an account: nobody signs in with it, and its sessions end.
+//! Suspension of user accounts. A suspended user cannot sign in, and their sessions end.
 
 use crate::audit::{self, Actor};
 use crate::users::{self, User};
@@ -10,7 +10,7 @@ statements! {
     static DELETE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
 }
 
-/// Suspends an account and ends its sessions; again is fine. Users cannot suspend themselves.
+/// Suspends an account and ends its sessions. Idempotent. Users cannot suspend themselves.
 pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor) -> Result<User> {
     let reason = audit::reason(reason)?;
     if actor.who == user.id.as_str() {
@@ -28,7 +28,7 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
     users::get(tx.snapshot(), &user.id)
 }
 
-/// Ends the suspension of an account; one that is not suspended stays as it is.
+/// Ends the suspension of an account. Idempotent.
 pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
     let was_suspended = tx.exec(&DELETE, args![&user.id])? == 1;
     users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));

@@ -1,4 +1,4 @@
-//! Users: a person's account in one organization. The same address may exist in each of them.
+//! Users: a person's account in one organization. Several organizations can have users with the same e-mail address.
 
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
@@ -8,29 +8,29 @@ use store::{
     Key, Row, Snapshot, Tx, Value, Where, args, insert, lock, select, sql, statements, update, upsert,
 };
 
-/// An account.
+/// A user account.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Its id.
+    /// The id.
     pub id: UserId,
-    /// Where it belongs.
+    /// The organization it belongs to.
     pub organization: OrganizationId,
-    /// Normalised.
+    /// The e-mail address, normalised.
     pub email: String,
-    /// When the address was proved, if it was.
+    /// The time at which the address was verified.
     pub email_verified_at: Option<Time>,
-    /// What its holder may choose.
+    /// The fields that the user may edit.
     pub profile: Profile,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
-    /// When it was stopped, if it is.
+    /// The time at which the account was suspended; `None` while it is not.
     pub suspended_at: Option<Time>,
 }
 
-/// What an account says about its holder, apart from the address.
+/// The editable data of an account, without the e-mail address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// For people.
+    /// The display name.
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ pub struct Profile {
 const PROFILE: &[&str] = &["name"];
 
 impl Profile {
-    /// One with a name, and nothing else.
+    /// Creates a profile with a name; every other field has its default.
     pub fn named(name: impl Into<String>) -> Profile {
         Profile { name: name.into(), ..Profile::default() }
     }
@@ -52,23 +52,23 @@ impl Profile {
     }
 }
 
-/// An account to be made, with the customer that it is for itself.
+/// The input for [`create`]: an account with its personal customer.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// Its new id.
+    /// The new id.
     pub id: UserId,
     /// The id of its personal customer.
     pub customer: CustomerId,
-    /// Its address.
+    /// The e-mail address.
     pub email: String,
-    /// Without a name, the address stands for it.
+    /// The profile. An empty name defaults to the e-mail address.
     pub profile: Profile,
-    /// Whether somebody vouches for the address.
+    /// Whether the address counts as verified.
     pub email_verified: bool,
 }
 
 impl NewUser {
-    /// With new ids, a profile that is empty and an address that nobody vouches for.
+    /// Generates the ids. The profile is empty and the address is not verified.
     pub fn new(email: impl Into<String>, now: Time, random: &dyn Random) -> NewUser {
         NewUser {
             id: UserId::new(now, random),
@@ -94,7 +94,7 @@ statements! {
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
     static SET_PROFILE = update("users", "id", PROFILE);
-    /// Whoever makes a session of a user, or decides about all of them, takes this first.
+    /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
 }
 
@@ -110,12 +110,12 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
     })
 }
 
-/// The keys on which an account's data and state depend.
+/// The keys of an account's data and status.
 pub fn keys(id: &UserId) -> [Key; 2] {
     [Key::row("users", "id", id.as_str()), Key::row("user_suspensions", "user_id", id.as_str())]
 }
 
-/// Makes an account and its personal customer.
+/// Creates an account and its personal customer.
 pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, actor: &Actor) -> Result<User> {
     let email = names::email(&new.email)?;
     let mut profile = new.profile.clone();
@@ -133,7 +133,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, act
     get(tx.snapshot(), &new.id)
 }
 
-/// Changes what an account says about its holder; the customer that it is for itself takes its name.
+/// Changes the profile of an account. Its personal customer gets the same name.
 pub fn change(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -156,7 +156,7 @@ pub fn change(
     Ok(User { profile, ..user })
 }
 
-/// The account with this id, if it is one of this organization.
+/// Gets the account with this id if it belongs to this organization.
 pub fn in_organization(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -166,7 +166,7 @@ pub fn in_organization(
     if user.organization == *organization { Ok(user) } else { Err(Error::NotFound { what: "user" }) }
 }
 
-/// Accounts by id, after `cursor`; with `email`, only the one that has it.
+/// Lists accounts by id after `cursor`. With `email`, lists only the account with this address.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -185,23 +185,23 @@ pub fn list(
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
-/// When an account was last seen, to within five minutes; never, if it was not.
+/// Returns the time at which an account was last seen, accurate to five minutes; `None` if it never was.
 pub fn last_seen(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<Option<Time>> {
     Ok(snapshot.one(&LAST_SEEN, args![id], |row| row.get(0))?)
 }
 
-/// The account with this id.
+/// Gets the account with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<User> {
     snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "user" })
 }
 
-/// The account with this address, if there is one.
+/// Finds the account with this e-mail address.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &str) -> Result<Option<User>> {
     Ok(snapshot.one(&FIND, args![organization, email], read)?)
 }
 
-/// Notes when an account was last seen; the server calls this at most once in five minutes a user.
-pub fn seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
+/// Sets the time at which an account was last seen. The server calls this at most once per user in five minutes.
+pub fn set_last_seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
     tx.exec(&SEEN, args![id, now])?;
     Ok(())
 }

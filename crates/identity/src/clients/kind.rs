@@ -1,19 +1,19 @@
-//! What kinds of client there are, and what follows from the kind.
+//! The kinds of clients, with the grant types and properties of each.
 
 use crate::{Error, Result};
 
-/// What a client is; decides its grants and whether it can keep a secret.
+/// The kind of a client. It determines the grant types and whether the client is confidential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A server that keeps a secret.
+    /// A web application with a back end that keeps a secret.
     Web,
-    /// A page in a browser.
+    /// A single-page application in a browser.
     Spa,
-    /// An app with a browser beside it; loopback redirects with any port (RFC 8252).
+    /// An app that opens the system browser. Loopback redirects may use any port (RFC 8252).
     Native,
     /// A terminal or a device without a browser (RFC 8628).
     Device,
-    /// A program that acts for itself.
+    /// A service that acts on its own behalf, without a user.
     Machine,
 }
 
@@ -21,7 +21,7 @@ pub enum Kind {
 pub const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 impl Kind {
-    /// Every kind, by its word on the wire.
+    /// Every kind with its name in the API.
     pub const ALL: [(&'static str, Kind); 5] = [
         ("web", Kind::Web),
         ("spa", Kind::Spa),
@@ -30,33 +30,33 @@ impl Kind {
         ("machine", Kind::Machine),
     ];
 
-    /// The word on the wire.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
-    /// Reads the word on the wire.
+    /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<Kind> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, kind)| *kind).ok_or_else(|| {
             Error::invalid(
                 "kind",
-                format!("{word:?} is not a kind of client; use web, spa, native, device or machine"),
+                format!("{word:?} is not a client kind; use web, spa, native, device or machine"),
             )
         })
     }
 
-    /// Whether it keeps a secret.
+    /// Whether the client can keep a secret.
     pub fn is_confidential(self) -> bool {
         matches!(self, Kind::Web | Kind::Machine)
     }
 
-    /// Whether there is a device flow for it.
+    /// Whether the kind supports the device flow.
     pub fn has_device_flow(self) -> bool {
         self.default_grants().contains(&DEVICE_GRANT)
     }
 
-    /// The grants that it gets when none are named.
+    /// The grant types of a new client of this kind.
     pub fn default_grants(self) -> &'static [&'static str] {
         match self {
             Kind::Web | Kind::Spa => &["authorization_code", "refresh_token"],

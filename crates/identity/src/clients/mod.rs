@@ -1,6 +1,6 @@
-//! OAuth clients: web, spa, native, device and machine; each with its grants, redirect URIs and secrets.
+//! OAuth clients: web, spa, native, device and machine; each with its grant types, redirect URIs and secrets.
 //!
-//! - `kind.rs`: what kinds there are. `redirects.rs`: where codes may be sent. `secrets.rs`: how it proves itself.
+//! `kind.rs` defines the kinds, `redirects.rs` the redirect URIs, and `secrets.rs` the client secrets.
 
 mod kind;
 mod redirects;
@@ -17,95 +17,95 @@ use crate::secrets::matches;
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, select, sql, statements};
 
-/// A client with all that a request needs to know of it.
+/// A client with the data of its organization and service.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its `client_id`.
+    /// The `client_id`.
     pub id: ClientId,
-    /// Whose it is.
+    /// The organization it belongs to.
     pub organization: OrganizationId,
     /// The organization's slug.
     pub organization_slug: String,
-    /// The organization's name for people.
+    /// The organization's display name.
     pub organization_name: String,
-    /// The service that its tokens are for; none for the clients of `platform`.
+    /// The service that its tokens are for; `None` for the clients of `platform`.
     pub service: Option<ServiceId>,
     /// The service's slug.
     pub service_slug: String,
-    /// The service's name for people.
+    /// The service's display name.
     pub service_name: String,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// Grant types.
+    /// The grant types.
     pub grants: Vec<String>,
-    /// What its organization has to say about the device flow.
+    /// The device flow setting of its organization.
     pub device_flow: DeviceFlow,
-    /// Whether the authorization endpoint insists on PKCE.
+    /// Whether the authorization endpoint requires PKCE.
     pub pkce_required: bool,
-    /// Whether the user is asked before it gets its first code.
+    /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
-    /// How its ID tokens are signed.
+    /// The signature algorithm of its ID tokens.
     pub id_token_alg: String,
-    /// Where codes may be sent.
+    /// The redirect URIs.
     pub redirect_uris: Vec<String>,
     /// The hashes of its secrets.
     pub secret_hashes: Vec<Vec<u8>>,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
 impl Client {
-    /// Whether it may use this grant type.
+    /// Whether the client may use this grant type.
     pub fn may(&self, grant: &str) -> bool {
         self.grants.iter().any(|known| known == grant)
     }
 
-    /// Whether it may use the device flow: neither it nor its organization has it switched off.
+    /// Whether the client may use the device flow: it is enabled for both the client and its organization.
     pub fn may_use_device_flow(&self) -> bool {
         self.may(DEVICE_GRANT) && self.device_flow != DeviceFlow::Off
     }
 
-    /// Whether it belongs to `platform`: its tokens administer.
+    /// Whether the client belongs to `platform`. Its tokens can carry administrative scopes.
     pub fn is_first_party(&self) -> bool {
         self.service.is_none()
     }
 
-    /// Whether this is one of its secrets. Looks at all of them, so that time tells nothing.
-    pub fn knows_secret(&self, secret: &str) -> bool {
+    /// Whether `secret` is one of its secrets. It compares all of them, so that the duration reveals nothing.
+    pub fn has_secret(&self, secret: &str) -> bool {
         let hits = self.secret_hashes.iter().filter(|hash| matches(secret.as_bytes(), hash));
         hits.count() > 0
     }
 }
 
-/// A client to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewClient {
-    /// Its new id.
+    /// The new id.
     pub id: ClientId,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// Where codes may be sent.
+    /// The redirect URIs.
     pub redirect_uris: Vec<String>,
-    /// Whether the user is asked before it gets its first code.
+    /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
 }
 
-/// What is to change of a client; what is none stays.
+/// The input for [`patch`]. `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct ClientPatch {
-    /// For people.
+    /// The display name.
     pub name: Option<String>,
-    /// In the place of all that there are.
+    /// The redirect URIs; they replace all current ones.
     pub redirect_uris: Option<Vec<String>>,
-    /// Whether the user is asked before it gets its first code.
+    /// Whether a user must give consent before the client gets its first code.
     pub consent_required: Option<bool>,
-    /// Whether the authorization endpoint insists on PKCE; only confidential clients may do without.
+    /// Whether the authorization endpoint requires PKCE. Public clients always require it.
     pub pkce_required: Option<bool>,
-    /// Whether it may use the device flow; only for kinds that have it.
+    /// Whether the client may use the device flow. Only kinds with a device flow have this setting.
     pub device_flow: Option<bool>,
 }
 
@@ -124,7 +124,7 @@ statements! {
     static GET = select(COLUMNS, "WHERE c.id = ?1");
     static URIS = sql("SELECT uri FROM redirect_uris WHERE client_id = ?1 ORDER BY uri");
     static SECRET_HASHES = sql("SELECT hash FROM client_secrets WHERE client_id = ?1 ORDER BY id");
-    // For a page of a list: what belongs to the clients from ?2 to ?3.
+    // For one page of a list: the rows of the clients with ids from ?2 to ?3.
     static URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c JOIN redirect_uris r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
     static SECRET_HASHES_OF_PAGE = sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
@@ -142,7 +142,7 @@ statements! {
 fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     let grants: String = row.get(9)?;
     let kind: String = row.get(7)?;
-    let broken = |_| store::Error::Database(format!("client of unknown kind {kind:?}"));
+    let broken = |_| store::Error::Database(format!("client with the unknown kind {kind:?}"));
     Ok(Client {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -164,7 +164,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     })
 }
 
-/// The keys on which a client depends (its service and organization apart).
+/// The keys of a client, without those of its service and organization.
 pub fn keys(id: &ClientId) -> [Key; 3] {
     [
         Key::row("clients", "id", id.as_str()),
@@ -173,7 +173,7 @@ pub fn keys(id: &ClientId) -> [Key; 3] {
     ]
 }
 
-/// Makes a client of a service, or of `platform` when `service` is none.
+/// Creates a client of a service, or of `platform` if `service` is `None`.
 pub fn create(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -195,15 +195,18 @@ pub fn create(
 pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Actor) -> Result<Client> {
     refuse_first_party(client)?;
     tx.lock(&secrets::LOCK, (&client.id).into())?;
-    // As it is now: somebody else may have changed other fields since `client` was read.
+    // Reads the client again under the lock: another request may have changed other fields since `client` was read.
     let client = get(tx.snapshot(), &client.id)?;
     let name = patch.name.as_deref().map(|name| names::display("name", name)).transpose()?;
     if patch.pkce_required == Some(false) && !client.kind.is_confidential() {
-        let problem = format!("a {} client cannot keep a secret, so it needs PKCE", client.kind.as_str());
+        let problem = format!("a {} client is public and requires PKCE; use true", client.kind.as_str());
         return Err(Error::invalid("pkce_required", problem));
     }
     if patch.device_flow.is_some() && !client.kind.has_device_flow() {
-        let problem = format!("a {} client has no device flow; native and device have", client.kind.as_str());
+        let problem = format!(
+            "a {} client cannot use the device flow; use a native or device client",
+            client.kind.as_str()
+        );
         return Err(Error::invalid("device_flow", problem));
     }
     let name = name.as_ref().unwrap_or(&client.name);
@@ -217,11 +220,18 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         redirects::replace(tx, &client.id, client.kind, uris)?;
     }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
-    audit::note(tx, &client.organization, actor, "client.changed", client.id.as_str(), &patch.says())?;
+    audit::note(
+        tx,
+        &client.organization,
+        actor,
+        "client.changed",
+        client.id.as_str(),
+        &patch.changed_fields(),
+    )?;
     get(tx.snapshot(), &client.id)
 }
 
-/// Its grants in their usual order, with or without that of the device flow.
+/// Returns its grant types in default order, with or without the device grant.
 fn grants_of(client: &Client, device_flow: bool) -> String {
     let wanted = |grant: &str| if grant == DEVICE_GRANT { device_flow } else { client.may(grant) };
     let known = client.kind.default_grants().iter().copied();
@@ -229,8 +239,8 @@ fn grants_of(client: &Client, device_flow: bool) -> String {
 }
 
 impl ClientPatch {
-    /// Which fields it changes, for the audit trail.
-    fn says(&self) -> String {
+    /// The names of the fields that it changes, for the audit log.
+    fn changed_fields(&self) -> String {
         audit::fields(&[
             ("name", self.name.is_some()),
             ("redirect_uris", self.redirect_uris.is_some()),
@@ -241,7 +251,7 @@ impl ClientPatch {
     }
 }
 
-/// Deletes a client; with it, every token that it holds becomes worthless.
+/// Deletes a client. All its tokens become invalid.
 pub fn delete(tx: &mut Tx<'_>, client: &Client, actor: &Actor) -> Result<()> {
     refuse_first_party(client)?;
     redirects::delete_all(tx, &client.id)?;
@@ -251,16 +261,16 @@ pub fn delete(tx: &mut Tx<'_>, client: &Client, actor: &Actor) -> Result<()> {
     audit::note(tx, &client.organization, actor, "client.deleted", client.id.as_str(), &client.name)
 }
 
-/// The clients of `platform` come with the program; without them nobody could administer.
+/// Protects the built-in clients of `platform`. Administration depends on them.
 fn refuse_first_party(client: &Client) -> Result<()> {
     if client.is_first_party() {
-        let problem = "the clients of platform come with the program and stay as they are";
+        let problem = "the clients of platform are built in; they cannot be changed or deleted";
         return Err(Error::refused("first_party", problem));
     }
     Ok(())
 }
 
-/// The client with this id.
+/// Gets the client with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
     let mut client = snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "client" })?;
     client.redirect_uris = snapshot.all(&URIS, args![id], |row| row.get(0))?;
@@ -268,7 +278,7 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
     Ok(client)
 }
 
-/// Whether a client may use the device flow now, as [`Client::may_use_device_flow`] has it.
+/// Whether a client may use the device flow, by the same rule as [`Client::may_use_device_flow`].
 pub(crate) fn may_use_device_flow(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<bool> {
     let found = snapshot.one(&DEVICE_FLOW, args![id], |row| {
         let grants: String = row.get(0)?;
@@ -278,7 +288,7 @@ pub(crate) fn may_use_device_flow(snapshot: &mut Snapshot<'_>, id: &ClientId) ->
     Ok(found.unwrap_or(false))
 }
 
-/// The client with this id, if it is one of this organization.
+/// Gets the client with this id if it belongs to this organization.
 pub fn in_organization(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -288,7 +298,7 @@ pub fn in_organization(
     if client.organization == *organization { Ok(client) } else { Err(Error::NotFound { what: "client" }) }
 }
 
-/// Clients by id, after `cursor`: all, or those of a service.
+/// Lists clients by id after `cursor`: all, or the ones of a service.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -321,7 +331,7 @@ pub fn list(
     Ok(clients)
 }
 
-/// Whether a service has clients.
+/// Whether a service has any client.
 pub(crate) fn any_of_service(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,

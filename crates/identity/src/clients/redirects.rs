@@ -1,4 +1,4 @@
-//! Where codes may be sent: what a client may register, and which request fits what it registered.
+//! Redirect URIs: validation at registration, and matching of requests.
 
 use super::{Client, Kind};
 use crate::ids::ClientId;
@@ -13,8 +13,8 @@ statements! {
 }
 
 impl Client {
-    /// Whether a code may be sent to `uri`: byte for byte one of its own, except that native apps choose
-    /// the port on a loopback address (RFC 8252 section 7.3).
+    /// Whether a code may be sent to `uri`. It must equal a registered URI byte for byte. Native apps may use any port
+    /// on a loopback address (RFC 8252 section 7.3).
     pub fn may_redirect_to(&self, uri: &str) -> bool {
         let native = self.kind == Kind::Native;
         self.redirect_uris
@@ -40,29 +40,33 @@ fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
     split(known).is_some_and(|parts| Some(parts) == split(uri))
 }
 
-/// Checks a redirect URI at registration: absolute, no fragment, `https`, or `http` on loopback, or a
-/// private scheme with a dot (RFC 8252 section 7.1).
+/// Validates a redirect URI at registration. It must be absolute and without a fragment, with the scheme `https`,
+/// `http` on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1).
 pub fn check_redirect_uri(uri: &str) -> Result<()> {
     let wrong = |problem: &str| Err(Error::invalid("redirect_uris", format!("{uri:?}: {problem}")));
     if uri.len() > 2000
         || uri.chars().any(|letter| letter.is_control() || letter.is_whitespace() || letter == '\\')
     {
-        return wrong("expected a plain URI of at most 2000 characters");
+        return wrong(
+            "use a URI of at most 2000 characters without spaces, control characters and backslashes",
+        );
     }
     if uri.contains('#') {
-        return wrong("a redirect URI has no fragment");
+        return wrong("remove the fragment");
     }
     let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-        return wrong("expected an absolute URI");
+        return wrong("use an absolute URI");
     };
     let authority = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(""));
     match (scheme, authority) {
         ("https", Some(host)) if !host.is_empty() && !host.contains('@') => Ok(()),
         ("http", Some(host)) if is_loopback(host) => Ok(()),
-        ("http", _) => wrong("http is for loopback addresses (127.0.0.1, [::1], localhost) only; use https"),
-        ("https", _) => wrong("expected https://host/…, without a user name"),
+        ("http", _) => {
+            wrong("http is allowed only for loopback addresses (127.0.0.1, [::1], localhost); use https")
+        }
+        ("https", _) => wrong("use https://host/… without a user name"),
         (private, _) if private.contains('.') => Ok(()),
-        _ => wrong("a private scheme needs a dot, like com.example.app:/callback"),
+        _ => wrong("use a private scheme with a dot, like com.example.app:/callback"),
     }
 }
 
@@ -82,28 +86,28 @@ fn is_loopback(authority: &str) -> bool {
     })
 }
 
-/// Deletes all redirect URIs of a client. Part of deleting the client, which declares the change.
+/// Deletes all redirect URIs of a client. The caller declares the changed keys.
 pub(super) fn delete_all(tx: &mut Tx<'_>, id: &ClientId) -> Result<()> {
     tx.exec(&DELETE_ALL, args![id])?;
     Ok(())
 }
 
-/// Puts `uris` in the place of those that a client has. The caller declares the change.
+/// Replaces the redirect URIs of a client. The caller declares the changed keys.
 pub(super) fn replace(tx: &mut Tx<'_>, id: &ClientId, kind: Kind, uris: &[String]) -> Result<()> {
     if uris.len() > REDIRECT_URIS_MAX {
-        return Err(Error::invalid("redirect_uris", format!("a client has {REDIRECT_URIS_MAX} at most")));
+        return Err(Error::invalid("redirect_uris", format!("too many; use at most {REDIRECT_URIS_MAX}")));
     }
     if uris.is_empty() && kind.default_grants().contains(&"authorization_code") {
         return Err(Error::invalid(
             "redirect_uris",
-            format!("a {} client needs at least one", kind.as_str()),
+            format!("a {} client needs at least one; add one", kind.as_str()),
         ));
     }
     delete_all(tx, id)?;
     for (index, uri) in uris.iter().enumerate() {
         check_redirect_uri(uri)?;
         if uris[..index].contains(uri) {
-            return Err(Error::invalid("redirect_uris", format!("{uri:?} is there twice")));
+            return Err(Error::invalid("redirect_uris", format!("{uri:?} is listed twice; list it once")));
         }
         tx.exec(&INSERT, args![id, uri])?;
     }
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirect_uris_are_checked_at_registration() {
+    fn redirect_uris_are_validated_at_registration() {
         for good in [
             "https://app.example/callback",
             "http://127.0.0.1:9999/callback",
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_native_apps_choose_their_loopback_port() {
+    fn any_port_matches_on_the_same_loopback_address() {
         assert!(same_but_for_loopback_port("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));
         assert!(same_but_for_loopback_port("http://[::1]:1/cb", "http://[::1]:65535/cb"));
         for wrong in [

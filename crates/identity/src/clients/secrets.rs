@@ -1,5 +1,5 @@
-//! The secrets of confidential clients: shown once, kept as hashes; several are good at a time, so that
-//! they can be changed without a pause.
+//! The secrets of confidential clients. Each is shown once and stored as a hash. A client can have several valid
+//! secrets, so that they can be rotated without downtime.
 
 use super::{Client, in_organization, keys};
 use crate::audit::{self, Actor};
@@ -11,22 +11,22 @@ use store::{Row, Snapshot, Tx, args, insert, lock, sql, statements};
 const SECRETS_MAX: usize = 10;
 const HINT_LENGTH: usize = 4;
 
-/// A secret that does not exist yet: drawn before the command.
+/// The input for [`add_secret`], generated before the command.
 #[derive(Clone)]
 pub struct NewSecret {
-    /// Its new id.
+    /// The new id.
     pub id: ClientSecretId,
-    /// What the client gets, once.
+    /// The secret, shown once.
     pub secret: String,
-    /// What is stored.
+    /// The stored hash.
     pub hash: Hash,
-    /// Its last letters, so that people can tell secrets apart.
+    /// The last characters of the secret. Administrators use it to distinguish secrets.
     pub hint: String,
 }
 
 impl NewSecret {
-    /// Draws id and secret.
-    pub fn draw(now: Time, random: &dyn Random) -> NewSecret {
+    /// Generates the id and the secret.
+    pub fn generate(now: Time, random: &dyn Random) -> NewSecret {
         let secret = secrets::secret(random);
         let hint = secret[secret.len() - HINT_LENGTH..].to_owned();
         NewSecret {
@@ -38,14 +38,14 @@ impl NewSecret {
     }
 }
 
-/// A secret, as far as it can be shown.
+/// The visible data of a stored secret.
 #[derive(Clone, Debug)]
 pub struct ClientSecret {
-    /// Its id.
+    /// The id.
     pub id: ClientSecretId,
-    /// Its last letters.
+    /// The last characters of the secret.
     pub hint: String,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -57,7 +57,7 @@ statements! {
     static OF_CLIENT = sql("SELECT id, hint, created_at FROM client_secrets WHERE client_id = ?1 ORDER BY id");
     static DELETE = sql("DELETE FROM client_secrets WHERE id = ?1 AND client_id = ?2");
     static DELETE_ALL = sql("DELETE FROM client_secrets WHERE client_id = ?1");
-    /// Taken before a decision that depends on what the client is.
+    /// Locks a client for a decision that depends on its current data.
     pub(super) static LOCK = lock("clients", "id");
 }
 
@@ -65,7 +65,7 @@ fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
     Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })
 }
 
-/// Gives a client a further secret; the old ones stay good until they are deleted.
+/// Adds a secret to a client. Its other secrets stay valid until they are deleted.
 pub fn add_secret(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -78,7 +78,10 @@ pub fn add_secret(
     tx.lock(&LOCK, client.into())?;
     let client = in_organization(tx.snapshot(), organization, client)?;
     if !client.kind.is_confidential() {
-        let problem = format!("a {} client cannot keep a secret", client.kind.as_str());
+        let problem = format!(
+            "a {} client is public and has no secrets; create a web or machine client",
+            client.kind.as_str()
+        );
         return Err(Error::refused("public_client", problem));
     }
     if client.secret_hashes.len() >= SECRETS_MAX {
@@ -90,7 +93,7 @@ pub fn add_secret(
     audit::note(tx, organization, actor, "client.secret_added", client.id.as_str(), hint)
 }
 
-/// Makes a secret worthless.
+/// Deletes a secret. It becomes invalid immediately.
 pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, actor: &Actor) -> Result<()> {
     if tx.exec(&DELETE, args![id, &client.id])? == 0 {
         return Err(Error::NotFound { what: "client secret" });
@@ -99,12 +102,12 @@ pub fn delete_secret(tx: &mut Tx<'_>, client: &Client, id: &ClientSecretId, acto
     audit::note(tx, &client.organization, actor, "client.secret_deleted", client.id.as_str(), id.as_str())
 }
 
-/// The secrets of a client, oldest first. There are so few that this is no paged list.
+/// Lists the secrets of a client, oldest first. The list is not paged, because a client has at most `SECRETS_MAX`.
 pub fn list_secrets(snapshot: &mut Snapshot<'_>, client: &Client) -> Result<Vec<ClientSecret>> {
     Ok(snapshot.all(&OF_CLIENT, args![&client.id], read)?)
 }
 
-/// Deletes all secrets of a client. Part of deleting the client, which declares the change.
+/// Deletes all secrets of a client. The caller declares the changed keys.
 pub(super) fn delete_all(tx: &mut Tx<'_>, client: &ClientId) -> Result<()> {
     tx.exec(&DELETE_ALL, args![client])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Plans: what is sold. A plan covers one or more services of its organization. `terms.rs`: what it may say.
+//! Plans. A plan covers one or more services of its organization. `terms.rs` validates its terms.
 
 mod terms;
 
@@ -9,82 +9,82 @@ use serde_json::Number;
 use std::collections::BTreeMap;
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
-/// What may be used how much, by name.
+/// Usage limits by name.
 pub type Limits = BTreeMap<String, Number>;
 
 const SERVICES_MAX: usize = 50;
 
-/// What is sold.
+/// A plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its id.
+    /// The id.
     pub id: PlanId,
-    /// Whose it is.
+    /// The organization that sells it.
     pub organization: OrganizationId,
-    /// Its name in answers and addresses; never changes.
+    /// The identifier in responses and URLs. It never changes.
     pub slug: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// What it gives access to, by slug.
+    /// The services that it covers, by slug.
     pub services: Vec<Covered>,
-    /// What it costs a period.
+    /// The price per billing period.
     pub price_cents: i64,
-    /// Of the price: three capital letters.
+    /// The currency of the price: three capital letters.
     pub currency: String,
-    /// What products switch on for it.
+    /// The features that products enable for it.
     pub features: Vec<String>,
-    /// What may be used how much.
+    /// The usage limits.
     pub limits: Limits,
-    /// How many users a subscription may seat; none: seats are not counted.
+    /// The number of seats of a subscription. `None` means unlimited.
     pub seats: Option<i64>,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
 /// A service that a plan covers.
 #[derive(Clone, Debug)]
 pub struct Covered {
-    /// Its id.
+    /// The id.
     pub id: ServiceId,
-    /// Its slug.
+    /// The slug.
     pub slug: String,
 }
 
-/// A plan to be made.
+/// The input for [`create`].
 #[derive(Clone, Debug)]
 pub struct NewPlan {
-    /// Its new id.
+    /// The new id.
     pub id: PlanId,
-    /// Unique in the organization.
+    /// The slug, unique in the organization.
     pub slug: String,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// The slugs of the services that it covers; at least one.
+    /// The slugs of the services that it covers, at least one.
     pub services: Vec<String>,
-    /// What it costs a period.
+    /// The price per billing period.
     pub price_cents: i64,
-    /// Three capital letters.
+    /// The currency of the price: three capital letters.
     pub currency: String,
-    /// What products switch on for it.
+    /// The features that products enable for it.
     pub features: Vec<String>,
-    /// What may be used how much.
+    /// The usage limits.
     pub limits: Limits,
-    /// How many users a subscription may seat.
+    /// The number of seats of a subscription. `None` means unlimited.
     pub seats: Option<i64>,
 }
 
-/// What is to change of a plan; what is none stays.
+/// The input for [`patch`]. `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct PlanPatch {
-    /// For people.
+    /// The display name.
     pub name: Option<String>,
-    /// What it costs a period.
+    /// The price per billing period.
     pub price_cents: Option<i64>,
-    /// In the place of all that there are.
+    /// The features; they replace all current ones.
     pub features: Option<Vec<String>>,
-    /// In the place of all that there are.
+    /// The usage limits; they replace all current ones.
     pub limits: Option<Limits>,
-    /// How many users a subscription may seat; `Some(None)`: seats are not counted.
+    /// The number of seats of a subscription. `Some(None)` means unlimited.
     pub seats: Option<Option<i64>>,
 }
 
@@ -104,7 +104,7 @@ statements! {
     static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
     static SERVICES = sql("SELECT s.id, s.slug FROM plan_services p JOIN services s ON s.id = p.service_id
      WHERE p.plan_id = ?1 ORDER BY s.slug");
-    // For a page of a list: what belongs to the plans from ?2 to ?3.
+    // For one page of a list: the services of the plans with slugs from ?2 to ?3.
     static SERVICES_OF_PAGE = sql("SELECT p.id, s.id, s.slug FROM plans p
      JOIN plan_services ps ON ps.plan_id = p.id
      JOIN services s ON s.id = ps.service_id
@@ -113,7 +113,7 @@ statements! {
         "UPDATE plans SET name = ?2, price_cents = ?3, features = ?4, limits = ?5, seats = ?6 WHERE id = ?1",
     );
     static SLUGS = sql("SELECT slug FROM plans WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
-    /// Taken before a decision that depends on who subscribes.
+    /// Locks a plan for a decision that depends on its subscriptions.
     pub(crate) static LOCK = lock("plans", "id");
     static DELETE_SERVICES = sql("DELETE FROM plan_services WHERE plan_id = ?1");
     static DELETE = sql("DELETE FROM plans WHERE id = ?1");
@@ -121,7 +121,8 @@ statements! {
 }
 
 fn read(row: &Row<'_>) -> std::result::Result<Plan, store::Error> {
-    let broken = |error: serde_json::Error| store::Error::Database(format!("plan with broken JSON: {error}"));
+    let broken =
+        |error: serde_json::Error| store::Error::Database(format!("plan with invalid JSON: {error}"));
     Ok(Plan {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -141,7 +142,7 @@ fn read_covered(row: &Row<'_>) -> std::result::Result<Covered, store::Error> {
     Ok(Covered { id: row.get(0)?, slug: row.get(1)? })
 }
 
-/// The keys that change with a plan: its own, and one for each service that it covers.
+/// The keys that change with a plan: its own key and one for each service that it covers.
 pub fn keys(plan: &Plan) -> Vec<Key> {
     let mut keys = vec![Key::row("plans", "id", plan.id.as_str())];
     let covered = plan.services.iter();
@@ -149,7 +150,7 @@ pub fn keys(plan: &Plan) -> Vec<Key> {
     keys
 }
 
-/// Makes a plan.
+/// Creates a plan.
 pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, actor: &Actor) -> Result<Plan> {
     let slug = names::slug("slug", &new.slug)?;
     let plan = Plan {
@@ -190,10 +191,10 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, act
     Ok(plan)
 }
 
-/// Changes a plan. Whoever has it has the new one at once.
+/// Changes a plan. The change applies to existing subscriptions immediately.
 pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> Result<Plan> {
     tx.lock(&LOCK, (&plan.id).into())?;
-    // As it is now: somebody else may have changed other fields since `plan` was read.
+    // Reads the plan again under the lock: another request may have changed other fields since `plan` was read.
     let mut changed = find(tx.snapshot(), &plan.organization, &plan.slug)?;
     if let Some(name) = &patch.name {
         changed.name = names::display("name", name)?;
@@ -214,13 +215,13 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     keys(plan).into_iter().for_each(|key| tx.changed(key));
-    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.says())?;
+    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.changed_fields())?;
     Ok(changed)
 }
 
 impl PlanPatch {
-    /// Which fields it changes, for the audit trail.
-    fn says(&self) -> String {
+    /// The names of the fields that it changes, for the audit log.
+    fn changed_fields(&self) -> String {
         audit::fields(&[
             ("name", self.name.is_some()),
             ("price_cents", self.price_cents.is_some()),
@@ -231,7 +232,7 @@ impl PlanPatch {
     }
 }
 
-/// Deletes a plan, which is locked and has no subscriptions any more ([`crate::catalog`]).
+/// Deletes a plan. The caller holds its lock and has checked that it has no subscriptions ([`crate::catalog`]).
 pub(crate) fn remove(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
     tx.exec(&DELETE_SERVICES, args![&plan.id])?;
     tx.exec(&DELETE, args![&plan.id])?;
@@ -239,7 +240,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> 
     audit::note(tx, &plan.organization, actor, "plan.deleted", plan.id.as_str(), &plan.slug)
 }
 
-/// The plan with this slug.
+/// Finds the plan with this slug.
 pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
     let found = snapshot.one(&FIND, args![organization, slug], read)?;
     let mut plan = found.ok_or(Error::NotFound { what: "plan" })?;
@@ -247,15 +248,16 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &s
     Ok(plan)
 }
 
-/// The plan that a request names, for a caller who may list them: one that is not there is told what is.
+/// Finds the plan that a request names. The caller may list plans, so the error for an unknown slug lists the existing
+/// ones.
 pub fn named(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, slug: &str) -> Result<Plan> {
     let found = find(snapshot, organization, slug);
-    names::or_what_there_is(found, slug, || {
-        snapshot.all(&SLUGS, args![organization, names::CHOICE_MAX as i64 + 1], |row| row.get(0))
+    names::suggest_existing(found, slug, || {
+        snapshot.all(&SLUGS, args![organization, names::SUGGESTIONS_MAX as i64 + 1], |row| row.get(0))
     })
 }
 
-/// Plans by slug, after `cursor`.
+/// Lists plans by slug after `cursor`.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
@@ -279,27 +281,24 @@ pub fn list(
     Ok(plans)
 }
 
-/// Whether a service has plans.
+/// Whether any plan covers a service.
 pub(crate) fn any_of_service(snapshot: &mut Snapshot<'_>, service: &ServiceId) -> Result<bool> {
     Ok(snapshot.one(&ANY_OF_SERVICE, args![service], |row| row.get::<PlanId>(0))?.is_some())
 }
 
-/// The services with these slugs.
+/// Resolves the slugs of the covered services.
 fn covered(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
     slugs: &[String],
 ) -> Result<Vec<Covered>> {
     if slugs.is_empty() || slugs.len() > SERVICES_MAX {
-        return Err(Error::invalid(
-            "services",
-            format!("expected the slugs of 1 to {SERVICES_MAX} services"),
-        ));
+        return Err(Error::invalid("services", format!("use the slugs of 1 to {SERVICES_MAX} services")));
     }
     let mut covered: Vec<Covered> = Vec::with_capacity(slugs.len());
     for slug in slugs {
         if covered.iter().any(|known| known.slug == *slug) {
-            return Err(Error::invalid("services", format!("{slug:?} is there twice")));
+            return Err(Error::invalid("services", format!("{slug:?} is listed twice; list it once")));
         }
         let service = services::named(snapshot, organization, slug).map_err(|error| match error {
             Error::Unknown { .. } => Error::invalid("services", error.to_string()),
@@ -312,5 +311,5 @@ fn covered(
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::Broken(format!("a plan's JSON: {error}")))
+    serde_json::to_string(value).map_err(|error| Error::Internal(format!("JSON of a plan: {error}")))
 }

@@ -1,9 +1,9 @@
-//! The terms of a plan: what its price, currency, features, limits and seats may be.
+//! Validation of a plan's terms: price, currency, features, limits and seats.
 
 use super::Limits;
 use crate::{Error, Result, names};
 
-/// The largest price, so that every JSON reader gets it exactly.
+/// The largest price. Every JSON parser represents it exactly.
 const PRICE_CENTS_MAX: i64 = 1_000_000_000_000;
 const FEATURES_MAX: usize = 100;
 const LIMITS_MAX: usize = 100;
@@ -13,7 +13,7 @@ pub(super) fn price(price_cents: i64) -> Result<i64> {
     if (0..=PRICE_CENTS_MAX).contains(&price_cents) {
         return Ok(price_cents);
     }
-    Err(Error::invalid("price_cents", format!("{price_cents} is no price; use 0 to {PRICE_CENTS_MAX}")))
+    Err(Error::invalid("price_cents", format!("{price_cents} is not a price; use 0 to {PRICE_CENTS_MAX}")))
 }
 
 pub(super) fn currency(currency: &str) -> Result<String> {
@@ -22,20 +22,20 @@ pub(super) fn currency(currency: &str) -> Result<String> {
     }
     Err(Error::invalid(
         "currency",
-        format!("{currency:?} is no currency; use three capital letters, like \"EUR\""),
+        format!("{currency:?} is not a currency; use three capital letters, like \"EUR\""),
     ))
 }
 
 pub(super) fn features(features: &[String]) -> Result<Vec<String>> {
     if features.len() > FEATURES_MAX {
-        return Err(Error::invalid("features", format!("a plan has {FEATURES_MAX} at most")));
+        return Err(Error::invalid("features", format!("too many; use at most {FEATURES_MAX}")));
     }
     features.iter().map(|feature| names::display("features", feature)).collect()
 }
 
 pub(super) fn limits(limits: &Limits) -> Result<Limits> {
     if limits.len() > LIMITS_MAX {
-        return Err(Error::invalid("limits", format!("a plan has {LIMITS_MAX} at most")));
+        return Err(Error::invalid("limits", format!("too many; use at most {LIMITS_MAX}")));
     }
     limits.iter().map(|(name, limit)| Ok((names::display("limits", name)?, limit.clone()))).collect()
 }
@@ -44,7 +44,7 @@ pub(super) fn seats(seats: Option<i64>) -> Result<Option<i64>> {
     match seats {
         Some(count) if !(1..=SEATS_MAX).contains(&count) => Err(Error::invalid(
             "seats",
-            format!("{count} is no number of seats; use 1 to {SEATS_MAX}, or none"),
+            format!("{count} is not a valid number of seats; use 1 to {SEATS_MAX}, or none for unlimited"),
         )),
         _ => Ok(seats),
     }
@@ -56,12 +56,12 @@ mod tests {
     use serde_json::Number;
 
     fn problem<T: std::fmt::Debug>(checked: Result<T>) -> String {
-        checked.expect_err("against the rule").to_string()
+        checked.expect_err("invalid").to_string()
     }
 
     #[test]
-    fn what_is_against_a_rule_is_told_with_field_and_rule() {
-        assert_eq!(problem(price(-1)), "price_cents: -1 is no price; use 0 to 1000000000000");
+    fn an_invalid_value_is_rejected_with_field_and_rule() {
+        assert_eq!(problem(price(-1)), "price_cents: -1 is not a price; use 0 to 1000000000000");
         for wrong in ["", "eur", "EURO", "€€€"] {
             let problem = problem(currency(wrong));
             assert!(
@@ -69,17 +69,19 @@ mod tests {
                 "{problem}"
             );
         }
-        assert_eq!(problem(seats(Some(0))), "seats: 0 is no number of seats; use 1 to 1000000, or none");
+        let problem_of_seats = problem(seats(Some(0)));
+        let expected = "seats: 0 is not a valid number of seats; use 1 to 1000000, or none for unlimited";
+        assert_eq!(problem_of_seats, expected);
         let problem = problem(features(&["\n".to_owned()]));
-        assert_eq!(problem, "features: expected 1 to 100 characters on one line");
+        assert_eq!(problem, "features: use 1 to 100 characters on one line");
     }
 
     #[test]
-    fn what_is_within_the_rules_is_taken() {
-        assert_eq!(price(0).expect("free"), 0);
-        assert_eq!(currency("EUR").expect("fine"), "EUR");
-        assert_eq!(seats(None).expect("not counted"), None);
+    fn a_valid_value_is_accepted() {
+        assert_eq!(price(0).expect("valid"), 0);
+        assert_eq!(currency("EUR").expect("valid"), "EUR");
+        assert_eq!(seats(None).expect("unlimited"), None);
         let some = Limits::from([("projects".to_owned(), Number::from(3))]);
-        assert_eq!(limits(&some).expect("fine"), some);
+        assert_eq!(limits(&some).expect("valid"), some);
     }
 }

@@ -1,4 +1,4 @@
-//! An organization always keeps an owner, and `platform` is run by platform owners only.
+//! An organization always has an owner, and only platform owners administer `platform`.
 
 use crate::support::{TestIdentity, not_found, refused};
 use identity::administrators::{self, Administrator, Role};
@@ -28,7 +28,7 @@ async fn role_of(test: &TestIdentity, organization: &Organization, user: &UserId
 }
 
 #[tokio::test]
-async fn the_last_owner_cannot_leave_or_be_demoted() {
+async fn the_last_owner_cannot_be_removed_or_demoted() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.administrator(&acme, "ada@sarsen.test", Role::Owner).await;
@@ -39,16 +39,16 @@ async fn the_last_owner_cannot_leave_or_be_demoted() {
     assert_eq!(change(&test, &acme, &ada, Role::Owner).await.expect("no change").role, Role::Owner);
 
     change(&test, &acme, &bob, Role::Owner).await.expect("a second owner");
-    change(&test, &acme, &ada, Role::Member).await.expect("no longer the last");
+    change(&test, &acme, &ada, Role::Member).await.expect("not the last owner");
     assert_eq!(role_of(&test, &acme, &ada.id).await, Some(Role::Member));
     assert_eq!(refused(remove(&test, &acme, &bob).await), "last_owner");
-    remove(&test, &acme, &ada).await.expect("a member may go");
+    remove(&test, &acme, &ada).await.expect("members may leave");
     assert_eq!(role_of(&test, &acme, &ada.id).await, None);
     assert_eq!(not_found(remove(&test, &acme, &ada).await), "administrator");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_owners_who_leave_at_once_do_not_both_leave() {
+async fn concurrent_removals_keep_one_owner() {
     let test = Arc::new(TestIdentity::open().await);
     let acme = test.organization("acme").await;
     let ada = test.administrator(&acme, "ada@sarsen.test", Role::Owner).await;
@@ -97,7 +97,7 @@ async fn administrators_are_users_of_platform() {
 }
 
 #[tokio::test]
-async fn only_platform_owners_run_platform() {
+async fn only_platform_owners_administer_platform() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&test.platform, "ada@sarsen.test").await;
@@ -106,14 +106,18 @@ async fn only_platform_owners_run_platform() {
         let (platform, owner) = (test.platform.id.clone(), ada.id.clone());
         let added =
             test.write(move |tx, actor| administrators::add_platform_owner(tx, &platform, &owner, actor));
-        added.await.expect("again is fine");
+        added.await.expect("idempotent");
     }
     let asked = ada.id.clone();
     assert!(
         test.read(move |snapshot| administrators::is_platform_owner(snapshot, &asked)).await.expect("reads")
     );
     assert_eq!(role_of(&test, &test.platform, &ada.id).await, Some(Role::Owner));
-    assert_eq!(role_of(&test, &acme, &ada.id).await, None, "no power inside an organization");
+    assert_eq!(
+        role_of(&test, &acme, &ada.id).await,
+        None,
+        "platform owners have no role in other organizations"
+    );
 
     let platform = test.platform.clone();
     let added = test

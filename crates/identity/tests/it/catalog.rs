@@ -1,4 +1,4 @@
-//! Services, clients and plans: made, changed, and deleted only when nothing hangs on them.
+//! Services, clients and plans are created, changed, and deleted only while unused.
 
 use crate::support::{TestIdentity, invalid, not_found, refused};
 use identity::catalog;
@@ -13,7 +13,7 @@ async fn patch(test: &TestIdentity, client: &Client, patch: ClientPatch) -> Resu
 }
 
 #[tokio::test]
-async fn a_service_in_use_stays() {
+async fn a_service_in_use_cannot_be_deleted() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let app = test.service(&acme, "app").await;
@@ -24,16 +24,16 @@ async fn a_service_in_use_stays() {
     };
 
     assert_eq!(refused(delete(app.clone()).await), "service_in_use");
-    test.write(move |tx, actor| clients::delete(tx, &client, actor)).await.expect("the client goes");
+    test.write(move |tx, actor| clients::delete(tx, &client, actor)).await.expect("deletes the client");
     assert_eq!(refused(delete(app.clone()).await), "service_in_use");
-    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("the plan goes");
-    delete(app.clone()).await.expect("nothing hangs on it");
+    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("deletes the plan");
+    delete(app.clone()).await.expect("unused");
     let gone = test.read(move |snapshot| services::find(snapshot, &acme.id, "app")).await;
     assert_eq!(not_found(gone), "service");
 }
 
 #[tokio::test]
-async fn a_client_is_changed_within_what_its_kind_allows() {
+async fn a_client_patch_is_validated_against_its_kind() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let app = test.service(&acme, "app").await;
@@ -55,21 +55,24 @@ async fn a_client_is_changed_within_what_its_kind_allows() {
 
     let without_pkce = ClientPatch { pkce_required: Some(false), ..ClientPatch::default() };
     let problem = invalid(patch(&test, &spa, without_pkce).await);
-    assert_eq!(problem, "pkce_required: a spa client cannot keep a secret, so it needs PKCE");
+    assert_eq!(problem, "pkce_required: a spa client is public and requires PKCE; use true");
     let with_devices = ClientPatch { device_flow: Some(true), ..ClientPatch::default() };
     let problem = invalid(patch(&test, &spa, with_devices).await);
-    assert_eq!(problem, "device_flow: a spa client has no device flow; native and device have");
+    assert_eq!(
+        problem,
+        "device_flow: a spa client cannot use the device flow; use a native or device client"
+    );
     let uris = |uris: &[&str]| ClientPatch {
         redirect_uris: Some(uris.iter().map(|uri| (*uri).to_owned()).collect()),
         ..ClientPatch::default()
     };
     let problem = invalid(patch(&test, &spa, uris(&[])).await);
-    assert_eq!(problem, "redirect_uris: a spa client needs at least one");
+    assert_eq!(problem, "redirect_uris: a spa client needs at least one; add one");
     let problem = invalid(patch(&test, &spa, uris(&["https://a.test/", "https://a.test/"])).await);
-    assert_eq!(problem, "redirect_uris: \"https://a.test/\" is there twice");
+    assert_eq!(problem, "redirect_uris: \"https://a.test/\" is listed twice; list it once");
     assert!(invalid(patch(&test, &spa, uris(&["http://a.test/"])).await).contains("use https"));
-    let after = patch(&test, &spa, ClientPatch::default()).await.expect("still there");
-    assert_eq!(after.redirect_uris, ["http://127.0.0.1/callback"], "a refused change changed nothing");
+    let after = patch(&test, &spa, ClientPatch::default()).await.expect("exists");
+    assert_eq!(after.redirect_uris, ["http://127.0.0.1/callback"], "a rejected patch changes nothing");
 }
 
 #[tokio::test]
@@ -79,7 +82,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let app = test.service(&acme, "app").await;
     let (web, spa) = (test.client(&app, Kind::Web).await, test.client(&app, Kind::Spa).await);
     let add = |client: &Client| {
-        let (client, new) = (client.clone(), NewSecret::draw(crate::support::START, test.random()));
+        let (client, new) = (client.clone(), NewSecret::generate(crate::support::START, test.random()));
         let secret = new.clone();
         let added = test.write(move |tx, actor| {
             let (organization, id) = (&client.organization, &client.id);
@@ -91,7 +94,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let (one, other) = (add(&web).await.expect("one"), add(&web).await.expect("another"));
     let id = web.id.clone();
     let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
-    assert!(client.knows_secret(&one.secret) && client.knows_secret(&other.secret), "both are good");
+    assert!(client.has_secret(&one.secret) && client.has_secret(&other.secret), "both are valid");
 
     let listed = web.clone();
     let listed = test.read(move |snapshot| clients::list_secrets(snapshot, &listed)).await.expect("a list");
@@ -100,7 +103,7 @@ async fn secrets_are_added_listed_and_deleted() {
     test.write(move |tx, actor| clients::delete_secret(tx, &owner, &first, actor)).await.expect("deletes");
     let id = web.id.clone();
     let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
-    assert!(!client.knows_secret(&one.secret) && client.knows_secret(&other.secret));
+    assert!(!client.has_secret(&one.secret) && client.has_secret(&other.secret));
     let unknown = ClientSecretId::new(crate::support::START, test.random());
     let owner = web.clone();
     let deleted = test.write(move |tx, actor| clients::delete_secret(tx, &owner, &unknown, actor));
@@ -112,7 +115,7 @@ async fn secrets_are_added_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn clients_are_listed_with_their_addresses_also_by_service() {
+async fn clients_are_listed_with_redirect_uris_and_filtered_by_service() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let (app, docs) = (test.service(&acme, "app").await, test.service(&acme, "docs").await);
@@ -143,10 +146,10 @@ async fn a_plan_covers_services_of_its_organization() {
         let (organization, new) = (acme.id.clone(), test.new_plan("pro", services));
         test.write(move |tx, actor| plans::create(tx, &organization, &new, actor))
     };
-    assert_eq!(invalid(create(&[]).await), "services: expected the slugs of 1 to 50 services");
+    assert_eq!(invalid(create(&[]).await), "services: use the slugs of 1 to 50 services");
     let theirs = invalid(create(&["theirs"]).await);
-    assert_eq!(theirs, "services: there is no service \"theirs\" here; use app or docs");
-    assert_eq!(invalid(create(&["app", "app"]).await), "services: \"app\" is there twice");
+    assert_eq!(theirs, "services: service \"theirs\" not found; use app or docs");
+    assert_eq!(invalid(create(&["app", "app"]).await), "services: \"app\" is listed twice; list it once");
     let pro = create(&["docs", "app"]).await.expect("a plan");
     let taken = create(&["app"]).await.expect_err("the slug is in use").to_string();
     assert_eq!(taken, "slug: \"pro\" is taken; choose another");
@@ -170,7 +173,7 @@ async fn a_plan_covers_services_of_its_organization() {
 }
 
 #[tokio::test]
-async fn a_plan_that_somebody_has_stays() {
+async fn a_plan_with_subscriptions_cannot_be_deleted() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     test.service(&acme, "app").await;
@@ -183,5 +186,5 @@ async fn a_plan_that_somebody_has_stays() {
     let deleted = test.write(move |tx, actor| catalog::delete_plan(tx, &kept, actor)).await;
     assert_eq!(refused(deleted), "plan_in_use");
     test.write(move |tx, actor| subscriptions::delete(tx, &subscription, actor)).await.expect("ends");
-    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("nobody has it");
+    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("unused");
 }

@@ -1,4 +1,5 @@
-//! What was switched off is off for codes that wait, whatever a server remembers of the client: the database decides.
+//! Turning off the device flow also invalidates pending and approved codes. The commands check the database, not a
+//! cache.
 
 use crate::support::{START, TestIdentity};
 use identity::clients::{self, Client, ClientPatch, Kind};
@@ -11,8 +12,8 @@ use identity::secrets::SecretKey;
 use identity::user_codes::UserCodes;
 use identity::{Error, Result};
 
-/// A device of a client of acme, and who may decide about it.
-struct Story {
+/// A device client of the organization acme, and the session of a user who decides.
+struct Fixture {
     test: TestIdentity,
     acme: Organization,
     client: Client,
@@ -20,19 +21,19 @@ struct Story {
     session: SessionId,
 }
 
-impl Story {
-    async fn begin() -> Story {
+impl Fixture {
+    async fn begin() -> Fixture {
         let test = TestIdentity::open().await;
         let acme = test.organization("acme").await;
         let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
         let session = test.session(&test.user(&acme, "ada@acme.test").await).await;
         let codes = UserCodes::new(&SecretKey::new(&[7; 32]), test.random()).expect("keys");
-        Story { test, acme, client, codes, session }
+        Fixture { test, acme, client, codes, session }
     }
 
     async fn device(&self) -> NewDevice {
         let scope = Scope::parse("openid");
-        let new = NewDevice::draw(&self.client.id, scope, LIFE, START, &self.codes, self.test.random());
+        let new = NewDevice::generate(&self.client.id, scope, LIFE, START, &self.codes, self.test.random());
         let (new, made) = new.map(|new| (new.clone(), new)).expect("codes");
         self.test.write(move |tx, _| devices::begin(tx, &new)).await.expect("begins");
         made
@@ -42,7 +43,7 @@ impl Story {
         let (device, acme, session) = (device.id.clone(), self.acme.id.clone(), self.session.clone());
         let decided =
             self.test.write(move |tx, actor| devices::decide(tx, &device, &acme, decision, &session, actor));
-        decided.await.expect("an answer")
+        decided.await.expect("runs")
     }
 
     async fn redeem(&self, device: &NewDevice) -> Result<Redeemed> {
@@ -79,31 +80,31 @@ impl Story {
 }
 
 #[tokio::test]
-async fn codes_that_wait_are_worth_nothing_while_their_organization_has_no_device_flow() {
-    let story = Story::begin().await;
-    let (waiting, allowed) = (story.device().await, story.device().await);
-    assert!(story.decide(&allowed, Decision::Allow).await);
-    story.set(DeviceFlow::Off).await;
+async fn an_organization_that_turns_off_the_device_flow_invalidates_its_codes() {
+    let fixture = Fixture::begin().await;
+    let (waiting, allowed) = (fixture.device().await, fixture.device().await);
+    assert!(fixture.decide(&allowed, Decision::Allow).await);
+    fixture.set(DeviceFlow::Off).await;
     for decision in [Decision::Allow, Decision::Deny] {
-        assert!(!story.decide(&waiting, decision).await, "{decision:?}");
+        assert!(!fixture.decide(&waiting, decision).await, "{decision:?}");
     }
-    let redeemed = story.redeem(&allowed).await;
+    let redeemed = fixture.redeem(&allowed).await;
     assert!(matches!(redeemed, Err(Error::InvalidGrant)), "{redeemed:?}");
-    story.set(DeviceFlow::Short).await;
-    story.redeem(&allowed).await.expect("what was refused was not used");
-    assert!(story.decide(&waiting, Decision::Allow).await);
+    fixture.set(DeviceFlow::Short).await;
+    fixture.redeem(&allowed).await.expect("a rejected redemption does not use the code");
+    assert!(fixture.decide(&waiting, Decision::Allow).await);
 }
 
 #[tokio::test]
-async fn codes_that_wait_are_worth_nothing_while_their_client_has_no_device_flow() {
-    let story = Story::begin().await;
-    let allowed = story.device().await;
-    assert!(story.decide(&allowed, Decision::Allow).await);
-    let off = story.switch(false).await;
+async fn a_client_without_the_device_flow_cannot_redeem_its_codes() {
+    let fixture = Fixture::begin().await;
+    let allowed = fixture.device().await;
+    assert!(fixture.decide(&allowed, Decision::Allow).await);
+    let off = fixture.switch(false).await;
     assert_eq!((&*off.grants, off.may_use_device_flow()), (&["refresh_token".to_owned()][..], false));
-    let redeemed = story.redeem(&allowed).await;
+    let redeemed = fixture.redeem(&allowed).await;
     assert!(matches!(redeemed, Err(Error::InvalidGrant)), "{redeemed:?}");
-    let on = story.switch(true).await;
-    assert_eq!((on.grants, on.device_flow), (story.client.grants.clone(), DeviceFlow::Allowed));
-    story.redeem(&allowed).await.expect("what was refused was not used");
+    let on = fixture.switch(true).await;
+    assert_eq!((on.grants, on.device_flow), (fixture.client.grants.clone(), DeviceFlow::Allowed));
+    fixture.redeem(&allowed).await.expect("a rejected redemption does not use the code");
 }

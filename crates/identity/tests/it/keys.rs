@@ -1,4 +1,4 @@
-//! Signing keys: the first one, and two makers at once.
+//! Signing keys: the first key, and concurrent renewals.
 
 use crate::support::{START, TestIdentity};
 use identity::keys::{self, Algorithm};
@@ -6,18 +6,21 @@ use identity::secrets::SecretKey;
 use std::time::Duration;
 
 #[tokio::test]
-async fn the_first_key_also_signs_for_a_request_that_waited_for_it() {
+async fn the_first_key_signs_for_requests_that_began_before_it() {
     let identity = TestIdentity::open().await;
     let secret_key = SecretKey::new(&[7; 32]);
     let made_at = START + Duration::from_millis(300);
     let new = keys::generate(Algorithm::Es256, made_at, identity.random(), &secret_key).expect("a key");
     identity.write_at(made_at, move |tx, actor| keys::add_if_due(tx, &new, actor.now)).await.expect("adds");
     let ring = identity.read(move |snapshot| keys::ring(snapshot, &secret_key, START)).await.expect("a ring");
-    assert!(ring.signer(Algorithm::Es256, START).is_some(), "its redeemed code would be lost");
+    assert!(
+        ring.signer(Algorithm::Es256, START).is_some(),
+        "the request has redeemed its code and needs a signer"
+    );
 }
 
 #[tokio::test]
-async fn two_who_renew_at_once_make_one_key() {
+async fn concurrent_renewals_store_one_key() {
     let identity = TestIdentity::open().await;
     let secret_key = SecretKey::new(&[7; 32]);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! One-time links: looked at as often as one likes, used once, until they end or are void.
+//! One-time links can be opened repeatedly and used once, until they expire or become void.
 
 use crate::support::{START, TestIdentity, not_found, refused};
 use identity::ids::{LinkId, UserId};
@@ -9,13 +9,13 @@ use identity::{Result, Time, administrators};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn draw(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
+fn generate(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLink {
     let id = LinkId::new(START, test.random());
-    NewLink::draw(id, purpose, user.map(|user| user.id.clone()), START + links::LIFE, test.random())
+    NewLink::generate(id, purpose, user.map(|user| user.id.clone()), START + links::LIFE, test.random())
 }
 
 async fn sign_in_link(test: &TestIdentity, user: &User) -> NewLink {
-    let new = draw(test, Purpose::SignIn, Some(user));
+    let new = generate(test, Purpose::SignIn, Some(user));
     let (user, made) = (user.clone(), new.clone());
     test.write(move |tx, actor| links::create_sign_in(tx, &user, &made, actor)).await.expect("a link");
     new
@@ -32,7 +32,7 @@ async fn peek_at(test: &TestIdentity, purpose: Purpose, token: &str, now: Time) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_who_use_a_link_at_once_one_gets_in() {
+async fn of_fifty_concurrent_uses_of_a_link_one_succeeds() {
     let test = Arc::new(TestIdentity::open().await);
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
@@ -43,18 +43,18 @@ async fn of_fifty_who_use_a_link_at_once_one_gets_in() {
             tokio::spawn(async move { use_at(&test, Purpose::SignIn, &token, START).await })
         })
         .collect();
-    let mut got_in = Vec::new();
+    let mut signed_in = Vec::new();
     for tried in tries {
         match tried.await.expect("joins") {
-            Ok(user) => got_in.push(user),
+            Ok(user) => signed_in.push(user),
             late => assert_eq!(not_found(late), "link"),
         }
     }
-    assert_eq!(got_in, [Some(ada.id)]);
+    assert_eq!(signed_in, [Some(ada.id)]);
 }
 
 #[tokio::test]
-async fn looking_at_a_link_does_not_use_it_and_wrong_ones_look_alike() {
+async fn peeking_does_not_consume_a_link_and_invalid_links_look_the_same() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
@@ -64,7 +64,7 @@ async fn looking_at_a_link_does_not_use_it_and_wrong_ones_look_alike() {
     }
     let late = START + links::LIFE;
     let guessed = format!("{}.{}", link.id, "A".repeat(43));
-    let foreign = draw(&test, Purpose::SignIn, Some(&ada)).token;
+    let foreign = generate(&test, Purpose::SignIn, Some(&ada)).token;
     for (purpose, token, now) in [
         (Purpose::SignIn, link.token.as_str(), late),
         (Purpose::SetUp, &link.token, START),
@@ -77,12 +77,12 @@ async fn looking_at_a_link_does_not_use_it_and_wrong_ones_look_alike() {
         assert_eq!(not_found(use_at(&test, purpose, token, now).await), "link", "{token}");
     }
     let almost = late - Duration::from_millis(1);
-    use_at(&test, Purpose::SignIn, &link.token, almost).await.expect("none of that used it");
+    use_at(&test, Purpose::SignIn, &link.token, almost).await.expect("not consumed yet");
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
 }
 
 #[tokio::test]
-async fn a_suspended_user_gets_in_by_no_link() {
+async fn a_suspended_user_cannot_sign_in_by_link() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
@@ -91,10 +91,10 @@ async fn a_suspended_user_gets_in_by_no_link() {
     let stopped = test
         .write(move |tx, actor| user_suspensions::suspend(tx, &stopped, None, actor))
         .await
-        .expect("stops");
+        .expect("suspends");
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
     assert_eq!(not_found(use_at(&test, Purpose::SignIn, &link.token, START).await), "link");
-    let new = draw(&test, Purpose::SignIn, Some(&stopped));
+    let new = generate(&test, Purpose::SignIn, Some(&stopped));
     let made = test.write(move |tx, actor| links::create_sign_in(tx, &stopped, &new, actor)).await;
     assert_eq!(refused(made), "user_suspended");
 }
@@ -103,7 +103,7 @@ async fn a_suspended_user_gets_in_by_no_link() {
 async fn a_set_up_link_is_void_once_an_owner_exists() {
     let test = TestIdentity::open().await;
     let make = |new: NewLink| test.write(move |tx, actor| links::create(tx, &new, "system", actor.now));
-    let (one, other) = (draw(&test, Purpose::SetUp, None), draw(&test, Purpose::SetUp, None));
+    let (one, other) = (generate(&test, Purpose::SetUp, None), generate(&test, Purpose::SetUp, None));
     make(one.clone()).await.expect("one");
     make(other.clone()).await.expect("another");
     assert_eq!(peek_at(&test, Purpose::SetUp, &one.token, START).await, Some(None));
@@ -119,7 +119,7 @@ async fn a_set_up_link_is_void_once_an_owner_exists() {
         assert_eq!(peek_at(&test, Purpose::SetUp, &token, START).await, None);
         assert_eq!(not_found(use_at(&test, Purpose::SetUp, &token, START).await), "link");
     }
-    assert_eq!(refused(make(draw(&test, Purpose::SetUp, None)).await), "owner_exists");
+    assert_eq!(refused(make(generate(&test, Purpose::SetUp, None)).await), "owner_exists");
 }
 
 #[tokio::test]

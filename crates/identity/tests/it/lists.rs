@@ -1,4 +1,4 @@
-//! What a page of a long list costs on MySQL and MariaDB, where other indexes than the list's may look cheaper.
+//! The cost of a page of a long list on MySQL and MariaDB, whose optimisers may prefer another index than the list's.
 
 use crate::support::{START, TestIdentity};
 use identity::ids::{SubscriptionId, UserId};
@@ -11,16 +11,16 @@ use store::{Snapshot, Sql, args, sql};
 
 const ACCOUNTS: usize = 1000;
 const PAGE: i64 = 20;
-/// Entries of the trail for the organization, its service and its plans.
+/// The audit entries for the organization, its service and its plans.
 const MADE_BEFORE: usize = 4;
-/// Every second account has the one, every other the other.
+/// The accounts alternate between these plans.
 const PLANS: [&str; 2] = ["solo", "team"];
-/// A page's rows, what is joined to each, and a little.
+/// The limit for a page: its rows, the joined rows, and a margin.
 const READ_MAX: u64 = 100;
-/// The same for a trail that names people and things: seven rows are looked for beside each, some by two steps.
+/// The limit for a page of the audit log, which joins seven rows to each entry, some of them in two steps.
 const READ_MAX_OF_TRAIL: u64 = 300;
 
-/// How many rows the server has read in this session, those that an index passed over included.
+/// The number of rows that the server has read in this session, including rows skipped by an index.
 fn rows_read(snapshot: &mut Snapshot<'_>) -> Result<u64> {
     static READ: Sql = sql("SHOW SESSION STATUS
         WHERE Variable_name LIKE 'Handler_read%' OR Variable_name = 'Handler_icp_attempts'");
@@ -28,7 +28,7 @@ fn rows_read(snapshot: &mut Snapshot<'_>) -> Result<u64> {
     Ok(counts.iter().filter_map(|count| count.parse::<u64>().ok()).sum())
 }
 
-/// The ids of a list page by page, and the most that was read for one of them.
+/// Reads a list page by page. Returns the ids, and the largest number of rows read for one page.
 async fn walk<F>(test: &TestIdentity, page: F) -> (Vec<String>, u64)
 where
     F: Fn(&mut Snapshot<'_>, Option<&str>) -> Result<Vec<String>> + Clone + Send + 'static,
@@ -38,7 +38,7 @@ where
         let (page, cursor) = (page.clone(), ids.last().cloned());
         let (next, read) = test
             .read(move |snapshot| {
-                // Telling is reading, too.
+                // The status query reads rows itself, so its own cost is subtracted.
                 let (first, second) = (rows_read(snapshot)?, rows_read(snapshot)?);
                 let next = page(snapshot, cursor.as_deref())?;
                 Ok((next, (rows_read(snapshot)? - second).saturating_sub(second - first)))
@@ -54,7 +54,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_at_the_end_reads_no_more_rows_than_one_at_the_beginning() {
+async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
     let Some(place) = TestPlace::on(Kind::Mysql) else { return };
     let test = TestIdentity::open_in(place).await;
     let acme = test.organization("acme").await;
@@ -94,7 +94,7 @@ async fn a_page_at_the_end_reads_no_more_rows_than_one_at_the_beginning() {
         Ok(page.into_iter().map(|entry| entry.id.to_string()).collect())
     });
     let (mut trail, most_of_trail) = trail.await;
-    trail.reverse(); // The newest came first.
+    trail.reverse(); // The list is newest first.
 
     for (list, count, bound, (ids, most)) in [
         ("users", ACCOUNTS, READ_MAX, of_users),
@@ -104,7 +104,7 @@ async fn a_page_at_the_end_reads_no_more_rows_than_one_at_the_beginning() {
         ("audit trail", 2 * ACCOUNTS + MADE_BEFORE, READ_MAX_OF_TRAIL, (trail, most_of_trail)),
     ] {
         assert!(ids.is_sorted() && ids.len() == count, "{list}: {}", ids.len());
-        assert!(most <= bound, "{list}: {most} rows were read for a page of {PAGE}");
+        assert!(most <= bound, "{list}: a page of {PAGE} read {most} rows");
     }
 }
 

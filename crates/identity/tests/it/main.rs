@@ -1,4 +1,4 @@
-//! What the domain promises, through its public face and on a database.
+//! Tests of the domain through its public API, on a database.
 
 mod administrators;
 mod catalog;

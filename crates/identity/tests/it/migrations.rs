@@ -1,4 +1,4 @@
-//! A database of an earlier version is brought up to date with what it holds.
+//! Migrations of databases of earlier versions, with their data.
 
 use crate::support::START;
 use identity::ids::OrganizationId;
@@ -15,7 +15,7 @@ fn open(place: &TestPlace, migrations: &'static [Migration]) -> Store {
 }
 
 #[tokio::test]
-async fn devices_that_wait_outlast_the_index_of_user_codes_where_a_column_can_be_dropped() {
+async fn pending_devices_survive_the_removal_of_the_user_code_index_except_on_mysql() {
     static OLD: Sql = sql("INSERT INTO device_authorizations
              (id, hash, user_code, client_id, scope, address, agent, created_at, expires_at)
          VALUES (?1, ?2, 'BCDFGHJK', 'client', 'openid', '', '', ?3, ?3)");
@@ -37,7 +37,7 @@ async fn devices_that_wait_outlast_the_index_of_user_codes_where_a_column_can_be
 }
 
 #[tokio::test]
-async fn an_organization_from_before_there_were_rules_has_the_device_flow() {
+async fn an_organization_without_a_device_flow_setting_allows_the_device_flow() {
     static OLD: Sql = sql("INSERT INTO organizations (id, slug, name, created_by, created_at)
          VALUES (?1, 'acme', 'Acme', 'system', ?2)");
     let place = TestPlace::create();
@@ -51,12 +51,12 @@ async fn an_organization_from_before_there_were_rules_has_the_device_flow() {
     made.await.expect("a row");
     before.close();
     let now = open(&place, schema::MIGRATIONS);
-    let found = now.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("is there");
+    let found = now.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("exists");
     assert_eq!((&*found.slug, found.device_flow), ("acme", DeviceFlow::Allowed));
     now.close();
 }
 
-/// A database of a user may be in the middle of one of these: its steps are noted by number.
+/// A user's database may have applied part of a migration, and its completed steps are stored by number.
 #[test]
 fn released_migrations_do_not_change() {
     const RELEASED: [(i64, &str); 4] =
@@ -66,6 +66,6 @@ fn released_migrations_do_not_change() {
         let text = migration.map(|migration| migration.text).unwrap_or_default();
         let hash = identity::secrets::hash(text.as_bytes());
         let found: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, expected, "migration {number} was released; write a new one");
+        assert_eq!(found, expected, "migration {number} is released; write a new one");
     }
 }

@@ -1,4 +1,4 @@
-//! Organizations are reviewed once, suspended and activated, and listed for whom they concern.
+//! Organizations are reviewed once, suspended and activated, and listed by administrator.
 
 use crate::support::{TestIdentity, invalid, refused};
 use identity::administrators::Role;
@@ -46,12 +46,12 @@ async fn an_active_organization_is_suspended_and_activated() {
         let stopped = acme.clone();
         let stopped =
             test.write(move |tx, actor| organizations::suspend(tx, &stopped, Some("unpaid"), actor));
-        assert_eq!(stopped.await.expect("again is fine").status, Status::Suspended);
+        assert_eq!(stopped.await.expect("idempotent").status, Status::Suspended);
     }
     for _ in 0..2 {
         let stopped = acme.clone();
         let activated = test.write(move |tx, actor| organizations::activate(tx, &stopped, actor));
-        assert_eq!(activated.await.expect("again is fine").status, Status::Active);
+        assert_eq!(activated.await.expect("idempotent").status, Status::Active);
     }
     let platform = test.platform.clone();
     let stopped = test.write(move |tx, actor| organizations::suspend(tx, &platform, None, actor));
@@ -62,7 +62,7 @@ async fn an_active_organization_is_suspended_and_activated() {
 }
 
 #[tokio::test]
-async fn the_rule_for_the_device_flow_stays_until_another_one_is_set() {
+async fn the_device_flow_setting_is_stored_and_audited() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     assert_eq!(acme.device_flow, DeviceFlow::Allowed);
@@ -72,24 +72,24 @@ async fn the_rule_for_the_device_flow_stays_until_another_one_is_set() {
             let set = organizations::set_device_flow(tx, &acme, wanted, actor)?;
             Ok([set, organizations::get(tx.snapshot(), &acme.id)?])
         });
-        let shown = set.await.expect("again is fine").map(|found| found.device_flow);
+        let shown = set.await.expect("idempotent").map(|found| found.device_flow);
         assert_eq!(shown, [wanted; 2]);
-        assert_eq!(DeviceFlow::parse(wanted.as_str()).expect("its own word"), wanted);
+        assert_eq!(DeviceFlow::parse(wanted.as_str()).expect("parses its own name"), wanted);
     }
     let id = acme.id.clone();
     let trail = test.read(move |snapshot| audit::list(snapshot, &id, None, 50)).await.expect("a trail");
     let changes = trail.iter().filter(|entry| entry.action == "organization.changed").count();
-    assert_eq!(changes, 3, "the same again is no change: {trail:?}");
+    assert_eq!(changes, 3, "setting the same value again writes no entry: {trail:?}");
     let platform = test.platform.clone();
     let set =
         test.write(move |tx, actor| organizations::set_device_flow(tx, &platform, DeviceFlow::Off, actor));
     assert_eq!(refused(set.await), "platform_stays");
     let problem = invalid(DeviceFlow::parse("on"));
-    assert_eq!(problem, "device_flow: \"on\" is not a rule for the device flow; use allowed, short or off");
+    assert_eq!(problem, "device_flow: \"on\" is not a device flow setting; use allowed, short or off");
 }
 
 #[tokio::test]
-async fn lists_go_by_slug_and_show_administrators_their_own() {
+async fn lists_are_sorted_by_slug_and_filtered_by_administrator() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     test.organization("bolt").await;
@@ -107,15 +107,15 @@ async fn lists_go_by_slug_and_show_administrators_their_own() {
 }
 
 #[tokio::test]
-async fn a_name_that_will_not_do_is_refused_with_field_and_rule() {
+async fn an_invalid_name_is_rejected_with_field_and_rule() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let renamed = acme.clone();
     let renamed = test.write(move |tx, actor| organizations::rename(tx, &renamed, " Acme & Co ", actor));
-    assert_eq!(renamed.await.expect("fine").name, "Acme & Co");
+    assert_eq!(renamed.await.expect("valid").name, "Acme & Co");
     for name in [String::new(), "x".repeat(101), "a\nb".to_owned()] {
         let renamed = acme.clone();
         let renamed = test.write(move |tx, actor| organizations::rename(tx, &renamed, &name, actor));
-        assert_eq!(invalid(renamed.await), "name: expected 1 to 100 characters on one line");
+        assert_eq!(invalid(renamed.await), "name: use 1 to 100 characters on one line");
     }
 }

@@ -1,5 +1,5 @@
-//! Device codes that wait are known without a look at the database: to who holds the code, until somebody decides, and
-//! only where no other instance may be told of that first.
+//! The cache of pending device codes. An entry matches only its code and client, and ends when a user decides. The
+//! cache is used only on a database that no other instance writes to.
 
 use crate::support::{START, TestIdentity};
 use identity::Error;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use store::testing::{Kind as Database, TestPlace};
 
 #[tokio::test]
-async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over() {
+async fn a_code_is_pending_for_its_client_until_it_is_decided_or_expires() {
     let test = TestIdentity::open_in(TestPlace::on(Database::Sqlite).expect("a file")).await;
     let acme = test.organization("acme").await;
     let service = test.service(&acme, "app").await;
@@ -26,10 +26,10 @@ async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over(
 
     for decision in [Decision::Allow, Decision::Deny] {
         let waiting = PendingDeviceCodes::new(test.store.clone());
-        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+        let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
             .expect("codes");
         let (id, secret) = devices::id_of(&new.device_code).expect("a code");
-        assert!(!waiting.has(&id, secret, &client.id, START), "it is not there yet");
+        assert!(!waiting.has(&id, secret, &client.id, START), "not stored yet");
         waiting.begin(&Arc::new(new.clone())).await.expect("begins");
         assert!(waiting.has(&id, secret, &client.id, START));
         assert!(waiting.has(&id, secret, &client.id, new.expires_at - std::time::Duration::from_millis(1)));
@@ -49,7 +49,7 @@ async fn a_code_waits_for_its_client_until_somebody_decides_or_its_time_is_over(
 }
 
 #[tokio::test]
-async fn where_other_instances_write_the_database_is_asked() {
+async fn a_shared_database_bypasses_the_cache() {
     let place = TestPlace::create();
     if !place.is_shared() {
         return;
@@ -58,7 +58,7 @@ async fn where_other_instances_write_the_database_is_asked() {
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
     let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
-    let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
+    let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random())
         .expect("codes");
     waiting.begin(&Arc::new(new.clone())).await.expect("begins");
     let (id, secret) = devices::id_of(&new.device_code).expect("a code");
@@ -66,59 +66,60 @@ async fn where_other_instances_write_the_database_is_asked() {
 }
 
 #[tokio::test]
-async fn of_two_instances_that_draw_the_same_one_draws_again() {
+async fn an_instance_generates_new_codes_after_a_collision() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
     let waiting = PendingDeviceCodes::new(test.store.clone());
     // Both begin at the same slot.
     let [one, other] = [1, 2].map(|_| UserCodes::new(&SecretKey::new(&[7; 32]), &Zeros).expect("keys"));
-    let draw = |codes| {
-        let drawn = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, codes, test.random());
-        drawn.expect("codes")
+    let generate = |codes| {
+        let generated =
+            NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, codes, test.random());
+        generated.expect("codes")
     };
-    let (first, mut second) = (draw(&one), draw(&other));
+    let (first, mut second) = (generate(&one), generate(&other));
     assert_eq!((&first.id, &first.user_code), (&second.id, &second.user_code));
     second.agent = "a terminal".to_owned();
     waiting.begin(&Arc::new(first.clone())).await.expect("begins");
     let taken = waiting.begin(&Arc::new(second.clone())).await.expect_err("taken");
     assert!(matches!(taken, Error::Taken { field: "user_code", .. }), "{taken:?}");
-    second.draw_again(&other, test.random()).expect("codes");
+    second.regenerate(&other, test.random()).expect("codes");
     waiting.begin(&Arc::new(second.clone())).await.expect("begins");
     for (new, agent) in [(first, ""), (second, "a terminal")] {
         let ids = one.ids_of(&new.user_code, START).expect("ids");
         let found =
-            test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await.expect("is there");
+            test.read(move |snapshot| devices::find_pending(snapshot, &ids, START)).await.expect("exists");
         assert_eq!((&found.id, &*found.agent), (&new.id, agent));
         assert_eq!(found.expires_at, new.expires_at);
     }
 }
 
 #[tokio::test]
-async fn a_code_that_two_devices_show_is_nobodys() {
+async fn a_code_shared_by_two_pending_devices_is_not_found() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let client = test.client(&test.service(&acme, "app").await, Kind::Device).await;
     let (waiting, codes) = (PendingDeviceCodes::new(test.store.clone()), codes(&test));
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let new = NewDevice::draw(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());
+        let new = NewDevice::generate(&client.id, Scope::parse("openid"), LIFE, START, &codes, test.random());
         let new = new.expect("codes");
         ids.push(new.id.clone());
         waiting.begin(&Arc::new(new)).await.expect("begins");
     }
-    // As if the code led to the first in this round and to the second in the next.
+    // Simulates a code that decrypts to the first id in this round and to the second in the next.
     let [first, second] = [ids[0].clone(), ids[1].clone()];
-    let nobody = DeviceId::from_uuid(0);
+    let unused = DeviceId::from_uuid(0);
     for (ids, is_found) in
-        [([nobody.clone(), first.clone(), nobody.clone()], true), ([nobody, first, second], false)]
+        [([unused.clone(), first.clone(), unused.clone()], true), ([unused, first, second], false)]
     {
-        let found = test.read(move |snapshot| devices::waiting(snapshot, &ids, START)).await;
+        let found = test.read(move |snapshot| devices::find_pending(snapshot, &ids, START)).await;
         assert_eq!(found.is_ok(), is_found);
     }
 }
 
-/// The same each time.
+/// Returns the same bytes each time.
 struct Zeros;
 
 impl Random for Zeros {

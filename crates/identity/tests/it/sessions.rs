@@ -1,4 +1,4 @@
-//! A user ends their own sessions from one of them.
+//! Users end their own sessions from one of them.
 
 use crate::support::{START, TestIdentity};
 use identity::ids::SessionId;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 async fn session(test: &TestIdentity, user: &User) -> Session {
     let id = test.session(user).await;
-    live(test, &id).await.expect("lives")
+    live(test, &id).await.expect("live")
 }
 
 async fn live(test: &TestIdentity, id: &SessionId) -> Option<Session> {
@@ -16,22 +16,22 @@ async fn live(test: &TestIdentity, id: &SessionId) -> Option<Session> {
     test.read(move |snapshot| sessions::live(snapshot, &id, START)).await.expect("reads")
 }
 
-/// What `by` ends.
+/// Ends sessions from the session `by`.
 async fn end(test: &TestIdentity, by: &Session, which: Own) -> Option<u64> {
     let by = by.clone();
     test.write(move |tx, actor| sessions::end_own(tx, &by, &which, actor)).await.expect("writes")
 }
 
 #[tokio::test]
-async fn of_two_that_end_each_other_one_wins() {
+async fn of_two_sessions_that_end_each_other_one_succeeds() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
-    // Both were found alive before either of them decides.
+    // Both sessions are read as live before either ends the other.
     let (one, other) = (session(&test, &ada).await, session(&test, &ada).await);
     assert_eq!(end(&test, &one, Own::Others).await, Some(1));
     for which in [Own::Others, Own::One(one.id.clone())] {
-        assert_eq!(end(&test, &other, which).await, None, "it has ended itself");
+        assert_eq!(end(&test, &other, which).await, None, "the requesting session has ended");
     }
     assert!(live(&test, &one.id).await.is_some() && live(&test, &other.id).await.is_none());
 
@@ -46,7 +46,7 @@ async fn of_two_that_end_each_other_one_wins() {
 }
 
 #[tokio::test]
-async fn what_is_not_theirs_or_has_ended_counts_for_nothing() {
+async fn sessions_of_other_users_and_ended_sessions_are_not_counted() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
@@ -55,17 +55,17 @@ async fn what_is_not_theirs_or_has_ended_counts_for_nothing() {
     assert_eq!(end(&test, &own, Own::One(of_bob.id.clone())).await, Some(0));
     assert_eq!(end(&test, &own, Own::One(second.id.clone())).await, Some(1));
     assert_eq!(end(&test, &own, Own::One(second.id)).await, Some(0), "again");
-    assert_eq!(end(&test, &own, Own::Others).await, Some(0), "there are none");
+    assert_eq!(end(&test, &own, Own::Others).await, Some(0), "no other session exists");
     assert!(live(&test, &own.id).await.is_some() && live(&test, &of_bob.id).await.is_some());
 
     let by = own.clone();
     let later = START + Duration::from_secs(3600);
     let ended = test.write_at(later, move |tx, actor| sessions::end_own(tx, &by, &Own::Others, actor)).await;
-    assert_eq!(ended.expect("writes"), None, "it is over by itself");
+    assert_eq!(ended.expect("writes"), None, "the requesting session has expired");
 }
 
 #[tokio::test]
-async fn a_walk_sees_every_session_once() {
+async fn a_scan_returns_every_ended_session_once() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
@@ -78,18 +78,18 @@ async fn a_walk_sees_every_session_once() {
     for most in [1, 2, 5, 6] {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
-            let page = test.read(move |snapshot| sessions::over(snapshot, &after, moment, most)).await;
+            let page = test.read(move |snapshot| sessions::ended(snapshot, &after, moment, most)).await;
             let page = page.expect("reads");
-            found.extend(page.over);
+            found.extend(page.ended);
             let Some(last) = page.last else { break };
             after = last.to_string();
         }
         assert_eq!(found, ids, "by {most}");
     }
-    // The hour of these sessions is not over before, and what ended is over at once.
+    // The sessions have not expired one second earlier, but an ended session counts immediately.
     let early = moment - Duration::from_secs(1);
     let (ended, by) = (ids[2].clone(), ada.id.to_string());
     test.write(move |tx, _| sessions::end(tx, &ended, &by, START)).await.expect("ends");
-    let page = test.read(move |snapshot| sessions::over(snapshot, "", early, 9)).await.expect("reads");
-    assert_eq!(page.over, [ids[2].clone()]);
+    let page = test.read(move |snapshot| sessions::ended(snapshot, "", early, 9)).await.expect("reads");
+    assert_eq!(page.ended, [ids[2].clone()]);
 }

@@ -1,4 +1,4 @@
-//! Every statement of this crate is one that each database takes, and finds its rows by a key.
+//! Every statement of this crate prepares on each database and finds its rows by an index.
 
 use crate::support::TestIdentity;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 use store::testing::{Kind, TestPlace};
 use store::{Dialect, STATEMENTS, Sql, Store, args, sql};
 
-/// The databases that the environment names, and SQLite.
+/// All databases. The tests skip the ones that the environment does not configure.
 const KINDS: [Kind; 3] = [Kind::Sqlite, Kind::Postgres, Kind::Mysql];
 
 #[tokio::test]
@@ -60,14 +60,15 @@ async fn the_schema_has_the_same_tables_and_columns_on_every_database() {
     }
 }
 
-/// A few rows at most, whatever the installation: signing keys are renewed each month, and any owner will do.
+/// Allowed full scans: `signing_keys` is short in any installation, and the scan of `platform_owners` stops at its
+/// first row.
 const SHORT: [&str; 2] = ["SCAN signing_keys", "SCAN platform_owners"];
-/// That nothing refers to a service any more is checked by its foreign keys, when an administrator deletes it.
+/// Allowed scans by foreign key checks. An administrator deletes a service only rarely.
 const BY_FOREIGN_KEY: [&str; 1] = ["DELETE FROM services WHERE id = ?1"];
 
 #[tokio::test]
-async fn no_statement_looks_through_a_long_table() {
-    let place = TestPlace::on(Kind::Sqlite).expect("always there");
+async fn no_statement_scans_a_long_table() {
+    let place = TestPlace::on(Kind::Sqlite).expect("SQLite is always available");
     let TestIdentity { store, .. } = &TestIdentity::open_in(place).await;
     let mut wrong = Vec::new();
     let mut searches = 0;
@@ -76,10 +77,10 @@ async fn no_statement_looks_through_a_long_table() {
         if text.is_empty() {
             continue;
         }
-        let plan = store.explain(sql).expect("a plan").expect("SQLite says");
+        let plan = store.explain(sql).expect("a plan").expect("SQLite explains");
         for step in plan.lines().filter(|step| step.starts_with("SEARCH") || step.starts_with("SCAN")) {
             searches += 1;
-            // What is swept and walked through is read from one end, a slice at a time.
+            // Cleanup statements read a limited range from one end of the primary key.
             let is_slice = text.contains(" LIMIT ?") && step.contains("USING PRIMARY KEY");
             let is_fine = step.starts_with("SEARCH") && (step.contains("=?") || is_slice)
                 || step.ends_with("signing_keys USING PRIMARY KEY (id<?)")
@@ -90,19 +91,19 @@ async fn no_statement_looks_through_a_long_table() {
             }
         }
     }
-    assert!(searches > 100, "only {searches} steps were found: are these plans?");
+    assert!(searches > 100, "found only {searches} steps; check the parsing of the plans");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // The test sees what it looks for.
+    // The check detects a full scan.
     let whole = sql("SELECT id FROM sessions WHERE expires_at < ?1");
     assert_eq!(store.explain(&whole).expect("a plan").as_deref(), Some("SCAN sessions"));
 }
 
-/// The statements of the domain, each with its place.
+/// The statements of this crate, each with its module and name.
 fn all_statements() -> Vec<(String, &'static Sql)> {
     let own = STATEMENTS.iter().filter(|statement| statement.module.starts_with("identity::"));
     let named = own.map(|statement| (format!("{}::{}", statement.module, statement.name), statement.sql));
     let statements: Vec<_> = named.collect();
-    assert!(statements.len() > 100, "only {} are listed", statements.len());
+    assert!(statements.len() > 100, "found only {} statements", statements.len());
     statements
 }
 
@@ -116,9 +117,9 @@ fn all_prepare(store: &Store, dialect: Dialect) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Outside of the list no test would look at them.
+/// Statements outside of the list would not be tested.
 #[test]
-fn every_statement_is_made_by_the_macro_that_lists_it() {
+fn every_statement_is_declared_by_the_macro_that_lists_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut unlisted = Vec::new();
     let mut folders = vec![folder];

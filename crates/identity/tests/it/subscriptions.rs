@@ -1,4 +1,4 @@
-//! A customer has one live subscription for a service, and what it entitles to is in force at once.
+//! A customer has at most one live subscription for a service, and entitlements change immediately.
 
 use crate::support::{START, TestIdentity, not_found, refused};
 use identity::plans::{self, PlanPatch};
@@ -27,7 +27,7 @@ async fn patch(
 }
 
 #[tokio::test]
-async fn a_second_live_subscription_for_a_service_is_refused() {
+async fn a_second_live_subscription_for_a_service_is_rejected() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     test.service(&acme, "app").await;
@@ -46,21 +46,21 @@ async fn a_second_live_subscription_for_a_service_is_refused() {
     create(&test, &acme, test.new_subscription(&ada, "docs-pro")).await.expect("another service");
 
     let over = NewSubscription { status: Status::Canceled, ..test.new_subscription(&ada, "suite") };
-    let over = create(&test, &acme, over).await.expect("one that is over");
+    let over = create(&test, &acme, over).await.expect("a canceled subscription");
     let past = NewSubscription { current_period_end: Some(START), ..test.new_subscription(&ada, "suite") };
-    create(&test, &acme, past).await.expect("one whose period has ended");
+    create(&test, &acme, past).await.expect("an expired subscription");
     let revive = SubscriptionPatch { status: Some(Status::Active), ..SubscriptionPatch::default() };
     assert_eq!(refused(patch(&test, &over, revive).await), "already_subscribed");
     let widen = SubscriptionPatch { plan: Some("suite".to_owned()), ..SubscriptionPatch::default() };
     assert_eq!(refused(patch(&test, &first, widen).await), "already_subscribed");
     let until = START + Duration::from_secs(60);
     let same = SubscriptionPatch { current_period_end: Some(Some(until)), ..SubscriptionPatch::default() };
-    let same = patch(&test, &first, same).await.expect("it does not stand in its own way");
+    let same = patch(&test, &first, same).await.expect("it does not conflict with itself");
     assert_eq!((same.plan_slug.as_str(), same.current_period_end), ("app-pro", Some(until)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_at_once_one_is_made() {
+async fn of_twenty_concurrent_subscriptions_one_is_created() {
     let test = Arc::new(TestIdentity::open().await);
     let acme = test.organization("acme").await;
     test.service(&acme, "app").await;
@@ -83,16 +83,16 @@ async fn of_twenty_at_once_one_is_made() {
 }
 
 #[tokio::test]
-async fn what_a_subscription_entitles_to_is_in_force_at_once() {
+async fn entitlements_change_immediately() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let app = test.service(&acme, "app").await;
     let pro = test.plan(&acme, "pro", &["app"]).await;
     test.plan(&acme, "team", &["app"]).await;
     let ada = test.user(&acme, "ada@acme.test").await;
-    let directory = Lookups::new(test.store.clone(), "http://localhost", SecretKey::new(&[1; 32]));
+    let lookups = Lookups::new(test.store.clone(), "http://localhost", SecretKey::new(&[1; 32]));
     let plan_now = async || {
-        let found = directory.entitlement(&ada.id, &app.id, START).await.expect("an entitlement");
+        let found = lookups.entitlement(&ada.id, &app.id, START).await.expect("an entitlement");
         (found.plan.clone(), found.features.raw().get().to_owned())
     };
     let of = |plan: &str, features: &str| (plan.to_owned(), features.to_owned());
@@ -129,7 +129,7 @@ async fn subscriptions_are_listed_by_user_and_plan() {
     };
     assert_eq!(list(Filter::default(), None).await.expect("all").len(), 2);
     let user = Filter { user: Some(ada.id.clone()), plan: None };
-    assert_eq!(list(user, None).await.expect("hers"), std::slice::from_ref(&of_ada.id));
+    assert_eq!(list(user, None).await.expect("of the user"), std::slice::from_ref(&of_ada.id));
     let plan = Filter { user: None, plan: Some("team".to_owned()) };
     assert_eq!(list(plan, None).await.expect("of the plan"), std::slice::from_ref(&of_bob.id));
     let both = Filter { user: Some(ada.id.clone()), plan: Some("team".to_owned()) };

@@ -1,4 +1,4 @@
-//! A throw-away database with the organization `platform`, and short words for what stories need.
+//! A temporary database with the organization `platform`, and helpers that create test data.
 
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
@@ -17,10 +17,10 @@ use std::time::Duration;
 use store::testing::TestPlace;
 use store::{Options, Snapshot, Store, Tx};
 
-/// The moment at which all stories begin.
+/// The start time of all tests.
 pub const START: Time = Time::from_millis(1_800_000_000_000);
 
-/// Different bytes each time: all that ids and secrets need here.
+/// Returns different bytes each time, which is enough for the ids and secrets of tests.
 struct Counter(AtomicU64);
 
 impl Random for Counter {
@@ -32,7 +32,7 @@ impl Random for Counter {
     }
 }
 
-/// The domain on a database of its own.
+/// The domain on its own database.
 pub struct TestIdentity {
     pub store: Store,
     pub platform: Organization,
@@ -45,12 +45,12 @@ impl TestIdentity {
         TestIdentity::open_in(TestPlace::create()).await
     }
 
-    /// On a database that the test chooses.
+    /// Opens the domain on the given database.
     pub async fn open_in(place: TestPlace) -> TestIdentity {
         let mut options = Options::new(place.url(), schema::MIGRATIONS);
         options.watched = schema::WATCHED;
         options.check = true;
-        // A busy machine is no reason to fail.
+        // Tolerates a busy machine.
         options.writer.deadline = Duration::from_secs(3);
         let store = Store::open(options).expect("opens");
         let random = Counter(AtomicU64::new(1));
@@ -67,7 +67,7 @@ impl TestIdentity {
         &self.random
     }
 
-    /// Runs a command as the program itself.
+    /// Runs a command as the system actor.
     pub async fn write<T, F>(&self, command: F) -> Result<T>
     where
         T: Send + 'static,
@@ -76,7 +76,7 @@ impl TestIdentity {
         self.write_at(START, command).await
     }
 
-    /// Runs a command as the program itself, at a moment.
+    /// Runs a command as the system actor at `now`.
     pub async fn write_at<T, F>(&self, now: Time, command: F) -> Result<T>
     where
         T: Send + 'static,
@@ -114,7 +114,7 @@ impl TestIdentity {
         self.write(move |tx, actor| users::create(tx, &organization, &new, actor)).await.expect("a user")
     }
 
-    /// A user of `platform`, with a role in an organization.
+    /// Creates a user of `platform` with a role in an organization.
     pub async fn administrator(&self, organization: &Organization, email: &'static str, role: Role) -> User {
         let user = self.user(&self.platform, email).await;
         let organization = organization.clone();
@@ -199,40 +199,40 @@ impl TestIdentity {
         id
     }
 
-    /// An id of a kind that no row has.
+    /// An id that no row has.
     pub fn unknown_user(&self) -> UserId {
         UserId::new(START, &self.random)
     }
 
-    /// Who acts is this user.
+    /// The user as actor.
     pub fn actor(&self, user: &User) -> Actor {
         Actor::user(&user.id, "", START, &self.random)
     }
 }
 
-/// The code of a refusal.
+/// Returns the code of [`Error::Refused`].
 pub fn refused<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     match result {
         Err(Error::Refused { code, problem }) => {
-            assert!(problem.len() > 20, "a refusal explains itself: {problem}");
+            assert!(problem.len() > 20, "the message is too short: {problem}");
             code
         }
-        other => panic!("expected a refusal, got {other:?}"),
+        other => panic!("expected Refused, got {other:?}"),
     }
 }
 
-/// What was not found.
+/// Returns the noun of [`Error::NotFound`] or [`Error::Unknown`].
 pub fn not_found<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     match result {
         Err(Error::NotFound { what } | Error::Unknown { what, .. }) => what,
-        other => panic!("expected nothing to be found, got {other:?}"),
+        other => panic!("expected NotFound, got {other:?}"),
     }
 }
 
-/// What was said about a field.
+/// Returns the message of [`Error::Invalid`].
 pub fn invalid<T: std::fmt::Debug>(result: Result<T>) -> String {
     match result {
         Err(error @ Error::Invalid { .. }) => error.to_string(),
-        other => panic!("expected a field to be refused, got {other:?}"),
+        other => panic!("expected Invalid, got {other:?}"),
     }
 }

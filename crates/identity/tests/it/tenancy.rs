@@ -1,4 +1,4 @@
-//! What belongs to one organization is not there for another.
+//! Objects of one organization are not visible to another.
 
 use crate::support::{TestIdentity, not_found};
 use identity::clients::{self, Kind};
@@ -55,11 +55,15 @@ async fn objects_of_another_organization_are_not_found() {
             audit::list(snapshot, &id, None, 50)?.len(),
         ])
     });
-    assert_eq!(lists.await.expect("lists"), [0, 0, 0, 0, 0, 0, 0, 1], "only its own making is in the trail");
+    assert_eq!(
+        lists.await.expect("lists"),
+        [0, 0, 0, 0, 0, 0, 0, 1],
+        "the audit log has only the creation of the organization"
+    );
 }
 
 #[tokio::test]
-async fn nothing_is_made_of_another_organizations_parts() {
+async fn nothing_is_created_from_objects_of_another_organization() {
     let test = TestIdentity::open().await;
     let (acme, bolt) = (test.organization("acme").await, test.organization("bolt").await);
     test.service(&acme, "app").await;
@@ -68,7 +72,8 @@ async fn nothing_is_made_of_another_organizations_parts() {
     test.plan(&bolt, "pro", &["app"]).await;
     let ada = test.user(&acme, "ada@acme.test").await;
     let id = ada.id.clone();
-    let customer = test.read(move |snapshot| customers::of_user(snapshot, &id)).await.expect("hers");
+    let customer =
+        test.read(move |snapshot| customers::of_user(snapshot, &id)).await.expect("the personal customer");
     for (buyer, what) in [
         (Buyer::User(ada.id.clone()), "user"),
         (Buyer::Customer(customer), "customer"),
@@ -81,7 +86,7 @@ async fn nothing_is_made_of_another_organizations_parts() {
     }
     let app = test.service(&acme, "docs").await;
     let client = test.client(&app, Kind::Web).await;
-    let (id, secret) = (bolt.id.clone(), clients::NewSecret::draw(crate::support::START, test.random()));
+    let (id, secret) = (bolt.id.clone(), clients::NewSecret::generate(crate::support::START, test.random()));
     let added = test.write(move |tx, actor| {
         clients::add_secret(tx, &id, &client.id, &secret.id, &secret.hash, &secret.hint, actor)
     });

@@ -1,4 +1,4 @@
-//! Accounts are found, renamed, and stopped with all that they have open.
+//! Accounts are listed, renamed and suspended. A suspension ends the sessions.
 
 use crate::support::{START, TestIdentity, invalid, refused};
 use identity::user_suspensions;
@@ -22,20 +22,20 @@ async fn suspending_a_user_ends_the_sessions() {
         let stopped = ada.clone();
         let stopped =
             test.write(move |tx, actor| user_suspensions::suspend(tx, &stopped, Some("spam"), actor)).await;
-        assert_eq!(stopped.expect("again is fine").suspended_at, Some(START));
+        assert_eq!(stopped.expect("idempotent").suspended_at, Some(START));
     }
     assert_eq!(open(&ada).await.expect("reads"), 0);
-    assert_eq!(open(&bob).await.expect("reads"), 1, "nobody else's");
+    assert_eq!(open(&bob).await.expect("reads"), 1, "sessions of other users stay");
     for _ in 0..2 {
         let started = ada.clone();
         let started = test.write(move |tx, actor| user_suspensions::activate(tx, &started, actor)).await;
-        assert_eq!(started.expect("again is fine").suspended_at, None);
+        assert_eq!(started.expect("idempotent").suspended_at, None);
     }
-    assert_eq!(open(&ada).await.expect("reads"), 0, "what ended stays ended");
+    assert_eq!(open(&ada).await.expect("reads"), 0, "ended sessions stay ended");
 }
 
 #[tokio::test]
-async fn nobody_suspends_his_own_account() {
+async fn users_cannot_suspend_themselves() {
     let test = TestIdentity::open().await;
     let ada = test.user(&test.platform, "ada@sarsen.test").await;
     let actor = test.actor(&ada);
@@ -44,7 +44,7 @@ async fn nobody_suspends_his_own_account() {
 }
 
 #[tokio::test]
-async fn users_are_listed_by_id_or_found_by_address() {
+async fn users_are_listed_by_id_or_by_email_address() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let mut ids = Vec::new();
@@ -68,7 +68,7 @@ async fn users_are_listed_by_id_or_found_by_address() {
 }
 
 #[tokio::test]
-async fn a_new_name_is_also_the_personal_customers() {
+async fn renaming_a_user_renames_the_personal_customer() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&acme, "ada@acme.test").await;
@@ -84,7 +84,7 @@ async fn a_new_name_is_also_the_personal_customers() {
     let seen = ada.id.clone();
     assert_eq!(test.read(move |snapshot| users::last_seen(snapshot, &seen)).await.expect("reads"), None);
     let seen = ada.id.clone();
-    test.write(move |tx, actor| Ok(users::seen(tx, &seen, actor.now)?)).await.expect("noted");
+    test.write(move |tx, actor| Ok(users::set_last_seen(tx, &seen, actor.now)?)).await.expect("writes");
     let seen = test.read(move |snapshot| users::last_seen(snapshot, &ada.id)).await.expect("reads");
     assert_eq!(seen, Some(START));
 }

@@ -122,7 +122,7 @@ fn a_subscription_is_changed_or_created() {
     assert_ne!(made["id"], ends["id"], "an ended subscription is not changed");
     let unknown = place.run(&["subscription", "change", "--user", "grace@acme.test", "--plan", "gold"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""));
-    insta::assert_snapshot!(unknown.stderr, @r#"sarsen: There is no plan "gold" here; use pro or starter."#);
+    insta::assert_snapshot!(unknown.stderr, @r#"sarsen: Plan "gold" not found; use pro or starter."#);
 }
 
 #[test]

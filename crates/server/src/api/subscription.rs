@@ -76,7 +76,7 @@ fn start(service: &str, entitlement: &Entitlement) -> identity::Result<String> {
         current_period_end: entitlement.current_period_end.map(rfc3339),
         customer: entitlement.customer.as_str(),
     };
-    let mut text = serde_json::to_string(&body).map_err(|error| Error::Broken(error.to_string()))?;
+    let mut text = serde_json::to_string(&body).map_err(|error| Error::Internal(error.to_string()))?;
     text.pop(); // The closing brace.
     Ok(text)
 }

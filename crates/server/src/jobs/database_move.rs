@@ -132,7 +132,7 @@ impl<'a> Move<'a> {
         let source = source.await?.ok_or_else(|| {
             MoveError::Source("no server has ever run on it; there is nothing to move".to_owned())
         })?;
-        if self.to.read(database_move::under_way).await?.as_ref() == Some(&source) {
+        if self.to.read(database_move::unfinished_source).await?.as_ref() == Some(&source) {
             return Ok(());
         }
         for table in tables {

@@ -62,8 +62,13 @@ pub async fn link(app: &App) -> Result<Option<String>> {
         return Ok(None);
     }
     let now = app.now();
-    let link =
-        NewLink::draw(LinkId::new(now, app.random()), Purpose::SetUp, None, now + links::LIFE, app.random());
+    let link = NewLink::generate(
+        LinkId::new(now, app.random()),
+        Purpose::SetUp,
+        None,
+        now + links::LIFE,
+        app.random(),
+    );
     let token = link.token.clone();
     app.store.write("link.create", move |tx| links::create(tx, &link, "system", now)).await?;
     Ok(Some(app.url(&format!("/setup?token={token}"))))

@@ -10,7 +10,7 @@ use super::key_maker::KeyMaker;
 use crate::clock::Clock;
 use identity::cleanup;
 use identity::keys::Algorithm;
-use identity::walks::Page;
+use identity::scan::Page;
 use identity::{
     authorization_codes, authorization_requests, devices, grants, leases, links, revoked_tokens, sessions,
 };
@@ -97,8 +97,8 @@ impl Janitor {
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
-        self.walk(&self.grants, "grants.delete", grants::over, delete).await?;
-        self.walk(&self.sessions, "sessions.delete", sessions::over, cleanup::delete_sessions).await?;
+        self.walk(&self.grants, "grants.delete", grants::ended, delete).await?;
+        self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions).await?;
         Ok(true)
     }
 
@@ -131,9 +131,9 @@ impl Janitor {
         let before = now - ENDED_KEPT;
         for _ in 0..PAGES {
             let page = self.store.read(move |snapshot| look(snapshot, &after, before, SLICE)).await?;
-            let mut is_done = page.over.is_empty();
+            let mut is_done = page.ended.is_empty();
             while !is_done {
-                let over = page.over.clone();
+                let over = page.ended.clone();
                 is_done = self.store.write(name, move |tx| delete(tx, &over, SLICE)).await?;
                 tokio::time::sleep(BETWEEN_SLICES).await;
             }

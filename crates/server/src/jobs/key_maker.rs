@@ -35,7 +35,8 @@ impl KeyMaker {
         let made = tokio::task::spawn_blocking(move || {
             keys::generate(algorithm, now, &*maker.random, &maker.secret_key)
         });
-        let new = made.await.map_err(|error| identity::Error::Broken(format!("making a key: {error}")))??;
+        let new =
+            made.await.map_err(|error| identity::Error::Internal(format!("making a key: {error}")))??;
         self.store.write("key.add", move |tx| keys::add_if_due(tx, &new, now)).await
     }
 }

@@ -28,7 +28,7 @@ impl LastSeen {
     pub(crate) fn note(&self, store: &Store, user: &UserId, now: Time) {
         self.0.note(user, now, |_| {
             let user = user.clone();
-            store.write_later("user.seen", move |tx| users::seen(tx, &user, now))
+            store.write_later("user.seen", move |tx| users::set_last_seen(tx, &user, now))
         });
     }
 }

@@ -364,7 +364,7 @@ async fn needs_consent(app: &App, session: &Session, request: &Request) -> Resul
 
 async fn give_code(app: &App, session: &Session, request: &Request) -> PageResult {
     let now = app.now();
-    let mut new = NewCode::draw(
+    let mut new = NewCode::generate(
         request.client.id.clone(),
         session.id.clone(),
         request.redirect_uri.clone(),

@@ -35,7 +35,7 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
         Err(error) => return Err(error.into()),
     };
     let good = match secret {
-        Some(secret) => client.knows_secret(secret),
+        Some(secret) => client.has_secret(secret),
         None => !client.kind.is_confidential(),
     };
     if good { Ok(client) } else { Err(refused()) }

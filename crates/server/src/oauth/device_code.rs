@@ -58,7 +58,7 @@ pub(crate) async fn post(
     let is_short = first_party || client.device_flow == DeviceFlow::Short;
     let life = if is_short { devices::SHORT_LIFE } else { devices::LIFE };
     let agent = posted.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut device = NewDevice::draw(&client.id, scope, life, now, &app.user_codes, app.random())?;
+    let mut device = NewDevice::generate(&client.id, scope, life, now, &app.user_codes, app.random())?;
     device.address = address.to_string();
     device.agent = names::remark(agent);
     // The buffer that the request came in can be used again while this waits.
@@ -97,12 +97,12 @@ async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
         match app.pending_device_codes.begin(&device).await {
             Ok(()) => return Ok(device),
             Err(Error::Taken { .. }) => {
-                Arc::make_mut(&mut device).draw_again(&app.user_codes, app.random())?;
+                Arc::make_mut(&mut device).regenerate(&app.user_codes, app.random())?;
             }
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Broken("no free codes could be drawn".to_owned()).into())
+    Err(Error::Internal("no free codes could be drawn".to_owned()).into())
 }
 
 /// `org` and `service` are optional; when they are sent they must be the client's own.

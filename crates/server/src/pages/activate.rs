@@ -120,7 +120,7 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
         refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         return Ok(Found::Refused(refused));
     }
-    let found = app.store.point(move |snapshot| devices::waiting(snapshot, &ids, now)).await;
+    let found = app.store.point(move |snapshot| devices::find_pending(snapshot, &ids, now)).await;
     app.user_code_attempts.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
     match found {
         Ok(device) => {
@@ -166,7 +166,7 @@ async fn confirm(
     let Waiting { user_code, device, client } = waiting;
     let user = app.lookups.user(&session.user, app.now()).await?;
     let said: Vec<(String, String)> =
-        device.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
+        device.scope.iter().map(|scope| (scope.to_owned(), scopes::describe(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let shown_code = user_codes::show(user_code);
     let csrf = browser.csrf(app);
@@ -209,7 +209,9 @@ async fn ask_password(
         Checked::Right(_) => {
             let (id, now) = (session.id.clone(), app.now());
             app.store
-                .write("session.authenticated", move |tx| identity::sessions::authenticated(tx, &id, now))
+                .write("session.authenticated", move |tx| {
+                    identity::sessions::set_authenticated_at(tx, &id, now)
+                })
                 .await?;
             return Ok(None);
         }

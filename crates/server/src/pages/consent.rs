@@ -16,7 +16,7 @@ use identity::sessions::Session;
 pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request: &Request) -> PageResult {
     let user = app.lookups.user(&session.user, app.now()).await?;
     let said: Vec<(String, String)> =
-        request.scope.iter().map(|scope| (scope.to_owned(), scopes::says(scope))).collect();
+        request.scope.iter().map(|scope| (scope.to_owned(), scopes::describe(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let csrf = browser.csrf(app);
     let next = request.address();

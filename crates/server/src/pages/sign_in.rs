@@ -216,7 +216,7 @@ pub(crate) async fn check_password(
     let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
     // Too long to be anybody's: hashed as an empty one, so that it costs what any other does.
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
-    let stored = hash.clone().unwrap_or_else(|| passwords::NOBODY.to_owned());
+    let stored = hash.clone().unwrap_or_else(|| passwords::DUMMY_HASH.to_owned());
     let tried = password.clone();
     let asker = browser.asker(app, &organization.slug);
     let verdict = app.hash_lane.run(asker, move || passwords::verify(&tried, &stored)).await;

@@ -41,7 +41,7 @@ impl Problem {
 
     /// 404: not there, or not for this caller.
     pub fn not_found(what: &str) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("There is no {what} like this here."))
+        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("{} not found.", capitalised(what)))
     }
 
     /// 403: the caller is known and may not.
@@ -132,7 +132,7 @@ impl From<identity::Error> for Problem {
         match error {
             Error::NotFound { what } => Problem::not_found(what),
             Error::Unknown { what, name, rule } => {
-                let detail = sentence(&format!("There is no {what} {name:?} here; {rule}"));
+                let detail = sentence(&format!("{} {name:?} not found; {rule}", capitalised(what)));
                 Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
             }
             Error::Invalid { .. } => {
@@ -141,14 +141,21 @@ impl From<identity::Error> for Problem {
             Error::Forbidden { problem } => Problem::forbidden(problem),
             Error::Taken { .. } => Problem::new(StatusCode::CONFLICT, "taken", sentence(&error.to_string())),
             Error::Refused { code, problem } => Problem::new(StatusCode::CONFLICT, code, sentence(&problem)),
-            Error::InvalidGrant => Problem::invalid_token("The grant is not valid (any more)."),
+            Error::InvalidGrant => Problem::invalid_token("The grant is invalid or has expired."),
             Error::Store(error) => error.into(),
-            Error::Broken(what) => {
+            Error::Internal(what) => {
                 tracing::error!(%what, "something is broken");
                 Problem::internal()
             }
         }
     }
+}
+
+fn capitalised(noun: &str) -> String {
+    let mut letters = noun.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| [&first.to_uppercase().to_string(), letters.as_str()].concat())
 }
 
 fn sentence(text: &str) -> String {

@@ -104,7 +104,7 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         // Any program on a machine can pretend to be its native app (RFC 8252 section 8.6): ask.
         consent_required: body.consent_required.unwrap_or(kind == Kind::Native),
     };
-    let secret = kind.is_confidential().then(|| NewSecret::draw(now, admin.random()));
+    let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));
     let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
     let made = admin.write("client.create", move |tx, by| {
         let service = services::named(tx.snapshot(), &by.organization.id, &body.service)?;

@@ -47,7 +47,7 @@ pub(crate) async fn create(
 ) -> Result<Created<SecretBody>> {
     let now = admin.now();
     let client = ClientId::parse(&client)?;
-    let new = NewSecret::draw(now, admin.random());
+    let new = NewSecret::generate(now, admin.random());
     let made = SecretBody {
         id: new.id.to_string(),
         client_secret: Some(new.secret.clone()),

@@ -23,7 +23,7 @@ pub(crate) async fn create(
     let now = admin.now();
     let user = UserId::parse(&user)?;
     let (id, expires_at) = (LinkId::new(now, admin.random()), now + links::LIFE);
-    let new = NewLink::draw(id, Purpose::SignIn, Some(user.clone()), expires_at, admin.random());
+    let new = NewLink::generate(id, Purpose::SignIn, Some(user.clone()), expires_at, admin.random());
     let link = LinkBody {
         url: admin.url(&format!("/o/{}/link?token={}", admin.organization.slug, new.token)),
         expires_at: rfc3339(expires_at),

@@ -75,7 +75,7 @@ fn draw_client(
     service: &'static str,
     redirect_uris: Vec<String>,
 ) -> Drawn {
-    let secret = kind.is_confidential().then(|| NewSecret::draw(app.now(), app.random()));
+    let secret = kind.is_confidential().then(|| NewSecret::generate(app.now(), app.random()));
     Drawn { id: ClientId::new(app.now(), app.random()), kind, name, service, redirect_uris, secret }
 }
 

@@ -192,7 +192,7 @@ async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
 /// RS256 takes most of a millisecond: that is not for a thread that serves others.
 async fn sign_id(ring: Ring, claims: IdClaims, algorithm: String, now: Time) -> Result<String> {
     let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, &algorithm, now));
-    Ok(signed.await.map_err(|error| identity::Error::Broken(format!("signing: {error}")))??)
+    Ok(signed.await.map_err(|error| identity::Error::Internal(format!("signing: {error}")))??)
 }
 
 fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, now: Time) -> IdClaims {

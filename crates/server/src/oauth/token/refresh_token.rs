@@ -25,14 +25,14 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
     let refreshed = app.store.write("grant.refresh", move |tx| {
         let refreshed = grants::refresh(tx, &used, &secret, &owner, &successor, now)?;
         match (&refreshed, &asked) {
-            (Refreshed::Continues { grant, .. }, Some(asked)) if !asked.is_within(&grant.scope) => {
+            (Refreshed::Rotated { grant, .. }, Some(asked)) if !asked.is_within(&grant.scope) => {
                 // Undone with the rotation: a mistake in a parameter must not cost the token.
                 Err(identity::Error::invalid("scope", "more than was granted"))
             }
             _ => Ok(refreshed),
         }
     });
-    let Refreshed::Continues { grant, successor } = refreshed.await? else {
+    let Refreshed::Rotated { grant, successor } = refreshed.await? else {
         tracing::warn!(client = %client.id, "a used refresh token came back; its family was revoked");
         return Err(OAuthError::invalid_grant());
     };

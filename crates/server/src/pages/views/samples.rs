@@ -8,9 +8,9 @@ type Pages = Vec<(&'static str, Markup)>;
 
 pub const HOSTILE: &str = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>\u{202e}";
 const SCOPES: &[ScopeLine<'static>] = &[
-    ScopeLine { name: "openid", says: "Know who you are" },
+    ScopeLine { name: "openid", says: "See who you are" },
     ScopeLine { name: "email", says: "See your e-mail address" },
-    ScopeLine { name: "offline_access", says: "Stay signed in until you sign it out" },
+    ScopeLine { name: "offline_access", says: "Stay signed in until you sign out" },
 ];
 const HIDDEN: &[(&str, &str)] = &[("request", "req_01")];
 

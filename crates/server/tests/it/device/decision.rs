@@ -116,7 +116,7 @@ async fn the_page_says_who_asks_for_what_from_where_and_when() {
         &codes.text("user_code"),
         "data-scope=\"openid\"",
         "data-scope=\"email\"",
-        "Stay signed in until you sign it out",
+        "Stay signed in until you sign out",
         "203.0.113.9",
         "2 minutes ago",
         "acme/1.0 &lt;script&gt;",

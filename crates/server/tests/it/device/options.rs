@@ -153,7 +153,9 @@ async fn a_client_without_the_device_flow_gets_no_codes_and_uses_none() {
         for value in [true, false] {
             let answer = admin.call("PATCH", &path, &json!({ "device_flow": value })).await;
             assert_eq!((answer.status, answer.text("code")), (422, "invalid".to_owned()), "{answer:?}");
-            let said = format!("device_flow: a {name} client has no device flow; native and device have");
+            let said = format!(
+                "device_flow: a {name} client cannot use the device flow; use a native or device client"
+            );
             assert!(answer.text("detail").contains(&said), "{answer:?}");
         }
     }
@@ -183,7 +185,7 @@ async fn platform_keeps_the_device_flow_and_other_words_are_refused() {
     let platform = "/api/organizations/platform";
     let answer = owner.call("PATCH", platform, &json!({ "device_flow": "off", "name": "Gone" })).await;
     assert_eq!((answer.status, answer.text("code")), (409, "platform_stays".to_owned()), "{answer:?}");
-    assert!(answer.text("detail").contains("the command line signs in with it"), "{answer:?}");
+    assert!(answer.text("detail").contains("sign-in on the command line"), "{answer:?}");
     let after = owner.read(platform).await;
     assert_eq!((text(&after, "device_flow"), text(&after, "name")), ("allowed", "Sarsen"));
     owner.change("PATCH", platform, json!({ "device_flow": "short" })).await;

@@ -19,7 +19,7 @@ async fn what_is_not_there_is_a_page_or_a_problem() {
         assert_eq!(problem(&server.get(path).send().await), (404, "not_found".to_owned()), "{path}");
     }
     let nothing = server.get("/api/nothing").send().await;
-    insta::assert_snapshot!(nothing.body, @r#"{"code":"not_found","detail":"There is no route like this here.","status":404,"title":"Not Found","type":"urn:sarsen:problem:not_found"}"#);
+    insta::assert_snapshot!(nothing.body, @r#"{"code":"not_found","detail":"Route not found.","status":404,"title":"Not Found","type":"urn:sarsen:problem:not_found"}"#);
     server.stop().await;
 }
 
@@ -197,7 +197,7 @@ async fn the_api_says_which_field_is_wrong() {
     422 invalid: The body does not fit (price_cents): invalid type: string "1", expected i64 at line 1 column 65.
     422 invalid: The body does not fit (colour): unknown field `colour`, expected one of `slug`, `name`, `services`, `price_cents`, `currency`, `features`, `limits`, `seats` at line 1 column 89.
     422 invalid: The body does not fit: duplicate field `slug` at line 1 column 21.
-    422 invalid: slug: "Gold" is not a slug; use 2 to 50 of a-z, 0-9 and -, beginning with a letter, like "acme".
+    422 invalid: slug: "Gold" is not a slug; use 2 to 50 characters of a-z, 0-9 and -, starting with a letter, like "acme".
     "#);
     for media_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/json5"] {
         assert_eq!(problem(&send(media_type, "{}").await), (415, "not_json".to_owned()), "{media_type}");
@@ -251,13 +251,13 @@ async fn who_names_a_plan_or_a_service_that_is_not_there_is_told_which_are() {
         tell(&admin.call(method, path, body).await);
     }
     insta::assert_snapshot!(told, @r#"
-    404 not_found: There is no plan "gold" here; use pro or starter.
-    404 not_found: There is no plan "Pro" here; use pro or starter.
-    404 not_found: There is no service "sketches" here; use cli, notes or sketch.
-    404 not_found: There is no service "sketches" here; use cli, notes or sketch.
-    422 invalid: services: there is no service "sketches" here; use cli, notes or sketch.
-    404 not_found: There is no plan like this here.
-    404 not_found: There is no plan "gold" here; use one of p0, p1, p2, p3, p4, p5, p6, p7, p8, pro, …
+    404 not_found: Plan "gold" not found; use pro or starter.
+    404 not_found: Plan "Pro" not found; use pro or starter.
+    404 not_found: Service "sketches" not found; use cli, notes or sketch.
+    404 not_found: Service "sketches" not found; use cli, notes or sketch.
+    422 invalid: services: service "sketches" not found; use cli, notes or sketch.
+    404 not_found: Plan not found.
+    404 not_found: Plan "gold" not found; use one of p0, p1, p2, p3, p4, p5, p6, p7, p8, pro, …
     "#);
     assert_eq!(admin.read(&one).await["plan"], of_ada["plan"], "nothing was changed");
 
