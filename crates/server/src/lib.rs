@@ -32,6 +32,7 @@ pub use dev::{bare_server, demo, fixtures};
 pub use identity::secrets::SecretKey;
 pub use jobs::{database_move, first_start};
 pub use router::router;
+#[cfg(feature = "fault-injection")]
 pub mod disturb {
     //! The names that the `sarsen` crate still uses for [`store::fault_injection`].
     pub use store::fault_injection::{Fault as Disturbance, hold_transaction, pause_replay};

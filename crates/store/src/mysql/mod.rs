@@ -18,6 +18,7 @@ pub(crate) mod client;
 mod commit_outcome;
 mod connection;
 mod errors;
+#[cfg(feature = "fault-injection")]
 mod fault_injection;
 mod log_reader;
 mod log_writer;
@@ -26,7 +27,9 @@ mod schema;
 mod tx_mode;
 mod values;
 
-use crate::engine::{Database, Opened, Shared, Undo};
+#[cfg(feature = "fault-injection")]
+use crate::engine::Undo;
+use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Options};
@@ -67,6 +70,7 @@ impl Database for Mysql {
         Address::parse(url).map(drop)
     }
 
+    #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::hold_transaction(Address::parse(url)?)
     }

@@ -201,7 +201,6 @@ impl<L: ChangeLog> Worker<L> {
         let began = Instant::now();
         done.changed.sort_unstable();
         done.changed.dedup();
-        let delay = self.shared.options.writer.commit_delay;
         let connection = match self.session.current() {
             Ok(connection) => connection,
             Err(error) => return Attempt::Failed(Some(error)),
@@ -214,7 +213,7 @@ impl<L: ChangeLog> Worker<L> {
             return Attempt::Committed;
         }
         let Ok(entry) = self.log.write(connection, &done.changed) else { return self.undone() };
-        pause(delay);
+        self.shared.options.writer.delay_commit();
         if connection.commit().is_err() {
             let failure = self.session.roll_back();
             let became = match &failure {
