@@ -13,7 +13,7 @@
 //! for too long; MariaDB can.
 
 mod address;
-pub(crate) mod change_log;
+mod change_log;
 pub(crate) mod client;
 mod commit_outcome;
 mod connection;
@@ -23,6 +23,7 @@ mod fault_injection;
 mod log_reader;
 mod log_writer;
 mod placeholders;
+mod publisher;
 mod schema;
 mod tx_mode;
 mod values;
@@ -34,9 +35,9 @@ use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Options};
 use address::Address;
-use change_log::Publisher;
 use log_reader::LogReader;
 use log_writer::LogWriter;
+use publisher::Publisher;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 

@@ -12,7 +12,7 @@
 //! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
 
 mod address;
-pub(crate) mod change_log;
+mod change_log;
 mod cluster;
 mod commit_outcome;
 mod connection;
