@@ -21,9 +21,11 @@ pub(crate) trait Database {
     fn check_url(&self, url: &str) -> Result<(), Error>;
 
     /// See [`crate::fault_injection::hold_transaction`].
+    #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error>;
 
     /// See [`crate::fault_injection::pause_replay`].
+    #[cfg(feature = "fault-injection")]
     fn pause_replay(&self, _url: &str) -> Result<Undo, Error> {
         Err(Error::Open("only a standby of PostgreSQL can pause its replay; give its URL".to_owned()))
     }
@@ -33,6 +35,7 @@ pub(crate) trait Database {
 pub(crate) type Opened = (Arc<Shared>, Box<dyn Backend>);
 
 /// Ends an injected fault.
+#[cfg(feature = "fault-injection")]
 pub(crate) type Undo = Box<dyn FnOnce() -> Result<(), Error>>;
 
 /// An open back end: its threads, and the reads that it can run on the calling thread.

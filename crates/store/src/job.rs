@@ -4,6 +4,7 @@ use crate::{Error, Snapshot, Tx, Version};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 const WAITING: u8 = 0;
@@ -31,6 +32,8 @@ pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
     /// Whether it may share a transaction with others of its kind.
     fn is_batchable(&self) -> bool;
+    /// The runtime in which its caller waits; `None` when no caller does.
+    fn runtime(&self) -> Option<&Handle>;
     /// Claims the start; false when nobody waits for it any more.
     fn start(&self) -> bool;
     /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by
@@ -72,6 +75,7 @@ pub(crate) struct CommandOf<T, E, F> {
     pub(crate) result: Option<Result<T, E>>,
     /// `None` when nobody wants to know.
     pub(crate) reply: Option<oneshot::Sender<Result<T, E>>>,
+    pub(crate) runtime: Option<Handle>,
     pub(crate) start: Start,
 }
 
@@ -87,6 +91,10 @@ where
 
     fn is_batchable(&self) -> bool {
         self.batchable
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        self.runtime.as_ref()
     }
 
     fn start(&self) -> bool {

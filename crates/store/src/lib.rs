@@ -38,6 +38,7 @@ mod cache;
 mod changes;
 mod engine;
 mod error;
+#[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 mod job;
 mod migrate;

@@ -68,7 +68,8 @@ pub struct WriterLimits {
     pub batch_time: Duration,
     /// How long a command may wait before it starts.
     pub deadline: Duration,
-    /// Fault injection: every commit takes this much longer.
+    /// Every commit takes this much longer.
+    #[cfg(feature = "fault-injection")]
     pub commit_delay: Duration,
 }
 
@@ -78,8 +79,17 @@ impl Default for WriterLimits {
             batch_max: 1024,
             batch_time: Duration::from_millis(5),
             deadline: Duration::from_secs(1),
+            #[cfg(feature = "fault-injection")]
             commit_delay: Duration::ZERO,
         }
+    }
+}
+
+impl WriterLimits {
+    /// Waits for as long as an injected fault slows commits down.
+    pub(crate) fn delay_commit(&self) {
+        #[cfg(feature = "fault-injection")]
+        crate::threads::pause(self.commit_delay);
     }
 }
 

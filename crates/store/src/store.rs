@@ -8,6 +8,7 @@ use crate::{Error, Sql, Tx, not_before};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// A database. Clones share it; the last one closes nothing: call [`Store::close`].
@@ -22,7 +23,7 @@ pub(crate) struct Inner {
 }
 
 impl Store {
-    /// Runs a command and returns when what it did is on disk. All callers live in one tokio runtime.
+    /// Runs a command and returns when what it did is on disk.
     ///
     /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
     /// undoes what it did, and so does a statement that failed, even when the command goes on after
@@ -56,9 +57,15 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        shared.replies.note_runtime();
-        let job =
-            CommandOf { name, batchable, function, result: None, reply: Some(reply), start: start.clone() };
+        let job = CommandOf {
+            name,
+            batchable,
+            function,
+            result: None,
+            reply: Some(reply),
+            runtime: Handle::try_current().ok(),
+            start: start.clone(),
+        };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
@@ -77,7 +84,15 @@ impl Store {
         F: Fn(&mut Tx<'_>) -> Result<(), E> + Send + 'static,
     {
         let start = Start::default();
-        let job = CommandOf { name, batchable: false, function: command, result: None, reply: None, start };
+        let job = CommandOf {
+            name,
+            batchable: false,
+            function: command,
+            result: None,
+            reply: None,
+            runtime: None,
+            start,
+        };
         let shared = &self.inner.shared;
         let accepted = shared.commands.push(Box::new(job)).is_ok();
         if !accepted {

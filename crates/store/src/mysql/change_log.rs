@@ -9,13 +9,10 @@
 //! later.
 
 use super::connection::Connection;
-use crate::changes::Feed;
+use crate::remote::key_text::text_of;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};
-use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 
 /// Numbers are given before the commit, and so arrive out of order.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS change_log (
@@ -32,10 +29,6 @@ const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) FROM change_log";
 const TRIM: &str = "DELETE FROM change_log WHERE seq <= ?1";
 /// How many of the newest numbers are kept.
 const KEPT: i64 = 100_000;
-/// How often a process trims the log, in commits.
-const TRIM_EVERY: Version = 10_000;
-/// Numbers of our own that the tail has not met; more only when it cannot reach the server.
-const OWN_MAX: usize = 100_000;
 
 /// Makes the log, and says which version the database has.
 pub(super) fn prepare(connection: &mut Connection) -> Result<Version, Error> {
@@ -85,95 +78,4 @@ fn number(connection: &mut Connection, sql: &str) -> Result<i64, Error> {
         Ok(false)
     })?;
     Ok(number)
-}
-
-/// One key a line.
-pub(crate) fn text_of(keys: &[Key]) -> String {
-    let escaped = |key: &Key| key.as_str().replace('\\', "\\\\").replace('\n', "\\n");
-    keys.iter().map(escaped).collect::<Vec<_>>().join("\n")
-}
-
-/// The keys of a row.
-pub(crate) fn keys_of(text: &str) -> Vec<Key> {
-    // A key's text is a key of its own kind again, whatever it names.
-    text.split('\n').filter(|line| !line.is_empty()).map(|line| Key::table(&unescaped(line))).collect()
-}
-
-fn unescaped(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        text.push(match letter {
-            '\\' => letters.next().map_or('\\', |next| if next == 'n' { '\n' } else { next }),
-            other => other,
-        });
-    }
-    text
-}
-
-/// The feed, for threads that commit side by side and the one that follows the log: lets them in one by one.
-pub(super) struct Publisher {
-    feed: Arc<Feed>,
-    /// Held while the listeners hear of one commit, which is quick.
-    turn: Mutex<()>,
-    /// Numbers of rows that this process publishes itself. Held for a look-up.
-    own: Mutex<HashSet<u64>>,
-}
-
-impl Publisher {
-    pub(super) fn new(feed: Arc<Feed>) -> Publisher {
-        Publisher { feed, turn: Mutex::new(()), own: Mutex::new(HashSet::new()) }
-    }
-
-    /// Says, before the commit, that this process will publish the row itself.
-    pub(super) fn note_own(&self, seq: u64) {
-        let mut own = self.own.lock();
-        if own.len() == OWN_MAX {
-            // To publish a change twice costs a few cached entries, and nothing else.
-            own.clear();
-        }
-        own.insert(seq);
-    }
-
-    /// Whether this process publishes that row itself. It is asked once for each.
-    pub(super) fn take_own(&self, seq: u64) -> bool {
-        self.own.lock().remove(&seq)
-    }
-
-    /// Forgets which numbers are our own: the server may have lost them, and given them to others.
-    pub(super) fn forget_own(&self) {
-        self.own.lock().clear();
-    }
-
-    /// Publishes a commit that is durable. True when it is time to trim the log.
-    pub(super) fn publish(&self, keys: Vec<Key>) -> bool {
-        let _turn = self.turn.lock();
-        let version = self.feed.version() + 1;
-        self.feed.publish(version, keys);
-        version.is_multiple_of(TRIM_EVERY)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_lines_whatever_they_hold() {
-        let keys = [Key::table("users"), Key::row("users", "email", "a\nb\\n\\"), Key::table("plans")];
-        let text = text_of(&keys);
-        assert_eq!(text, "users\nusers.email=a\\nb\\\\n\\\\\nplans");
-        assert_eq!(keys_of(&text), keys);
-        assert_eq!(keys_of(""), []);
-    }
-
-    #[test]
-    fn a_row_of_our_own_is_known_once() {
-        let publisher = Publisher::new(Arc::new(Feed::new(0)));
-        publisher.note_own(7);
-        assert_eq!(
-            [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
-            [true, false, false]
-        );
-    }
 }

@@ -7,9 +7,11 @@
 //! A server that crashed gives numbers again that it had lost, rows that were seen among them. So nothing is gone by
 //! that was learnt over a connection which is no more: all that is cached is read anew.
 
-use super::change_log::{self, Publisher, keys_of};
+use super::change_log;
 use super::connection::Connection;
+use super::publisher::Publisher;
 use crate::engine::Shared;
+use crate::remote::key_text::keys_of;
 use crate::remote::{Failure, ReconnectingSession, TxMode};
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value, Version};

@@ -1,9 +1,10 @@
 //! What a thread that runs commands does with the log of changes: a row for each commit, and from time to time
 //! its old rows away.
 
-use super::change_log::{self, LogEntry, Publisher};
+use super::change_log::{self, LogEntry};
 use super::commit_outcome;
 use super::connection::Connection;
+use super::publisher::Publisher;
 use crate::remote::{ChangeLog, CommitOutcome, ReconnectingSession, TxMode};
 use crate::{Error, Key};
 use std::hash::{BuildHasher as _, RandomState};

@@ -13,27 +13,31 @@
 //! for too long; MariaDB can.
 
 mod address;
-pub(crate) mod change_log;
+mod change_log;
 pub(crate) mod client;
 mod commit_outcome;
 mod connection;
 mod errors;
+#[cfg(feature = "fault-injection")]
 mod fault_injection;
 mod log_reader;
 mod log_writer;
 mod placeholders;
+mod publisher;
 mod schema;
 mod tx_mode;
 mod values;
 
-use crate::engine::{Database, Opened, Shared, Undo};
+#[cfg(feature = "fault-injection")]
+use crate::engine::Undo;
+use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Options};
 use address::Address;
-use change_log::Publisher;
 use log_reader::LogReader;
 use log_writer::LogWriter;
+use publisher::Publisher;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -67,6 +71,7 @@ impl Database for Mysql {
         Address::parse(url).map(drop)
     }
 
+    #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::hold_transaction(Address::parse(url)?)
     }

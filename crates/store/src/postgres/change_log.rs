@@ -9,6 +9,7 @@
 
 use super::connection::Connection;
 use super::pg_snapshot::PgSnapshot;
+use crate::remote::key_text::{keys_of, text_of};
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value};
 use std::fmt;
@@ -144,62 +145,4 @@ pub(super) fn cut(connection: &mut Connection, below: u64) -> Result<bool, Error
 
 fn unreadable(text: &str) -> Error {
     Error::Database(format!("{text:?} is neither a snapshot nor the id of a transaction"))
-}
-
-/// One key a line.
-pub(crate) fn text_of(keys: &[Key]) -> String {
-    let mut text = String::new();
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            text.push('\n');
-        }
-        for letter in key.as_str().chars() {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                '\n' => text.push_str("\\n"),
-                // Not allowed in a TEXT of PostgreSQL.
-                '\0' => text.push_str("\\0"),
-                other => text.push(other),
-            }
-        }
-    }
-    text
-}
-
-pub(crate) fn keys_of(text: &str) -> Vec<Key> {
-    text.split('\n').filter(|line| !line.is_empty()).map(key_of).collect()
-}
-
-fn key_of(line: &str) -> Key {
-    if !line.contains('\\') {
-        return Key::of_text(line);
-    }
-    let mut text = String::with_capacity(line.len());
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        let meant = match letter {
-            '\\' => letters.next().map(|escaped| match escaped {
-                'n' => '\n',
-                '0' => '\0',
-                other => other,
-            }),
-            other => Some(other),
-        };
-        text.extend(meant);
-    }
-    Key::of_text(&text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_lines_whatever_they_hold() {
-        let keys = [Key::table("users"), Key::row("users", "email", "a\nb\\\0n")];
-        let text = text_of(&keys);
-        assert_eq!(text, "users\nusers.email=a\\nb\\\\\\0n");
-        assert_eq!(keys_of(&text), keys);
-        assert_eq!(keys_of(&text_of(&[])), []);
-    }
 }

@@ -8,9 +8,10 @@
 use super::address::Server;
 use super::change_log;
 use super::connection::Connection;
-use super::notify::{Backoff, GAP, Signal};
+use super::notify::{BACKOFF_MAX, BACKOFF_MIN, GAP, Signal};
 use super::publisher::Publisher;
 use crate::options::Following;
+use crate::remote::Backoff;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,11 +37,11 @@ impl LogReader {
 
     /// Follows the log until the signal is closed.
     pub(super) fn run(mut self) {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         loop {
             let goes_on = match self.read() {
                 Ok(()) => {
-                    backoff = Backoff::new();
+                    backoff.reset();
                     let rest = self.following.poll.saturating_sub(GAP);
                     self.signal.sleep(GAP.min(self.following.poll)) && self.signal.wait(Some(rest))
                 }
@@ -49,7 +50,7 @@ impl LogReader {
                         tracing::warn!(%error, "the log of changes cannot be read; nothing cached is used");
                     }
                     self.publisher.connection_lost();
-                    backoff.wait(&self.signal)
+                    self.signal.sleep(backoff.take())
                 }
             };
             if !goes_on {

@@ -12,11 +12,12 @@
 //! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
 
 mod address;
-pub(crate) mod change_log;
+mod change_log;
 mod cluster;
 mod commit_outcome;
 mod connection;
 mod errors;
+#[cfg(feature = "fault-injection")]
 mod fault_injection;
 mod log_reader;
 mod log_writer;
@@ -27,7 +28,9 @@ mod tls;
 mod tx_mode;
 mod values;
 
-use crate::engine::{Database, Opened, Shared, Undo};
+#[cfg(feature = "fault-injection")]
+use crate::engine::Undo;
+use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Migration, Options, migrate};
@@ -71,10 +74,12 @@ impl Database for Postgres {
         parse(url).map(drop)
     }
 
+    #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::hold_transaction(parse(url)?)
     }
 
+    #[cfg(feature = "fault-injection")]
     fn pause_replay(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::pause_replay(parse(url)?)
     }

@@ -6,6 +6,7 @@
 
 use super::address::Server;
 use super::connection::Connection;
+use crate::remote::Backoff;
 use crate::{Error, Row};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -16,6 +17,10 @@ const NOTIFY: &str = "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY sarsen_c
 const LISTEN: &str = "LISTEN sarsen_changes";
 /// Between two wake-ups, and between two looks at the log.
 pub(super) const GAP: Duration = Duration::from_millis(5);
+/// The wait before a new try to connect; each next one is twice as long …
+pub(super) const BACKOFF_MIN: Duration = Duration::from_millis(10);
+/// … up to this.
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// How long a thread that listens takes to notice that it should end.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -72,25 +77,6 @@ impl Signal {
     }
 }
 
-/// The wait before a new try to connect: twice as long each time.
-pub(super) struct Backoff(Duration);
-
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(10);
-    const MOST: Duration = Duration::from_secs(1);
-
-    pub(super) fn new() -> Backoff {
-        Backoff(Backoff::FIRST)
-    }
-
-    /// Waits; false when there is nothing more to wait for.
-    pub(super) fn wait(&mut self, signal: &Signal) -> bool {
-        let span = self.0;
-        self.0 = (span * 2).min(Backoff::MOST);
-        signal.sleep(span)
-    }
-}
-
 /// The server's process that speaks for this instance: its own listener need not hear it. 0: not known.
 #[derive(Default)]
 pub(super) struct BackendPid(AtomicI32);
@@ -98,19 +84,19 @@ pub(super) struct BackendPid(AtomicI32);
 /// Tells the other instances whenever `outgoing` was raised, until it is closed.
 pub(super) fn send(server: &Server, outgoing: &Signal, own_pid: &BackendPid) {
     let mut connection: Option<Connection> = None;
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     while outgoing.wait(None) {
         let sent =
             open(&mut connection, server, own_pid).and_then(|connection| connection.batch_outside_tx(NOTIFY));
         match sent {
             Ok(()) => {
-                backoff = Backoff::new();
+                backoff.reset();
                 outgoing.sleep(GAP);
             }
             Err(error) => {
                 tracing::debug!(%error, "other instances were not woken");
                 connection = None;
-                backoff.wait(outgoing);
+                outgoing.sleep(backoff.take());
             }
         }
     }
@@ -148,11 +134,11 @@ fn server_process(connection: &mut Connection) -> Result<i32, Error> {
 
 /// Rings `tail` whenever another instance has sent, until it is closed.
 pub(super) fn listen(server: &Server, wake_reader: &Signal, own_pid: &BackendPid) {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         match Connection::connect(server).and_then(|mut open| open.batch_outside_tx(LISTEN).map(|()| open)) {
             Ok(mut connection) => {
-                backoff = Backoff::new();
+                backoff.reset();
                 wake_reader.raise();
                 while wake_reader.sleep(Duration::ZERO) {
                     let own = own_pid.0.load(Relaxed);
@@ -168,7 +154,7 @@ pub(super) fn listen(server: &Server, wake_reader: &Signal, own_pid: &BackendPid
             }
             Err(error) => tracing::debug!(%error, "no wake-ups are heard"),
         }
-        if !backoff.wait(wake_reader) {
+        if !wake_reader.sleep(backoff.take()) {
             return;
         }
     }

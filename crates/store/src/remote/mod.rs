@@ -10,8 +10,10 @@
 //!
 //! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
 
+mod backoff;
 pub(crate) mod certificates;
 mod change_log;
+pub(crate) mod key_text;
 mod reader;
 mod reconnect;
 mod replica_health;
@@ -20,6 +22,7 @@ mod session;
 mod standby;
 mod worker;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use change_log::{ChangeLog, CommitOutcome};
 pub(crate) use reconnect::ReconnectingSession;
 use replicas::Replicas;

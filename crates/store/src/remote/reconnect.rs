@@ -1,6 +1,6 @@
 //! A thread's connection: opened when it is needed, opened again when it was lost.
 
-use super::{Failure, Session, TxMode};
+use super::{Backoff, Failure, Session, TxMode};
 use crate::Error;
 use crate::threads::pause;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(crate) struct ReconnectingSession<S: Session> {
     connection: Option<S>,
     generation: u64,
     outage: Option<Outage>,
+    backoff: Backoff,
 }
 
 /// A server that cannot be reached.
@@ -26,13 +27,18 @@ struct Outage {
     since: Instant,
     /// Not asked again before this.
     next_try: Instant,
-    wait: Duration,
     error: Error,
 }
 
 impl<S: Session> ReconnectingSession<S> {
     pub(crate) fn new(address: Arc<S::Address>) -> ReconnectingSession<S> {
-        ReconnectingSession { address, connection: None, generation: 0, outage: None }
+        ReconnectingSession {
+            address,
+            connection: None,
+            generation: 0,
+            outage: None,
+            backoff: Backoff::new(BACKOFF_MIN, BACKOFF_MAX),
+        }
     }
 
     /// Opens the connection ahead of the first need. Nothing is lost when that fails.
@@ -78,6 +84,7 @@ impl<S: Session> ReconnectingSession<S> {
             let (is_transient, error) = match self.connected().map(&work) {
                 Ok(Ok(done)) => {
                     self.outage = None;
+                    self.backoff.reset();
                     return Ok(done);
                 }
                 Ok(Err(error)) => (self.drop_if_lost(), error),
@@ -91,10 +98,9 @@ impl<S: Session> ReconnectingSession<S> {
     }
 
     fn note_outage(&mut self, error: Error) {
-        let (now, known) = (Instant::now(), self.outage.take());
-        let wait = known.as_ref().map_or(BACKOFF_MIN, |outage| (outage.wait * 2).min(BACKOFF_MAX));
-        let since = known.map_or(now, |outage| outage.since);
-        self.outage = Some(Outage { since, next_try: now + wait, wait, error });
+        let now = Instant::now();
+        let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+        self.outage = Some(Outage { since, next_try: now + self.backoff.take(), error });
     }
 
     /// The connection whose transaction [`ReconnectingSession::begin`] has opened.

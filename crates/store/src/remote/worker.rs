@@ -6,7 +6,7 @@
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
 
 use super::change_log::{ChangeLog, CommitOutcome, wait_for_outcome};
-use super::{Failure, ReconnectingSession, Session as _, TxMode};
+use super::{Backoff, Failure, ReconnectingSession, Session as _, TxMode};
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::threads::pause;
@@ -131,7 +131,7 @@ impl<L: ChangeLog> Worker<L> {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
         let until = began + shared.commands.deadline;
-        let mut wait = BACKOFF_MIN;
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let (mut tries, mut collisions) = (1, 0);
         let error = loop {
             let attempt = if collisions < COLLISIONS_MAX {
@@ -146,12 +146,11 @@ impl<L: ChangeLog> Worker<L> {
                     shared.stats.commands.fetch_add(1, Relaxed);
                     break None;
                 }
-                Attempt::Retry(error) if tries < TRIES_MAX && Instant::now() + wait < until => {
+                Attempt::Retry(error) if tries < TRIES_MAX && Instant::now() + backoff.peek() < until => {
                     shared.stats.retried.fetch_add(1, Relaxed);
                     tries += 1;
                     collisions += u32::from(matches!(error, Error::Overloaded { .. }));
-                    pause(wait);
-                    wait = (wait * 2).min(BACKOFF_MAX);
+                    pause(backoff.take());
                 }
                 Attempt::Failed(error) => {
                     shared.stats.failed.fetch_add(1, Relaxed);
@@ -201,7 +200,6 @@ impl<L: ChangeLog> Worker<L> {
         let began = Instant::now();
         done.changed.sort_unstable();
         done.changed.dedup();
-        let delay = self.shared.options.writer.commit_delay;
         let connection = match self.session.current() {
             Ok(connection) => connection,
             Err(error) => return Attempt::Failed(Some(error)),
@@ -214,7 +212,7 @@ impl<L: ChangeLog> Worker<L> {
             return Attempt::Committed;
         }
         let Ok(entry) = self.log.write(connection, &done.changed) else { return self.undone() };
-        pause(delay);
+        self.shared.options.writer.delay_commit();
         if connection.commit().is_err() {
             let failure = self.session.roll_back();
             let became = match &failure {

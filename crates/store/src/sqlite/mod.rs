@@ -12,7 +12,9 @@ mod lock;
 mod migrated_tables;
 mod writer;
 
-use crate::engine::{Backend, Database, Opened, Shared, Undo};
+#[cfg(feature = "fault-injection")]
+use crate::engine::Undo;
+use crate::engine::{Backend, Database, Opened, Shared};
 use crate::job::Query;
 use crate::threads::spawn;
 use crate::tx::Connection as _;
@@ -87,6 +89,7 @@ impl Database for Sqlite {
         path_of(url).map(drop)
     }
 
+    #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, _url: &str) -> Result<Undo, Error> {
         let text = "an open transaction on SQLite would block every writer; give the URL of a server";
         Err(Error::Open(text.to_owned()))

@@ -11,7 +11,6 @@ use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
 use crate::engine::Shared;
 use crate::job::Command;
-use crate::threads::pause;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Tx, Value};
 use std::collections::VecDeque;
@@ -263,7 +262,7 @@ impl Writer {
     /// Returns when the transaction is on disk.
     fn flush(&mut self, wrote: bool, version: u64) -> Result<(), Error> {
         if wrote {
-            pause(self.shared.options.writer.commit_delay);
+            self.shared.options.writer.delay_commit();
             let update = "UPDATE sarsen_version SET version = ?1 WHERE id = 1";
             self.connection.execute(update, &[Value::Int(version as i64)])?;
         }

@@ -1,21 +1,23 @@
 //! What reads text that a database or an operator gave, as it stands: for the fuzz targets (`fuzz/`).
 
 use crate::postgres::pg_snapshot::PgSnapshot;
-use crate::{Error, Key, Options, Version, mysql, postgres};
+use crate::remote::key_text;
+use crate::{Error, Key, Options, Version};
 
 /// Whether a database URL can be read.
 pub fn database_url(url: &str) -> Result<(), Error> {
     crate::open::database(&Options::new(url, &[]))?.check_url(url)
 }
 
-/// How keys are written into a log of changes, and read from it.
-pub type KeyText = (fn(&[Key]) -> String, fn(&str) -> Vec<Key>);
+/// Keys as the change log stores them.
+pub fn key_text(keys: &[Key]) -> String {
+    key_text::text_of(keys)
+}
 
-/// Those of PostgreSQL and MySQL.
-pub const KEY_TEXTS: [KeyText; 2] = [
-    (postgres::change_log::text_of, postgres::change_log::keys_of),
-    (mysql::change_log::text_of, mysql::change_log::keys_of),
-];
+/// The keys in such a text.
+pub fn keys_of(text: &str) -> Vec<Key> {
+    key_text::keys_of(text)
+}
 
 /// A snapshot of PostgreSQL.
 pub struct SnapshotText(PgSnapshot);

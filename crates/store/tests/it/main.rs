@@ -32,6 +32,7 @@ mod random;
 mod remote;
 mod replicas;
 mod reused_numbers;
+mod runtimes;
 mod sqlite;
 mod tls;
 mod transfer;

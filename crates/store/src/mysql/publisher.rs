@@ -1,0 +1,71 @@
+//! Publishes what changed, each change once: own commits on the thread that made them, those of other instances on the
+//! thread that reads the change log.
+
+use crate::changes::Feed;
+use crate::{Key, Version};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How often a process trims the log, in commits.
+const TRIM_EVERY: Version = 10_000;
+/// Own rows that the log reader has not met yet; more only when it cannot reach the server.
+const OWN_MAX: usize = 100_000;
+
+/// The feed, for threads that commit side by side and the one that follows the log: lets them in one by one.
+pub(super) struct Publisher {
+    feed: Arc<Feed>,
+    /// Held while the listeners hear of one commit, which is quick.
+    turn: Mutex<()>,
+    /// Numbers of rows that this process publishes itself. Held for a look-up.
+    own: Mutex<HashSet<u64>>,
+}
+
+impl Publisher {
+    pub(super) fn new(feed: Arc<Feed>) -> Publisher {
+        Publisher { feed, turn: Mutex::new(()), own: Mutex::new(HashSet::new()) }
+    }
+
+    /// Says, before the commit, that this process will publish the row itself.
+    pub(super) fn note_own(&self, seq: u64) {
+        let mut own = self.own.lock();
+        if own.len() == OWN_MAX {
+            // To publish a change twice costs a few cached entries, and nothing else.
+            own.clear();
+        }
+        own.insert(seq);
+    }
+
+    /// Whether this process publishes that row itself. It is asked once for each.
+    pub(super) fn take_own(&self, seq: u64) -> bool {
+        self.own.lock().remove(&seq)
+    }
+
+    /// Forgets which numbers are our own: the server may have lost them, and given them to others.
+    pub(super) fn forget_own(&self) {
+        self.own.lock().clear();
+    }
+
+    /// Publishes a commit that is durable. True when it is time to trim the log.
+    pub(super) fn publish(&self, keys: Vec<Key>) -> bool {
+        let _turn = self.turn.lock();
+        let version = self.feed.version() + 1;
+        self.feed.publish(version, keys);
+        version.is_multiple_of(TRIM_EVERY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_our_own_is_known_once() {
+        let publisher = Publisher::new(Arc::new(Feed::new(0)));
+        publisher.note_own(7);
+        assert_eq!(
+            [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
+            [true, false, false]
+        );
+    }
+}
