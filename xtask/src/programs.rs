@@ -58,7 +58,9 @@ impl Programs {
                 continue;
             };
             let Some(folder) = Path::new(manifest).parent() else { continue };
-            if !line.contains(r#""test":true"#) {
+            // The target has a field of the same name, which says whether it can be tested.
+            let profile = line.split_once(r#""profile":{"#).map_or("", |(_, profile)| profile);
+            if !profile.contains(r#""test":true"#) {
                 programs.binaries.push(file.into());
                 continue;
             }
@@ -134,7 +136,7 @@ fn text<'l>(line: &'l str, field: &str) -> Option<&'l str> {
 fn what_cargo_built_is_known_by_package() {
     let artifact = |package: &str, kind: &str, test: bool, executable: &str| {
         format!(
-            r#"{{"reason":"compiler-artifact","manifest_path":"/t/crates/{package}/Cargo.toml","target":{{"kind":["{kind}"]}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            r#"{{"reason":"compiler-artifact","manifest_path":"/t/crates/{package}/Cargo.toml","target":{{"kind":["{kind}"],"test":true}},"profile":{{"test":{test}}},"executable":{executable}}}"#
         )
     };
     let messages = [
