@@ -70,6 +70,8 @@ pub struct WriterLimits {
     pub batch_time: Duration,
     /// How long a command may wait before it starts.
     pub deadline: Duration,
+    /// How long a command may run on SQLite, where it holds up all others. On a server the limit is the server's.
+    pub command_time: Duration,
     /// Fault injection: every commit takes this much longer.
     pub commit_delay: Duration,
 }
@@ -80,6 +82,7 @@ impl Default for WriterLimits {
             batch_max: 1024,
             batch_time: Duration::from_millis(5),
             deadline: Duration::from_secs(1),
+            command_time: Duration::from_millis(100),
             commit_delay: Duration::ZERO,
         }
     }

@@ -51,7 +51,8 @@ impl TestIdentity {
         options.watched = schema::WATCHED;
         options.check = true;
         // A busy machine is no reason to fail.
-        options.writer.deadline = Duration::from_secs(3);
+        options.writer.deadline = Duration::from_secs(30);
+        options.writer.command_time = Duration::from_secs(30);
         let store = Store::open(options).expect("opens");
         let random = Counter(AtomicU64::new(1));
         let (id, actor) = (OrganizationId::new(START, &random), Actor::system(START, &random));
