@@ -3,8 +3,9 @@
 //!
 //! # Layout
 //! - `test.rs`, `soak.rs`, `fuzz.rs`, `deny.rs`: one file a verb.
-//! - `needs.rs`: what the tests need of the machine, installed only when missing.
-//! - `postgres.rs`, `mariadb.rs`: throw-away servers.
+//! - `needs/`: what the tests need of the machine, installed only when missing.
+//! - `programs.rs`: the test programs, built once; `tiers.rs`: which of their tests run on which database.
+//! - `databases.rs`, `postgres.rs`, `mariadb.rs`: throw-away servers.
 //! - `process.rs`, `counts.rs`, `report.rs`: run a program, read how many tests it ran, add up.
 //! - `tidy/`: rules about the tree itself, as tests (`cargo test -p xtask`).
 //!
@@ -14,6 +15,7 @@
 #![allow(clippy::disallowed_methods, reason = "the environment and the clock are this tool's business")]
 
 mod counts;
+mod databases;
 mod deny;
 mod fuzz;
 mod mariadb;
@@ -21,11 +23,13 @@ mod needs;
 mod places;
 mod postgres;
 mod process;
+mod programs;
 mod report;
 mod soak;
 mod test;
 #[cfg(test)]
 mod tidy;
+mod tiers;
 
 use std::process::ExitCode;
 
@@ -36,7 +40,9 @@ const HELP: &str = "\
 cargo xtask test [--only STEP]... [--database NAME]...
                                   everything that CI runs; STEP: fmt, clippy, tidy, unit, outside;
                                   NAME: sqlite, postgres, mariadb
-cargo xtask soak [FILTER]           the long tests (their names begin with soak_), for hours if need be
+cargo xtask soak [--only STEP | FILTER]
+                                  what is too long for every day; STEP: cross (all tests on all databases),
+                                  long (tests whose names begin with soak_, for hours if need be)
 cargo xtask fuzz [TARGET] [--seconds N]
                                   the parsers of foreign bytes under random bytes, a minute each (needs nightly)
 cargo xtask deny                    licences, advisories and sources of the dependencies (cargo-deny)

@@ -38,6 +38,10 @@ pub fn cargo(args: &[&str]) -> Command {
     at_root("cargo", args)
 }
 
+pub fn is_file(path: &str) -> bool {
+    Path::new(path).is_file()
+}
+
 /// Whether a program of this name is on the search path.
 pub fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();

@@ -8,6 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+/// The same on every architecture that Linux shows times to programs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 pub struct Outcome {
     pub success: bool,
     /// What it wrote to its standard output; its standard error was only shown.
@@ -16,6 +19,15 @@ pub struct Outcome {
 
 /// Runs a program to its end, or for `limit` at most.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
+    watch(command, limit, true)
+}
+
+/// The same without showing its standard output.
+pub fn run_unseen(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
+    watch(command, limit, false)
+}
+
+fn watch(command: &mut Command, limit: Duration, shown: bool) -> Result<Outcome, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
@@ -24,7 +36,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
         .map_err(|error| format!("`{name}` cannot be started: {error}"))?;
     let pipe = child.stdout.take().ok_or("a child without its output")?;
     let (done, finished) = mpsc::channel();
-    thread::spawn(move || done.send(echo(BufReader::new(pipe))));
+    thread::spawn(move || done.send(keep(BufReader::new(pipe), shown)));
 
     match finished.recv_timeout(limit) {
         Ok(stdout) => {
@@ -45,6 +57,25 @@ pub fn quietly(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// What a program prints, if it succeeds.
+pub fn output(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// CPU seconds that this process and all those used that it has waited for, with theirs; Linux only.
+pub fn cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    ticks(&stat).map(|ticks| ticks as f64 / TICKS_PER_SECOND)
+}
+
+/// User and system time, our own and that of our children: fields 14 to 17.
+fn ticks(stat: &str) -> Option<u64> {
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    let fields: Option<Vec<u64>> = fields.map(|field| field.parse().ok()).collect();
+    fields.filter(|fields| fields.len() == 4).map(|fields| fields.iter().sum())
+}
+
 /// Sends a signal by way of the shell, whose own `kill` is on every machine.
 pub fn signal(name: &str, pids: &[u32]) {
     let mut command = Command::new("sh");
@@ -52,12 +83,14 @@ pub fn signal(name: &str, pids: &[u32]) {
     quietly(&mut command);
 }
 
-fn echo(reader: impl BufRead) -> String {
+fn keep(reader: impl BufRead, shown: bool) -> String {
     let mut kept = String::new();
-    let mut shown = std::io::stdout();
+    let mut stdout = std::io::stdout();
     for line in reader.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
-        writeln!(shown, "{line}").and_then(|()| shown.flush()).ok();
+        if shown {
+            writeln!(stdout, "{line}").and_then(|()| stdout.flush()).ok();
+        }
         kept.push_str(&line);
         kept.push('\n');
     }
@@ -103,6 +136,12 @@ mod tests {
     fn a_program_that_hangs_is_stopped_with_its_children() {
         let error = run(Command::new("sh").args(["-c", "sleep 60 & wait"]), Duration::from_millis(200));
         assert!(error.is_err_and(|text| text.contains("had not ended")));
+    }
+
+    #[test]
+    fn times_are_added_up_over_the_children() {
+        assert_eq!(ticks("42 (a b) S 7 1 1 0 -1 0 1 2 3 4 10 20 300 4000 20 0 1"), Some(4330));
+        assert_eq!(ticks("42 (a b) S 7"), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The steps of a run: a header before each, its time after it, and the sum at the end.
+//! The steps of a run: a header before each, its time after it, and the sums at the end.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::counts::Counts;
+use crate::process;
 
 #[derive(Default)]
 pub struct Report {
@@ -15,14 +16,17 @@ impl Report {
     /// Runs one step. An `Err` is a failed step; its text says what to do.
     pub fn step(&mut self, name: &str, run: impl FnOnce() -> Result<Counts, String>) {
         println!("\n── {name} ──");
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), process::cpu_seconds());
         let counts = run().unwrap_or_else(|why| {
             println!("{name}: {why}");
             Counts::ONE_FAILED
         });
         let word = if counts.failed == 0 { "ok" } else { "FAILED" };
         let seconds = start.elapsed().as_secs_f64();
-        let line = format!("{word:6} {name}: {} ok, {} not, {seconds:.1} s", counts.passed, counts.failed);
+        let used = process::cpu_seconds().zip(cpu).map(|(after, before)| after - before);
+        let used = used.map(|seconds| format!(", {seconds:.1} s of CPU")).unwrap_or_default();
+        let line =
+            format!("{word:6} {name}: {} ok, {} not, {seconds:.1} s{used}", counts.passed, counts.failed);
         println!("── {line}");
         self.total += counts;
         self.lines.push(line);
@@ -38,7 +42,12 @@ impl Report {
         for line in &self.lines {
             println!("{line}");
         }
-        println!("\n{} passed, {} failed", self.total.passed, self.total.failed);
+        println!();
+        // The servers of the run have ended by now, and count.
+        if let Some(seconds) = process::cpu_seconds() {
+            println!("{:.1} minutes of CPU", seconds / 60.0);
+        }
+        println!("{} passed, {} failed", self.total.passed, self.total.failed);
         if self.total.failed == 0 && self.total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -4,7 +4,7 @@ use crate::api::subscription::SubscriptionAnswers;
 use crate::clock::Clock;
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
-use crate::lanes::HashLane;
+use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
 use crate::limits::user_code_attempts::UserCodeAttempts;
@@ -35,6 +35,10 @@ pub struct Settings {
     pub sign_up: bool,
     /// Threads that hash passwords; none: as many as there are processors.
     pub hash_threads: Option<usize>,
+    /// Their priority, as `nice` counts.
+    pub hash_nice: i32,
+    /// Whether this instance takes its turns at housekeeping.
+    pub housekeeping: bool,
     /// How long a browser stays signed in.
     pub session_life: Duration,
     /// How long a poll at the token endpoint is held at most.
@@ -54,6 +58,8 @@ impl Settings {
             metrics_token: None,
             sign_up: true,
             hash_threads: None,
+            hash_nice: LOWEST_PRIORITY,
+            housekeeping: true,
             session_life: Duration::from_secs(30 * 24 * 3600),
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
@@ -133,7 +139,7 @@ impl App {
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
-            hash_lane: HashLane::start(settings.hash_threads),
+            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice),
             long_polls,
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,

@@ -68,6 +68,8 @@ pub struct WriterLimits {
     pub batch_time: Duration,
     /// How long a command may wait before it starts.
     pub deadline: Duration,
+    /// How long a command may run on SQLite, where it holds up all others. On a server the limit is the server's.
+    pub command_time: Duration,
     /// Every commit takes this much longer.
     #[cfg(feature = "fault-injection")]
     pub commit_delay: Duration,
@@ -79,6 +81,7 @@ impl Default for WriterLimits {
             batch_max: 1024,
             batch_time: Duration::from_millis(5),
             deadline: Duration::from_secs(1),
+            command_time: Duration::from_millis(100),
             #[cfg(feature = "fault-injection")]
             commit_delay: Duration::ZERO,
         }

@@ -10,7 +10,7 @@ use store::{Migration, Options, Sql, Store, args, sql};
 
 fn open(place: &TestPlace, migrations: &'static [Migration]) -> Store {
     let mut options = Options::new(place.url(), migrations);
-    options.writer.deadline = Duration::from_secs(3);
+    options.writer.deadline = Duration::from_secs(30);
     Store::open(options).expect("opens")
 }
 

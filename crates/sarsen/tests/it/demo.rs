@@ -1,6 +1,11 @@
 //! `sarsen demo`: the same data from the same folder, and no data of others.
 
+use crate::browser::Browser;
 use crate::support::{Demo, Place, Running, mode};
+use serde_json::Value;
+use server::testing::say_skipped;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 #[test]
 fn the_same_folder_gives_the_same_demo() {
@@ -48,22 +53,24 @@ fn the_same_folder_gives_the_same_demo() {
     assert!(second.text("/products/0/url").starts_with(second.issuer()), "the products have the new address");
 }
 
-#[test]
-fn a_demo_prints_what_to_try() {
-    let place = Place::new();
+/// A demo whose page people read.
+fn with_page(place: &Place) -> (Running, String) {
     let command = place.sarsen(&["demo", "--data", "demo", "--listen", "127.0.0.1:0"]);
     let mut demo = Running::start(command, place.path("log"));
     let mut page = String::new();
     while !page.contains("--data") {
         page.push_str(&demo.line());
     }
+    (demo, page)
+}
+
+#[test]
+fn a_demo_prints_what_to_try() {
+    let place = Place::new();
+    let (demo, page) = with_page(&place);
     for expected in [
         "http://localhost:",
         "ada@acme.test",
-        "curl -d client_id=",
-        "/auth/device/code",
-        "device_code=DEVICE_CODE",
-        "/api/subscription",
         "Sign this terminal in as admin@acme.test",
         "sarsen login --server",
         "sarsen subscription change --org acme --user ada@acme.test --plan starter",
@@ -71,6 +78,69 @@ fn a_demo_prints_what_to_try() {
         assert!(page.contains(expected), "{expected} is not in:\n{page}");
     }
     assert_eq!(demo.stop(), 0);
+}
+
+#[test]
+fn the_printed_lines_work_as_they_are_one_after_another() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return say_skipped("the lines that a demo prints: there is no curl");
+    }
+    let place = Place::new();
+    let (demo, page) = with_page(&place);
+    let password =
+        page.split_whitespace().skip_while(|word| *word != "ada@acme.test").nth(1).expect("a password");
+    let issuer = page.split_whitespace().find(|word| word.starts_with("http://")).expect("an address");
+    let is_for_curl = |line: &&str| line.starts_with("field()") || line.contains("curl ");
+    let lines: Vec<&str> = page.lines().map(str::trim).filter(is_for_curl).collect();
+    let [field, begin, redeem, ask] = lines[..] else { panic!("four lines in:\n{page}") };
+    let mut shell = Shell::start(&place);
+    let code: Value = serde_json::from_str(&shell.type_in(&[field, begin])).expect("a device code");
+    let mut ada = Browser::new(issuer);
+    let login = ada.open("/o/acme/login");
+    ada.submit(&login, "/o/acme/login", &[("email", "ada@acme.test"), ("password", password)]);
+    let confirm = ada.open(code["verification_uri_complete"].as_str().expect("an address"));
+    assert_eq!(ada.submit(&confirm, "/activate", &[("decision", "allow")]).status, 200);
+    let tokens: Value = serde_json::from_str(&shell.type_in(&[redeem])).expect("tokens");
+    assert_eq!(tokens["token_type"], "Bearer");
+    let subscription: Value = serde_json::from_str(&shell.type_in(&[ask])).expect("a subscription");
+    assert_eq!(subscription["plan"], "pro");
+    assert_eq!(demo.stop(), 0);
+}
+
+/// A shell into which lines are typed.
+struct Shell {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    fn start(place: &Place) -> Shell {
+        let mut command = Command::new("sh");
+        command.current_dir(place.root()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("a shell");
+        let input = process.stdin.take().expect("a pipe");
+        let output = BufReader::new(process.stdout.take().expect("a pipe"));
+        Shell { process, input, output }
+    }
+
+    /// The next line that it prints after these.
+    fn type_in(&mut self, lines: &[&str]) -> String {
+        for line in lines {
+            writeln!(self.input, "{line}").expect("is typed");
+        }
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).expect("text");
+        answer
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 #[test]

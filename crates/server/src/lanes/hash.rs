@@ -19,8 +19,8 @@ const DEADLINE: Duration = Duration::from_millis(1500);
 const DEADLINE_OF_STRANGERS: Duration = Duration::from_nanos(DEADLINE.as_nanos() as u64 / 8 * 7);
 /// How many jobs of one known browser may wait.
 const PER_DEVICE: usize = 2;
-/// Lowest priority: whoever serves others comes first.
-const NICE: i32 = 19;
+/// The lowest priority, as `nice` counts: what serves others comes first.
+pub(crate) const LOWEST_PRIORITY: i32 = 19;
 
 /// Why a job was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ impl Origin {
 }
 
 impl HashLane {
-    /// Starts the threads; as many as there are processors when `threads` is none.
-    pub(crate) fn start(threads: Option<usize>) -> HashLane {
+    /// Starts the threads, with a priority as `nice` counts; as many as there are processors when `threads` is none.
+    pub(crate) fn start(threads: Option<usize>, nice: i32) -> HashLane {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = threads.unwrap_or(cores).max(1);
         let shared = Arc::new(Shared {
@@ -121,7 +121,7 @@ impl HashLane {
         for _ in 0..threads {
             let shared = shared.clone();
             let started =
-                std::thread::Builder::new().name("sarsen-hash".to_owned()).spawn(move || shared.work());
+                std::thread::Builder::new().name("sarsen-hash".to_owned()).spawn(move || shared.work(nice));
             if let Err(error) = started {
                 tracing::error!(%error, "a hash thread could not start");
             }
@@ -185,9 +185,9 @@ impl Shared {
         Ok(())
     }
 
-    fn work(&self) {
+    fn work(&self, nice: i32) {
         // Where the system does not allow it, the lane works at normal priority.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        let _ = rustix::process::setpriority_process(None, nice);
         loop {
             let job = {
                 let mut queue = self.queue.lock();
@@ -241,7 +241,7 @@ mod tests {
 
     /// A lane with room for fifteen, whose one thread is busy until the sender is dropped.
     async fn busy() -> (Arc<HashLane>, mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Full>>) {
-        let lane = Arc::new(HashLane::start(Some(1)));
+        let lane = Arc::new(HashLane::start(Some(1), 0));
         lane.shared.average_ns.store(100_000_000, Ordering::Relaxed);
         let (release, blocked) = mpsc::channel::<()>();
         let busy = lane.clone();

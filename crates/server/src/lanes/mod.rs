@@ -4,4 +4,4 @@ mod hash;
 
 #[cfg(feature = "testing")]
 pub(crate) use hash::Full;
-pub(crate) use hash::{Asker, HashLane};
+pub(crate) use hash::{Asker, HashLane, LOWEST_PRIORITY};

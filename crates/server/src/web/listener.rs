@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 
 /// What a connection may do.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub struct Running {
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
-    ended: tokio::task::JoinHandle<()>,
+    ended: JoinHandle<()>,
 }
 
 impl Running {
@@ -122,7 +123,7 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
     let Bound { sockets, addresses } = bound;
     let listeners = sockets.into_iter().map(listen).collect::<std::io::Result<Vec<_>>>()?;
     let (stop, stopped) = watch::channel(false);
-    let janitor = tokio::spawn(app.janitor().run(stopped.clone()));
+    let janitor = app.settings.housekeeping.then(|| tokio::spawn(app.janitor().run(stopped.clone())));
     let ended = tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(limits.connections));
         let (cut, uncut) = watch::channel(false);
@@ -149,7 +150,7 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
             let _ = cut.send(true);
             cut.closed().await;
         }
-        janitor.abort();
+        janitor.inspect(JoinHandle::abort);
         let store = app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the database was not closed cleanly");

@@ -172,16 +172,24 @@ fn grant_of(session: &NewSession) -> NewGrant {
 
 /// Sessions, each with so many grants.
 async fn fill(server: &TestServer, all: Vec<(NewSession, usize)>) {
-    let made = server.app.store.write("test", move |tx| {
-        for (session, grants) in &all {
-            sessions::create(tx, session)?;
-            for _ in 0..*grants {
-                grants::create(tx, &grant_of(session), None, session.created_at)?;
-            }
-        }
-        Ok::<_, identity::Error>(())
-    });
-    made.await.expect("fills");
+    // A hundred rows a command: how long one may take is the database's rule, and this machine may be busy.
+    for sessions in all.chunks(100) {
+        let sessions = sessions.to_vec();
+        let made = server.app.store.write("test", move |tx| {
+            sessions.iter().try_for_each(|(session, _)| sessions::create(tx, session))
+        });
+        made.await.expect("fills");
+    }
+    let grants: Vec<NewSession> =
+        all.iter().flat_map(|(session, grants)| std::iter::repeat_n(session.clone(), *grants)).collect();
+    for sessions in grants.chunks(100) {
+        let sessions = sessions.to_vec();
+        let made = server.app.store.write("test", move |tx| {
+            let mut grants = sessions.iter().map(|session| (grant_of(session), session.created_at));
+            grants.try_for_each(|(grant, made_at)| grants::create(tx, &grant, None, made_at).map(drop))
+        });
+        made.await.expect("fills");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

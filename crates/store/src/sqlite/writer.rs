@@ -19,8 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// A command may run this long.
-const COMMAND_LIMIT: Duration = Duration::from_millis(100);
 /// With this many commands waiting, a commit needs no more company.
 const BATCH_LARGE_ENOUGH: usize = 128;
 /// A commit waits no longer than this for company.
@@ -179,7 +177,7 @@ impl Writer {
 
     /// Runs one command. `Some` when the transaction did not survive it, or must not.
     fn run_command(&mut self, mut job: Job, batch: &mut Batch) -> Option<BatchEnd> {
-        self.connection.limit(COMMAND_LIMIT);
+        self.connection.limit(self.shared.options.writer.command_time);
         let savepoints = batch.savepoints || !job.is_batchable();
         if savepoints && let Err(error) = self.connection.run("SAVEPOINT command") {
             return Some(BatchEnd::Lost(job, Some(error)));

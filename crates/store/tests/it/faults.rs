@@ -15,6 +15,7 @@ async fn overload_is_refused_at_once_and_what_was_accepted_is_done_in_time(datab
         options.check = false;
         // Eight at a time, as in a batch, and two for the time that the rest takes.
         options.writers = 10;
+        options.writer.deadline = Duration::from_secs(1);
         options.writer.commit_delay = Duration::from_millis(20);
         options.writer.batch_max = 8;
     }));

@@ -53,6 +53,7 @@ fn options(url: String) -> Options {
     let mut options = Options::new(url, MIGRATIONS);
     options.watched = &["notes"];
     options.following.lag_max = Duration::from_secs(10);
+    options.writer.deadline = Duration::from_secs(30);
     options
 }
 

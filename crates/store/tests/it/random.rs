@@ -75,6 +75,8 @@ fn any_mixture(database: Database, cases: u32, slow: u32) {
     let test = database.open_with(|options| {
         options.writers = 1;
         options.writer.deadline = Duration::from_secs(60);
+        // Some are made to run for longer.
+        options.writer.command_time = Duration::from_millis(200);
     });
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let result = TestRunner::new(config).run(&plans(slow), |plans| {

@@ -27,7 +27,9 @@ pub fn open_through_proxy(test: &TestStore) -> (Store, Proxy) {
     let (host, port) = test.server();
     let proxy = Proxy::start(host, port);
     let url = test.url_at("127.0.0.1", proxy.port);
-    let options = Options { url, writers: 1, readers: 1, ..test.options() };
+    let mut options = Options { url, writers: 1, readers: 1, ..test.options() };
+    // How long a server that is away is waited for is the test.
+    options.writer.deadline = Duration::from_secs(1);
     (Store::open(options).expect("opens"), proxy)
 }
 

@@ -57,23 +57,31 @@ impl Summary<'_> {
             let _ = writeln!(text, "  {label:<12}{value}");
         }
         let cli = credentials.clients.get("cli").map_or("", |client| client.client_id.as_str());
-        let Commands { begin, redeem, ask } = commands(issuer, cli);
+        let Commands { field, begin, redeem, ask } = commands(issuer, cli);
         let user = credentials.users.first().map_or("", |user| user.email.as_str());
         let administrator = &admin.email;
+        let sarsen = program();
         let _ = write!(
             text,
             "\nSign in a device, such as a terminal or a television. Request a code, open the verification_uri_complete\n\
              of the answer and allow it as {user}, get the tokens, and read the plan of {user}:\n\
+             \x20 {field}\n\
              \x20 {begin}\n\
              \x20 {redeem}\n\
              \x20 {ask}\n\
              Sign this terminal in as {administrator} and change a plan:\n\
-             \x20 sarsen login --server {issuer}\n\
-             \x20 sarsen subscription change --org {slug} --user {user} --plan starter\n\
+             \x20 {sarsen} login --server {issuer}\n\
+             \x20 {sarsen} subscription change --org {slug} --user {user} --plan starter\n\
              \n\
              The data is in {}. Start with the same --data to use it again.\n",
             folder.display()
         );
         text
     }
+}
+
+/// What this program was started as, so that the lines can be pasted where `sarsen` is not on the search path.
+fn program() -> String {
+    let started_as = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));
+    started_as.unwrap_or_else(|| "sarsen".to_owned())
 }

@@ -111,7 +111,7 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
     let products: Vec<(&str, &str)> =
         known.products.iter().map(|product| (product.name.as_str(), product.url.as_str())).collect();
     let cli = known.clients.get("cli").map_or("", |client| client.client_id.as_str());
-    let Commands { begin, redeem, ask } = commands(&app.settings.issuer, cli);
+    let Commands { field, begin, redeem, ask } = commands(&app.settings.issuer, cli);
     let (slug, admin) = (&known.organization.slug, &known.organization.admin);
     let ada = known.users.first().map_or("", |user| user.email.as_str());
     let view = DemoHome {
@@ -121,6 +121,7 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
         products: &products,
         admin_email: &admin.email,
         admin_password: &admin.password,
+        field_line: field,
         curl_line: &begin,
         token_line: &redeem,
         api_line: &ask,
@@ -131,25 +132,31 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
     page(StatusCode::OK, view.markup(), Vec::new())
 }
 
-/// The lines for a terminal that is signed in by hand, in the order in which they are typed.
+/// The lines for a terminal that is signed in by hand. A shell takes them one after another as they are.
 pub struct Commands {
-    /// Asks for a code.
+    /// Finds a field in an answer, for the lines that follow.
+    pub field: &'static str,
+    /// Asks for a code and shows the answer.
     pub begin: String,
-    /// Exchanges it for tokens, once it is allowed. `DEVICE_CODE` stands for what the first one answered.
+    /// Exchanges the code for tokens, once it is allowed, and shows them.
     pub redeem: String,
-    /// Asks what the user may use. `ACCESS_TOKEN` stands for what the second one answered.
+    /// Asks what the user may use.
     pub ask: String,
 }
 
 /// These lines, for a server and one of its device clients.
 pub fn commands(issuer: &str, client_id: &str) -> Commands {
     const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+    const FIELD: &str = r#"field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }"#;
     Commands {
-        begin: format!("curl -d client_id={client_id} {issuer}/auth/device/code"),
+        field: FIELD,
+        begin: format!(r#"code=$(curl -s -d client_id={client_id} {issuer}/auth/device/code); echo "$code""#),
         redeem: format!(
-            "curl -d client_id={client_id} -d grant_type={GRANT} -d device_code=DEVICE_CODE {issuer}/auth/token"
+            r#"tokens=$(curl -s -d client_id={client_id} -d grant_type={GRANT} -d device_code=$(echo "$code" | field device_code) {issuer}/auth/token); echo "$tokens""#
         ),
-        ask: format!("curl -H 'Authorization: Bearer ACCESS_TOKEN' {issuer}/api/subscription"),
+        ask: format!(
+            r#"curl -s -H "Authorization: Bearer $(echo "$tokens" | field access_token)" {issuer}/api/subscription; echo"#
+        ),
     }
 }
 

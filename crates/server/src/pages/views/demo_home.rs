@@ -15,6 +15,8 @@ pub struct DemoHome<'a> {
     pub users: &'a [(&'a str, &'a str, &'a str)],
     /// Name, address. The first one is where the visitor starts.
     pub products: &'a [(&'a str, &'a str)],
+    /// Finds a field in an answer, for the lines that follow.
+    pub field_line: &'a str,
     /// Asks for a device code with `curl`.
     pub curl_line: &'a str,
     /// Fetches the tokens that the code is good for, once it is allowed.
@@ -53,14 +55,14 @@ impl DemoHome<'_> {
                     li.stack {
                         h2 { "Sign in a terminal" }
                         p { "Ask for a code, the way a command-line tool or a television does." }
+                        (terminal(self.field_line))
                         (terminal(self.curl_line))
                         p {
                             "Open the " code { "verification_uri_complete" } " of the answer as one of the two "
-                            "people above, compare the code, and allow it. Then fetch the tokens with the "
-                            code { "device_code" } ":"
+                            "people above, compare the code, and allow it. Then fetch the tokens:"
                         }
                         (terminal(self.token_line))
-                        p { "With the " code { "access_token" } ", ask what its user may use:" }
+                        p { "With the access token, ask what its user may use:" }
                         (terminal(self.api_line))
                     }
                     li.stack {

@@ -2,7 +2,7 @@
 
 use super::{ada, assert_shown_here, consent};
 use crate::support::*;
-use server::testing::{Answer, TestBrowser, TestServer};
+use server::testing::{Answer, Rows, TestBrowser, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_cannot_be_framed_shared_or_leaked() {
@@ -77,26 +77,31 @@ async fn a_sign_in_leads_to_our_own_pages_only() {
         "evil.example",
         "/activate@evil.example/",
     ];
+    let mut rows = Rows::new();
     for next in evil {
-        // It may be ignored; wherever it leads is a path of our own.
-        let own = |answer: &Answer| {
-            let location = answer.header("location");
-            assert_eq!(answer.status, 303, "{next:?}: {answer:?}");
-            let path = location.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
-            let known = ["/o/acme/", "/console", "/activate"].iter().any(|own| location.starts_with(own));
-            assert!(path && known && !location.contains(['\\', '\t', '\r']), "{next:?}: {location}");
+        let row = async {
+            // It may be ignored; wherever it leads is a path of our own.
+            let own = |answer: &Answer| {
+                let location = answer.header("location");
+                assert_eq!(answer.status, 303, "{next:?}: {answer:?}");
+                let path = location.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
+                let known = ["/o/acme/", "/console", "/activate"].iter().any(|own| location.starts_with(own));
+                assert!(path && known && !location.contains(['\\', '\t', '\r']), "{next:?}: {location}");
+            };
+            let mut ada = server.browser();
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            let query = query.append_pair("next", next).finish();
+            let page = ada.get(&format!("/o/acme/login?{query}")).await;
+            let (csrf, password) = (page.input("csrf"), server.password("ada@acme.test"));
+            let fields =
+                [("csrf", &*csrf), ("next", next), ("email", "ada@acme.test"), ("password", password)];
+            own(&ada.post("/o/acme/login", &fields).await);
+            let page = ada.get(&format!("/o/acme/logout?{query}")).await;
+            assert_eq!(page.status, 200, "a link does not sign out");
+            own(&ada.post("/o/acme/logout", &[("csrf", &csrf), ("next", next)]).await);
+            own(&ada.get(&format!("/o/acme/logout?{query}")).await);
         };
-        let mut ada = server.browser();
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        let query = query.append_pair("next", next).finish();
-        let page = ada.get(&format!("/o/acme/login?{query}")).await;
-        let (csrf, password) = (page.input("csrf"), server.password("ada@acme.test"));
-        let fields = [("csrf", &*csrf), ("next", next), ("email", "ada@acme.test"), ("password", password)];
-        own(&ada.post("/o/acme/login", &fields).await);
-        let page = ada.get(&format!("/o/acme/logout?{query}")).await;
-        assert_eq!(page.status, 200, "a link does not sign out");
-        own(&ada.post("/o/acme/logout", &[("csrf", &csrf), ("next", next)]).await);
-        own(&ada.get(&format!("/o/acme/logout?{query}")).await);
+        rows.row(format!("{next:?}"), row).await;
     }
     let mut new = server.browser();
     for (index, next) in evil.into_iter().enumerate().take(4) {
@@ -197,6 +202,7 @@ async fn a_cookie_that_was_set_before_is_not_adopted() {
     let before = own;
     victim.sign_in("acme", "ada@acme.test").await;
     let (id, _) = before.split_once('.').expect("two parts");
+    let mut rows = Rows::new();
     for value in [
         before.clone(),
         id.to_owned(),
@@ -205,12 +211,15 @@ async fn a_cookie_that_was_set_before_is_not_adopted() {
         "x".to_owned(),
         format!("{before}x"),
     ] {
-        let mut browser = server.browser();
-        browser.cookies = vec![("sarsen_7070_acme".to_owned(), value.clone())];
-        assert_eq!(browser.get("/o/acme/account").await.status, 303, "{value}");
-        browser.cookies = vec![("sarsen_7070_acme".to_owned(), value)];
-        browser.sign_in("acme", "ada@acme.test").await;
-        assert!(session(&browser).is_some_and(|own| own.len() > 60 && own != before));
+        let row = async {
+            let mut browser = server.browser();
+            browser.cookies = vec![("sarsen_7070_acme".to_owned(), value.clone())];
+            assert_eq!(browser.get("/o/acme/account").await.status, 303, "{value}");
+            browser.cookies = vec![("sarsen_7070_acme".to_owned(), value.clone())];
+            browser.sign_in("acme", "ada@acme.test").await;
+            assert!(session(&browser).is_some_and(|own| own.len() > 60 && own != before));
+        };
+        rows.row(&value, row).await;
     }
     // Signing out ends the session itself, not only the cookie.
     let kept = session(&victim).expect("a session");

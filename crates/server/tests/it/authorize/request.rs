@@ -3,7 +3,7 @@
 use super::{ada, assert_shown_here, refusal};
 use crate::support::*;
 use serde_json::json;
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_client_or_redirect_uri_is_told_here_and_leads_nowhere() {
@@ -61,18 +61,22 @@ async fn a_wrong_client_or_redirect_uri_is_told_here_and_leads_nowhere() {
     ] {
         wrong.push(ask.clone().with("redirect_uri", uri));
     }
+    let mut rows = Rows::new();
     for ask in &wrong {
-        for ask in
-            [ask.clone(), ask.clone().with("response_type", "token"), ask.clone().with("prompt", "none")]
-        {
-            assert_shown_here(&ada.get(&ask.path()).await, &ask.query());
-        }
-        let mut posted = ada.post("/auth/authorize", &ask.fields()).await;
-        if posted.status == 303 {
-            assert!(posted.header("location").starts_with("/auth/authorize?"), "{posted:?}");
-            posted = ada.get(posted.header("location")).await;
-        }
-        assert_shown_here(&posted, &ask.query());
+        let row = async {
+            for ask in
+                [ask.clone(), ask.clone().with("response_type", "token"), ask.clone().with("prompt", "none")]
+            {
+                assert_shown_here(&ada.get(&ask.path()).await, &ask.query());
+            }
+            let mut posted = ada.post("/auth/authorize", &ask.fields()).await;
+            if posted.status == 303 {
+                assert!(posted.header("location").starts_with("/auth/authorize?"), "{posted:?}");
+                posted = ada.get(posted.header("location")).await;
+            }
+            assert_shown_here(&posted, &ask.query());
+        };
+        rows.row(ask.query(), row).await;
     }
     server.stop().await;
 }
@@ -85,20 +89,24 @@ async fn only_native_apps_choose_their_port_and_only_on_loopback() {
         admin.make_client("native", &["http://127.0.0.1/callback", "com.example.app:/callback"]).await;
     let native = text(&native, "client_id");
     let mut ada = ada(&server).await;
+    let mut rows = Rows::new();
     for good in [
         "http://127.0.0.1/callback",
         "http://127.0.0.1:1/callback",
         "http://127.0.0.1:65535/callback",
         "com.example.app:/callback",
     ] {
-        let answer = ada.get(&Ask::by(native, good).path()).await;
-        assert_eq!(answer.status, 200, "{good}: it asks for consent: {answer:?}");
-        let query = Ask::by(native, good).with("prompt", "none");
-        let answer = ada.get(&query.path()).await;
-        assert!(
-            answer.header("location").starts_with(&format!("{good}?error=consent_required")),
-            "{answer:?}"
-        );
+        let row = async {
+            let answer = ada.get(&Ask::by(native, good).path()).await;
+            assert_eq!(answer.status, 200, "{good}: it asks for consent: {answer:?}");
+            let query = Ask::by(native, good).with("prompt", "none");
+            let answer = ada.get(&query.path()).await;
+            assert!(
+                answer.header("location").starts_with(&format!("{good}?error=consent_required")),
+                "{answer:?}"
+            );
+        };
+        rows.row(good, row).await;
     }
     for wrong in [
         "http://127.0.0.1:/callback",
@@ -116,7 +124,10 @@ async fn only_native_apps_choose_their_port_and_only_on_loopback() {
         "com.example.app:80/callback",
         "com.example.app://evil.example/callback",
     ] {
-        assert_shown_here(&ada.get(&Ask::by(native, wrong).path()).await, wrong);
+        let row = async {
+            assert_shown_here(&ada.get(&Ask::by(native, wrong).path()).await, wrong);
+        };
+        rows.row(wrong, row).await;
     }
     server.stop().await;
 }
@@ -167,10 +178,14 @@ async fn what_else_is_wrong_is_told_to_the_client() {
         // Nothing that is known is left of the scope.
         (ask.clone().with("scope", "fly platform org:acme org:*"), "invalid_scope"),
     ];
+    let mut rows = Rows::new();
     for (ask, error) in cases {
-        let answer = ada.get(&ask.path()).await;
-        assert_eq!(refusal(&answer), error, "{}", ask.query());
-        assert_eq!(answer.header("cache-control"), "no-store");
+        let row = async {
+            let answer = ada.get(&ask.path()).await;
+            assert_eq!(refusal(&answer), error, "{}", ask.query());
+            assert_eq!(answer.header("cache-control"), "no-store");
+        };
+        rows.row(ask.query(), row).await;
     }
 
     // A client of another kind has no code grant at all; it has no redirect URI either.
@@ -185,6 +200,7 @@ async fn a_repeated_parameter_is_an_error_and_none_of_its_values_counts() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
     let path = Ask::of(&server, "spa").path();
+    let mut rows = Rows::new();
     for twice in [
         "scope=openid",
         "response_type=code",
@@ -193,11 +209,14 @@ async fn a_repeated_parameter_is_an_error_and_none_of_its_values_counts() {
         "code_challenge_method=S256",
         "x=1&x=2",
     ] {
-        let path = match twice.starts_with("prompt") {
-            true => format!("{path}&prompt=login&{twice}"),
-            false => format!("{path}&{twice}"),
+        let row = async {
+            let path = match twice.starts_with("prompt") {
+                true => format!("{path}&prompt=login&{twice}"),
+                false => format!("{path}&{twice}"),
+            };
+            assert_eq!(refusal(&ada.get(&path).await), "invalid_request", "{twice}");
         };
-        assert_eq!(refusal(&ada.get(&path).await), "invalid_request", "{twice}");
+        rows.row(twice, row).await;
     }
     let twice = ada.get(&format!("{path}&state=other")).await;
     assert_eq!(twice.redirect_param("error").as_deref(), Some("invalid_request"), "{twice:?}");
@@ -210,7 +229,10 @@ async fn a_repeated_parameter_is_an_error_and_none_of_its_values_counts() {
         "redirect_uri=https%3A%2F%2Fevil.example".to_owned(),
         "redirect%5Furi=https%3A%2F%2Fevil.example".to_owned(),
     ] {
-        assert_shown_here(&ada.get(&format!("{path}&{twice}")).await, &twice);
+        let row = async {
+            assert_shown_here(&ada.get(&format!("{path}&{twice}")).await, &twice);
+        };
+        rows.row(&twice, row).await;
     }
     let body = format!("{}&scope=openid", Ask::of(&server, "spa").query());
     let posted = server
@@ -269,18 +291,22 @@ async fn pkce_is_required_unless_a_confidential_client_may_do_without() {
 async fn a_scope_is_narrowed_and_what_was_granted_is_told() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
+    let mut rows = Rows::new();
     for (asked, granted) in [
         ("openid fly email email", "openid email"),
         ("  openid   profile ", "openid profile"),
         ("openid org:acme platform org:* admin", "openid"),
         ("OPENID email", "email"),
     ] {
-        let tokens = tokens_of(&server, &mut ada, &Ask::of(&server, "spa").with("scope", asked)).await;
-        assert_eq!(tokens.text("scope"), granted, "{asked}");
-        assert_eq!(claims(&tokens.text("access_token"))["scope"], granted, "{asked}");
-        assert_eq!(claims(&tokens.text("access_token"))["aud"], "service:acme/sketch", "{asked}");
-        assert_eq!(tokens.json().get("refresh_token"), None, "{asked}: without offline_access");
-        assert_eq!(tokens.json().get("id_token").is_some(), granted.contains("openid"), "{asked}");
+        let row = async {
+            let tokens = tokens_of(&server, &mut ada, &Ask::of(&server, "spa").with("scope", asked)).await;
+            assert_eq!(tokens.text("scope"), granted, "{asked}");
+            assert_eq!(claims(&tokens.text("access_token"))["scope"], granted, "{asked}");
+            assert_eq!(claims(&tokens.text("access_token"))["aud"], "service:acme/sketch", "{asked}");
+            assert_eq!(tokens.json().get("refresh_token"), None, "{asked}: without offline_access");
+            assert_eq!(tokens.json().get("id_token").is_some(), granted.contains("openid"), "{asked}");
+        };
+        rows.row(asked, row).await;
     }
     let tokens = tokens_of(&server, &mut ada, &Ask::of(&server, "spa").without("scope")).await;
     assert_eq!(tokens.text("scope"), "profile email");
@@ -292,6 +318,7 @@ async fn state_comes_back_byte_for_byte() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
     let long = "x".repeat(4000);
+    let mut rows = Rows::new();
     for state in [
         "a b+c%20d&e=f#g?h/i:j;k,l@m$n!o'p(q)r*s~t",
         "\"<script>alert(1)</script>",
@@ -302,15 +329,18 @@ async fn state_comes_back_byte_for_byte() {
         "&code=stolen&state=other&iss=https://evil.example",
         &long,
     ] {
-        for ask in [Ask::of(&server, "spa"), Ask::of(&server, "spa").with("response_type", "token")] {
-            let answer = ada.get(&ask.with("state", state).path()).await;
-            assert_eq!(answer.status, 303, "{state:?}: {answer:?}");
-            assert_eq!(answer.redirect_param("state").as_deref(), Some(state));
-            assert_eq!(answer.redirect_param("iss").as_deref(), Some(ISSUER));
-            let query = answer.header("location").split_once('?').expect("a query").1;
-            let states = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "state");
-            assert_eq!(states.count(), 1, "{state:?}");
-        }
+        let row = async {
+            for ask in [Ask::of(&server, "spa"), Ask::of(&server, "spa").with("response_type", "token")] {
+                let answer = ada.get(&ask.with("state", state).path()).await;
+                assert_eq!(answer.status, 303, "{state:?}: {answer:?}");
+                assert_eq!(answer.redirect_param("state").as_deref(), Some(state));
+                assert_eq!(answer.redirect_param("iss").as_deref(), Some(ISSUER));
+                let query = answer.header("location").split_once('?').expect("a query").1;
+                let states = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "state");
+                assert_eq!(states.count(), 1, "{state:?}");
+            }
+        };
+        rows.row(format!("{:.60?}", state), row).await;
     }
     let answer = ada.get(&Ask::of(&server, "spa").without("state").path()).await;
     assert_eq!(answer.redirect_param("state"), None);

@@ -2,7 +2,7 @@
 
 use super::{ada_allows, allow, codes, error, poll, refusal, signed_in};
 use serde_json::json;
-use server::testing::{TestServer, at_once};
+use server::testing::{Rows, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -44,9 +44,13 @@ async fn who_may_not_ask_for_codes_is_told_why() {
         (&[("client_id", cli), ("scope", "fly platform org:acme")], 400, "invalid_scope"),
         (&[("client_id", cli), ("client_id", cli)], 400, "invalid_request"),
     ];
+    let mut rows = Rows::new();
     for (fields, status, name) in cases {
-        let answer = server.post("/auth/device/code", fields).send().await;
-        assert_eq!(refusal(&answer), error(status, name), "{fields:?}");
+        let row = async {
+            let answer = server.post("/auth/device/code", fields).send().await;
+            assert_eq!(refusal(&answer), error(status, name), "{fields:?}");
+        };
+        rows.row(format!("{fields:?}"), row).await;
     }
     let get = server.get("/auth/device/code").send().await;
     assert_eq!((refusal(&get), get.header("allow")), (error(405, "invalid_request"), "POST"));
@@ -166,12 +170,16 @@ async fn a_user_code_is_understood_as_people_type_it() {
         // What looks alike on some screens.
         code.replace('B', "8").replace('G', "6").replace('S', "5").replace('Z', "2"),
     ];
+    let mut rows = Rows::new();
     for typed in typed {
-        let csrf = ada.get("/activate").await.input("csrf");
-        let found = ada.post("/activate", &[("csrf", &csrf), ("user_code", &typed)]).await;
-        assert_eq!(found.status, 303, "{typed:?}");
-        let page = ada.get(found.header("location")).await;
-        assert_eq!((page.status, page.input("user_code")), (200, code.clone()), "{typed:?}");
+        let row = async {
+            let csrf = ada.get("/activate").await.input("csrf");
+            let found = ada.post("/activate", &[("csrf", &csrf), ("user_code", &typed)]).await;
+            assert_eq!(found.status, 303, "{typed:?}");
+            let page = ada.get(found.header("location")).await;
+            assert_eq!((page.status, page.input("user_code")), (200, code.clone()), "{typed:?}");
+        };
+        rows.row(format!("{typed:?}"), row).await;
     }
     server.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use super::{ada_allows, allow, codes, error, poll, poll_as, polling, refusal, signed_in};
 use identity::clients::DEVICE_GRANT;
-use server::testing::{Answer, Request, TestServer, at_once};
+use server::testing::{Answer, Request, Rows, TestServer, at_once};
 use std::time::{Duration, Instant};
 
 /// A poll that asks to be held for ten seconds.
@@ -117,9 +117,13 @@ async fn every_end_of_a_code_has_its_own_error() {
         format!("{id}.{}", "x".repeat(4000)),
         waiting.text("user_code"),
     ];
+    let mut rows = Rows::new();
     for code in unknown {
-        let answer = polling(&server, &code, server.client("cli")).send().await;
-        assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{code}");
+        let row = async {
+            let answer = polling(&server, &code, server.client("cli")).send().await;
+            assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{code}");
+        };
+        rows.row(format!("{code:.80}"), row).await;
     }
     let nothing = server.post("/auth/token", &fields[..1]).send().await;
     assert_eq!(refusal(&nothing), error(401, "invalid_client"));

@@ -4,19 +4,26 @@ use super::{is_page, problem};
 use crate::device::{ada_on_a_device, administers, error, refusal};
 use crate::support::{Admin, text, tokens};
 use serde_json::{Value, json};
-use server::testing::{Answer, TestServer};
+use server::testing::{Answer, Rows, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_is_a_page_or_a_problem() {
     let server = TestServer::start().await;
+    let mut rows = Rows::new();
     for path in
         ["/nothing", "/auth/nothing", "/o/acme/nothing", "/api", "/%2e%2e/etc/passwd", "//", "/activate/"]
     {
-        let answer = server.get(path).send().await;
-        assert_eq!((answer.status, is_page(&answer)), (404, true), "{path}: {answer:?}");
+        let row = async {
+            let answer = server.get(path).send().await;
+            assert_eq!((answer.status, is_page(&answer)), (404, true), "{path}: {answer:?}");
+        };
+        rows.row(path, row).await;
     }
     for path in ["/api/nothing", "/api/", "/api/organizations/acme/nothing"] {
-        assert_eq!(problem(&server.get(path).send().await), (404, "not_found".to_owned()), "{path}");
+        let row = async {
+            assert_eq!(problem(&server.get(path).send().await), (404, "not_found".to_owned()), "{path}");
+        };
+        rows.row(path, row).await;
     }
     let nothing = server.get("/api/nothing").send().await;
     insta::assert_snapshot!(nothing.body, @r#"{"code":"not_found","detail":"Route not found.","status":404,"title":"Not Found","type":"urn:sarsen:problem:not_found"}"#);
@@ -26,6 +33,7 @@ async fn what_is_not_there_is_a_page_or_a_problem() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_method_is_told_the_right_ones() {
     let server = TestServer::start().await;
+    let mut rows = Rows::new();
     for (method, path, allowed) in [
         ("POST", "/api/subscription", "GET,HEAD"),
         ("DELETE", "/api/organizations", "GET,HEAD,POST"),
@@ -34,16 +42,22 @@ async fn a_wrong_method_is_told_the_right_ones() {
         ("TRACE", "/", "GET,HEAD"),
         ("OPTIONS", "/activate", "GET,HEAD,POST"),
     ] {
-        let answer = server.request(method, path).send().await;
-        assert_eq!(problem(&answer), (405, "method_not_allowed".to_owned()), "{method} {path}");
-        assert_eq!(answer.header("allow"), allowed, "{method} {path}");
+        let row = async {
+            let answer = server.request(method, path).send().await;
+            assert_eq!(problem(&answer), (405, "method_not_allowed".to_owned()), "{method} {path}");
+            assert_eq!(answer.header("allow"), allowed, "{method} {path}");
+        };
+        rows.row(format!("{method} {path}"), row).await;
     }
     for path in ["/auth/token", "/auth/device/code", "/auth/revoke", "/auth/introspect"] {
-        for method in ["GET", "PUT", "PATCH", "DELETE"] {
-            let answer = server.request(method, path).send().await;
-            assert_eq!(refusal(&answer), error(405, "invalid_request"), "{method} {path}");
-            assert_eq!(answer.header("allow"), "POST", "{method} {path}");
-        }
+        let row = async {
+            for method in ["GET", "PUT", "PATCH", "DELETE"] {
+                let answer = server.request(method, path).send().await;
+                assert_eq!(refusal(&answer), error(405, "invalid_request"), "{method} {path}");
+                assert_eq!(answer.header("allow"), "POST", "{method} {path}");
+            }
+        };
+        rows.row(path, row).await;
     }
     let head = server.request("HEAD", "/healthz").send().await;
     assert_eq!((head.status, &*head.body), (200, ""));
@@ -61,6 +75,7 @@ async fn a_wrong_method_is_told_the_right_ones() {
 async fn requests_with_two_meanings_are_refused() {
     let server = TestServer::start().await;
     let form = "content-type: application/x-www-form-urlencoded\r\nconnection: close\r\n";
+    let mut rows = Rows::new();
     for (lines, body) in [
         ("content-length: 3\r\ncontent-length: 4\r\n", "a=bc"),
         ("content-length: x\r\n", "a=b"),
@@ -68,8 +83,11 @@ async fn requests_with_two_meanings_are_refused() {
         ("transfer-encoding: gzip\r\n", "a=b"),
         ("x-a : b\r\ncontent-length: 3\r\n", "a=b"),
     ] {
-        let request = format!("POST /auth/token HTTP/1.1\r\nhost: test\r\n{form}{lines}\r\n{body}");
-        assert_eq!(Answer::parse(&server.raw(request.as_bytes()).await).status, 400, "{lines:?}");
+        let row = async {
+            let request = format!("POST /auth/token HTTP/1.1\r\nhost: test\r\n{form}{lines}\r\n{body}");
+            assert_eq!(Answer::parse(&server.raw(request.as_bytes()).await).status, 400, "{lines:?}");
+        };
+        rows.row(format!("{lines:?}"), row).await;
     }
     for line in ["GET /healthz HTTP/3.0", "GET /health z HTTP/1.1", "\0\0\0\0 HTTP/1.1"] {
         let request = format!("{line}\r\nhost: test\r\nconnection: close\r\n\r\n");
@@ -82,24 +100,29 @@ async fn requests_with_two_meanings_are_refused() {
 async fn what_is_not_utf8_in_percent_encoding_is_refused() {
     let server = TestServer::start().await;
     let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");
+    let mut rows = Rows::new();
     for wrong in ["%ff", "%c3%28", "%zz", "%", "%f", "%ed%a0%80"] {
-        for path in [
-            "/activate?user_code=",
-            "/o/acme/login?next=",
-            "/auth/authorize?client_id=",
-            "/auth/logout?state=",
-        ] {
-            let answer = server.get(&format!("{path}{wrong}")).send().await;
-            assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}{wrong}: {answer:?}");
-        }
-        for query in ["cursor", "email"] {
-            let path = format!("/api/organizations/acme/users?{query}={wrong}");
-            let answer = server.get(&path).bearer(&admin).send().await;
-            assert_eq!(problem(&answer), (400, "invalid_query".to_owned()), "{path}");
-        }
-        let body = format!("grant_type=refresh_token&refresh_token={wrong}").into_bytes();
-        let answer = server.request("POST", "/auth/token").body("application/x-www-form-urlencoded", body);
-        assert_eq!(refusal(&answer.send().await), error(400, "invalid_request"), "{wrong}");
+        let row = async {
+            for path in [
+                "/activate?user_code=",
+                "/o/acme/login?next=",
+                "/auth/authorize?client_id=",
+                "/auth/logout?state=",
+            ] {
+                let answer = server.get(&format!("{path}{wrong}")).send().await;
+                assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}{wrong}: {answer:?}");
+            }
+            for query in ["cursor", "email"] {
+                let path = format!("/api/organizations/acme/users?{query}={wrong}");
+                let answer = server.get(&path).bearer(&admin).send().await;
+                assert_eq!(problem(&answer), (400, "invalid_query".to_owned()), "{path}");
+            }
+            let body = format!("grant_type=refresh_token&refresh_token={wrong}").into_bytes();
+            let answer =
+                server.request("POST", "/auth/token").body("application/x-www-form-urlencoded", body);
+            assert_eq!(refusal(&answer.send().await), error(400, "invalid_request"), "{wrong}");
+        };
+        rows.row(wrong, row).await;
     }
     for path in ["/o/%ff/login", "/o/%c3%28/account", "/demo/%ff"] {
         let answer = server.get(path).send().await;
@@ -119,6 +142,7 @@ async fn a_nul_is_refused_wherever_text_is_expected() {
     let server = TestServer::start().await;
     let admin = administers(&server, "admin@acme.test", "org:acme").await.text("access_token");
     let client = server.client("spa");
+    let mut rows = Rows::new();
     for path in [
         "/o/%00/login",
         "/o/acme%00/signup",
@@ -128,8 +152,11 @@ async fn a_nul_is_refused_wherever_text_is_expected() {
         &format!("/auth/authorize?response_type=code&client_id={client}&nonce=%00"),
         &format!("/auth/authorize?response_type=code&client_id={client}&state=a%00"),
     ] {
-        let answer = server.get(path).send().await;
-        assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}: {answer:?}");
+        let row = async {
+            let answer = server.get(path).send().await;
+            assert_eq!((answer.status, is_page(&answer)), (400, true), "{path}: {answer:?}");
+        };
+        rows.row(path, row).await;
     }
     let acme = "/api/organizations/acme";
     for (path, code) in [
@@ -163,6 +190,7 @@ async fn the_api_says_which_field_is_wrong() {
         request.body(media_type, body.as_bytes().to_vec()).send().await
     };
     let mut told = String::new();
+    let mut rows = Rows::new();
     for body in [
         "",
         "{",
@@ -179,9 +207,12 @@ async fn the_api_says_which_field_is_wrong() {
         r#"{"slug":"gold","slug":"gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR"}"#,
         r#"{"slug":"Gold","name":"Gold","services":["cli"],"price_cents":1,"currency":"EUR"}"#,
     ] {
-        let answer = send("application/json", body).await;
-        let (status, code) = problem(&answer);
-        told.push_str(&format!("{status} {code}: {}\n", answer.text("detail")));
+        let row = async {
+            let answer = send("application/json", body).await;
+            let (status, code) = problem(&answer);
+            told.push_str(&format!("{status} {code}: {}\n", answer.text("detail")));
+        };
+        rows.row(&body, row).await;
     }
     insta::assert_snapshot!(told, @r#"
     400 invalid_json: The body is not JSON: EOF while parsing a value at line 1 column 0.

@@ -2,7 +2,7 @@
 
 use super::is_page;
 use crate::device::{codes, signed_in};
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,43 +43,55 @@ async fn other_origins_read_what_is_meant_for_them_and_never_with_credentials() 
         ("GET", "/metrics"),
         ("GET", "/nothing"),
     ];
+    let mut rows = Rows::new();
     for (method, path) in shared {
-        let answer = server.request(method, path).header(origin.0, origin.1).send().await;
-        assert_eq!(answer.header("access-control-allow-origin"), "*", "{method} {path}");
-        let same = server.request(method, path).send().await;
-        assert_eq!((same.header("vary"), answer.header("vary")), ("origin", "origin"), "{method} {path}");
-        let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
-        let preflight = preflight.header("access-control-request-method", method).send().await;
-        assert_eq!(preflight.status, 204, "{method} {path}");
-        assert_eq!(preflight.header("access-control-allow-origin"), "*", "{method} {path}");
-        assert!(preflight.header("access-control-allow-methods").contains(method), "{method} {path}");
-        assert_eq!(
-            preflight.header("access-control-allow-headers"),
-            "authorization, content-type, prefer, sarsen-version",
-            "{method} {path}: those that count for something"
-        );
+        let row = async {
+            let answer = server.request(method, path).header(origin.0, origin.1).send().await;
+            assert_eq!(answer.header("access-control-allow-origin"), "*", "{method} {path}");
+            let same = server.request(method, path).send().await;
+            assert_eq!((same.header("vary"), answer.header("vary")), ("origin", "origin"), "{method} {path}");
+            let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
+            let preflight = preflight.header("access-control-request-method", method).send().await;
+            assert_eq!(preflight.status, 204, "{method} {path}");
+            assert_eq!(preflight.header("access-control-allow-origin"), "*", "{method} {path}");
+            assert!(preflight.header("access-control-allow-methods").contains(method), "{method} {path}");
+            assert_eq!(
+                preflight.header("access-control-allow-headers"),
+                "authorization, content-type, prefer, sarsen-version",
+                "{method} {path}: those that count for something"
+            );
+        };
+        rows.row(format!("{method} {path}"), row).await;
     }
     for (method, path) in own {
-        let answer =
-            server.request(method, path).header(origin.0, origin.1).header("cookie", &cookie.join("; "));
-        let answer = answer.send().await;
-        let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
-        let preflight = preflight.header("access-control-request-method", method).send().await;
-        for answer in [answer, preflight] {
-            assert!(
-                !answer.headers.iter().any(|(name, _)| name.starts_with("access-control")),
-                "{path}: {answer:?}"
-            );
-        }
-    }
-    for (method, path) in shared.into_iter().chain(own) {
-        for method in [method, "OPTIONS"] {
+        let row = async {
             let answer =
                 server.request(method, path).header(origin.0, origin.1).header("cookie", &cookie.join("; "));
             let answer = answer.send().await;
-            assert_eq!(answer.header("access-control-allow-credentials"), "", "{method} {path}");
-            assert_eq!(answer.header("x-content-type-options"), "nosniff", "{method} {path}");
-        }
+            let preflight = server.request("OPTIONS", path).header(origin.0, origin.1);
+            let preflight = preflight.header("access-control-request-method", method).send().await;
+            for answer in [answer, preflight] {
+                assert!(
+                    !answer.headers.iter().any(|(name, _)| name.starts_with("access-control")),
+                    "{path}: {answer:?}"
+                );
+            }
+        };
+        rows.row(format!("{method} {path}"), row).await;
+    }
+    for (method, path) in shared.into_iter().chain(own) {
+        let row = async {
+            for method in [method, "OPTIONS"] {
+                let answer = server
+                    .request(method, path)
+                    .header(origin.0, origin.1)
+                    .header("cookie", &cookie.join("; "));
+                let answer = answer.send().await;
+                assert_eq!(answer.header("access-control-allow-credentials"), "", "{method} {path}");
+                assert_eq!(answer.header("x-content-type-options"), "nosniff", "{method} {path}");
+            }
+        };
+        rows.row(format!("{method} {path}"), row).await;
     }
     server.stop().await;
 }
@@ -107,11 +119,15 @@ async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign
         "/demo/sketch",
         "/nothing",
     ];
+    let mut rows = Rows::new();
     for path in pages {
-        let answer = ada.get(path).await;
-        assert!(is_page(&answer), "{path}: {answer:?}");
-        let foreign = ["src=\"http", "href=\"//", "src=\"//", "<script", " style=\"", " onclick="];
-        assert!(!foreign.iter().any(|sign| answer.body.contains(sign)), "{path}: {}", answer.body);
+        let row = async {
+            let answer = ada.get(path).await;
+            assert!(is_page(&answer), "{path}: {answer:?}");
+            let foreign = ["src=\"http", "href=\"//", "src=\"//", "<script", " style=\"", " onclick="];
+            assert!(!foreign.iter().any(|sign| answer.body.contains(sign)), "{path}: {}", answer.body);
+        };
+        rows.row(path, row).await;
     }
     for path in ["/console", "/o/platform/account", "/o/acme/login"] {
         let answer = ada.get(path).await;
@@ -171,6 +187,7 @@ async fn shown_requester(server: &TestServer, forwarded: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_listed_peers_say_where_a_request_comes_from() {
     let server = TestServer::start().await;
+    let mut rows = Rows::new();
     for (forwarded, address) in [
         (&[][..], "127.0.0.1"),
         (&["203.0.113.9"], "203.0.113.9"),
@@ -183,7 +200,10 @@ async fn only_listed_peers_say_where_a_request_comes_from() {
         (&["<script>"], "127.0.0.1"),
         (&[""], "127.0.0.1"),
     ] {
-        assert_eq!(shown_requester(&server, forwarded).await, address, "{forwarded:?}");
+        let row = async {
+            assert_eq!(shown_requester(&server, forwarded).await, address, "{forwarded:?}");
+        };
+        rows.row(format!("{forwarded:?}"), row).await;
     }
     server.stop().await;
 

@@ -4,7 +4,7 @@ use super::{Forge, ada, assert_good, assert_refused, with};
 use crate::support::*;
 use identity::keys::Algorithm;
 use serde_json::{Value, json};
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_another_kind_is_none() {
@@ -19,6 +19,7 @@ async fn a_token_of_another_kind_is_none() {
         let refresh = server.get(path).bearer(&all.text("refresh_token")).send().await;
         assert_eq!(refresh.status, 401, "a refresh token");
     }
+    let mut rows = Rows::new();
     for typ in [
         json!(null),
         json!("JWT"),
@@ -34,7 +35,7 @@ async fn a_token_of_another_kind_is_none() {
         json!(""),
     ] {
         let token = key.jws(&with(&key.header(), json!({ "typ": typ })), &access.to_string());
-        assert_refused(&server, &token, &typ.to_string()).await;
+        rows.row(&typ, assert_refused(&server, &token, &typ.to_string())).await;
     }
     // The other way: an access token says nothing about who is signed in.
     let rsa = Forge::of_server(&server, Algorithm::Rs256).await;
@@ -60,10 +61,13 @@ async fn a_token_of_another_kind_is_none() {
                 .jws(&with(&rsa.header(), json!({ "typ": "JWT" })), &id.to_string()),
         ),
     ] {
-        let answer = ada.get(&silent(&hint)).await;
-        assert_eq!(answer.redirect_param("error").as_deref(), Some("login_required"), "{what}: {answer:?}");
-        let logout = ada.get(&format!("/auth/logout?id_token_hint={hint}")).await;
-        assert!(logout.status != 303 || what == "another user's", "{what}: {logout:?}");
+        let row = async {
+            let answer = ada.get(&silent(&hint)).await;
+            assert_eq!(answer.redirect_param("error").as_deref(), Some("login_required"), "{answer:?}");
+            let logout = ada.get(&format!("/auth/logout?id_token_hint={hint}")).await;
+            assert!(logout.status != 303 || what == "another user's", "{logout:?}");
+        };
+        rows.row(what, row).await;
     }
     assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
     server.stop().await;
@@ -89,6 +93,7 @@ async fn every_claim_counts() {
         assert_good(&server, &signed(json!({ "nbf": begins })), "it has begun").await;
     }
 
+    let mut rows = Rows::new();
     for changed in [
         json!({ "iss": format!("{ISSUER}/") }),
         json!({ "iss": "http://127.0.0.1:7071" }),
@@ -136,10 +141,18 @@ async fn every_claim_counts() {
         json!({ "scope": ["openid"] }),
         json!({ "sub": null }),
     ] {
-        assert_refused(&server, &signed(changed.clone()), &changed.to_string()).await;
+        rows.row(&changed, assert_refused(&server, &signed(changed.clone()), &changed.to_string())).await;
     }
+    server.stop().await;
+}
 
-    // Somebody else's audience: the signature is ours, the token is for another.
+/// The signature is ours, the token is for another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_for_somebody_else_opens_nothing_here() {
+    let server = TestServer::start().await;
+    let (_, claims, key) = ada(&server).await;
+    let signed = |changed: Value| key.jws(&key.header().to_string(), &with(&claims, changed));
+    let mut rows = Rows::new();
     for audience in [
         json!("service:acme/notes"),
         json!("service:globex/sketch"),
@@ -150,15 +163,24 @@ async fn every_claim_counts() {
         json!("https://api.acme.test"),
     ] {
         for path in ["/api/subscription", "/api/user"] {
-            let answer = server.get(path).bearer(&signed(json!({ "aud": audience }))).send().await;
-            assert_eq!(
-                (answer.status, answer.text("code").as_str()),
-                (403, "insufficient_scope"),
-                "{audience}: {answer:?}"
-            );
+            let row = async {
+                let answer = server.get(path).bearer(&signed(json!({ "aud": audience }))).send().await;
+                let refused = (answer.status, answer.text("code"));
+                assert_eq!(refused, (403, "insufficient_scope".to_owned()), "{answer:?}");
+            };
+            rows.row(format!("{audience} at {path}"), row).await;
         }
     }
+    server.stop().await;
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_are_one_object_in_which_each_name_stands_once() {
+    let server = TestServer::start().await;
+    let (_, claims, key) = ada(&server).await;
+    let header = key.header().to_string();
+    let now = server.app.now().seconds();
+    let mut rows = Rows::new();
     // Twice the same claim, whichever comes first.
     let plain = claims.to_string();
     for (name, value) in [
@@ -174,7 +196,7 @@ async fn every_claim_counts() {
             format!("{},\"{name}\":{value}}}", &plain[..plain.len() - 1]),
         );
         for payload in [first, last] {
-            assert_refused(&server, &key.jws(&header, &payload), &payload).await;
+            rows.row(&payload, assert_refused(&server, &key.jws(&header, &payload), &payload)).await;
         }
     }
     for payload in [
@@ -189,7 +211,7 @@ async fn every_claim_counts() {
         &format!("{plain}{plain}"),
         &format!("{plain}x"),
     ] {
-        assert_refused(&server, &key.jws(&header, payload), payload).await;
+        rows.row(payload, assert_refused(&server, &key.jws(&header, payload), payload)).await;
     }
     server.stop().await;
 }

@@ -3,7 +3,7 @@
 use super::{PASSWORD, Things, body, everything, globex, is, problem, routes};
 use crate::support::*;
 use serde_json::{Value, json};
-use server::testing::{TestServer, at_once};
+use server::testing::{Rows, TestServer, at_once};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_who_change_different_fields_at_once_are_both_obeyed() {
@@ -40,23 +40,27 @@ async fn what_belongs_to_another_organization_is_not_there() {
     let before = everything(&admin, "acme").await;
 
     let mut tried = 0;
+    let mut rows = Rows::new();
     for (method, route) in routes("/api/organizations/{org}") {
-        // Below the own organization, with what is another's.
-        if route.matches('{').count() > 1 {
-            let path = acme.path("globex", route);
-            let answer = stranger.call(method, &path, &body(method, route, &acme)).await;
-            assert_eq!(problem(&answer), is(404, "not_found"), "{method} {path}: {answer:?}");
-            tried += 1;
-        }
-        // Below another organization the token is not good.
-        let path = acme.path("acme", route);
-        let answer = stranger.call(method, &path, &body(method, route, &acme)).await;
-        assert_eq!(problem(&answer), is(403, "insufficient_scope"), "{method} {path}: {answer:?}");
-        for org in ["nobody", "platform", "ACME", "acme%2f..%2fglobex", "*"] {
-            let path = acme.path(org, route);
+        let row = async {
+            // Below the own organization, with what is another's.
+            if route.matches('{').count() > 1 {
+                let path = acme.path("globex", route);
+                let answer = stranger.call(method, &path, &body(method, route, &acme)).await;
+                assert_eq!(problem(&answer), is(404, "not_found"), "{method} {path}: {answer:?}");
+                tried += 1;
+            }
+            // Below another organization the token is not good.
+            let path = acme.path("acme", route);
             let answer = stranger.call(method, &path, &body(method, route, &acme)).await;
             assert_eq!(problem(&answer), is(403, "insufficient_scope"), "{method} {path}: {answer:?}");
-        }
+            for org in ["nobody", "platform", "ACME", "acme%2f..%2fglobex", "*"] {
+                let path = acme.path(org, route);
+                let answer = stranger.call(method, &path, &body(method, route, &acme)).await;
+                assert_eq!(problem(&answer), is(403, "insufficient_scope"), "{method} {path}: {answer:?}");
+            }
+        };
+        rows.row(format!("{method} {route}"), row).await;
     }
     assert!(tried >= 18, "{tried}");
 
@@ -116,39 +120,46 @@ async fn a_token_is_good_only_where_its_audience_says() {
         ("one that asked for a role it has not", owner("platform org:acme org:*").await.token),
         ("one for the own account", owner("openid").await.token),
     ];
+    let mut rows = Rows::new();
     for (method, route) in routes("/api/organizations/{org}") {
-        let path = things.path("acme", route);
-        let body = body(method, route, &things);
-        for (whose, token) in &no_admins {
-            let other = Admin { server: &server, token: token.clone() };
-            let answer = other.call(method, &path, &body).await;
-            assert_eq!(problem(&answer), insufficient, "{whose} token, {method} {path}: {answer:?}");
-            assert_eq!(answer.header("www-authenticate"), r#"Bearer error="insufficient_scope""#);
-        }
-        let nobody = server.request(method, &path);
-        let nobody = if body.is_null() { nobody } else { nobody.json(&body) };
-        let answer = nobody.send().await;
-        assert_eq!(problem(&answer), is(401, "unauthenticated"), "{method} {path}: {answer:?}");
+        let row = async {
+            let path = things.path("acme", route);
+            let body = body(method, route, &things);
+            for (whose, token) in &no_admins {
+                let other = Admin { server: &server, token: token.clone() };
+                let answer = other.call(method, &path, &body).await;
+                assert_eq!(problem(&answer), insufficient, "{whose} token, {method} {path}: {answer:?}");
+                assert_eq!(answer.header("www-authenticate"), r#"Bearer error="insufficient_scope""#);
+            }
+            let nobody = server.request(method, &path);
+            let nobody = if body.is_null() { nobody } else { nobody.json(&body) };
+            let answer = nobody.send().await;
+            assert_eq!(problem(&answer), is(401, "unauthenticated"), "{method} {path}: {answer:?}");
+        };
+        rows.row(format!("{method} {route}"), row).await;
     }
 
     let mut platform_routes = routes("/api/platform/");
     platform_routes.extend([("GET", "/api/organizations"), ("POST", "/api/organizations")]);
     for (method, route) in platform_routes {
-        let path = things.path("acme", route);
-        let body = body(method, route, &things);
-        let no_owners =
-            [&no_admins[0], &no_admins[1], &no_admins[4], &("an organization's", admin.token.clone())];
-        for (whose, token) in no_owners {
-            let other = Admin { server: &server, token: token.clone() };
-            let answer = other.call(method, &path, &body).await;
-            assert_eq!(problem(&answer), insufficient, "{whose} token, {method} {path}: {answer:?}");
-        }
-        assert_eq!(server.request(method, &path).send().await.status, 401, "{method} {path}");
-        if route.starts_with("/api/platform/") {
-            let user = Admin::sign_in(&server, "admin@acme.test", "platform").await;
-            let answer = user.call(method, &path, &body).await;
-            assert_eq!(problem(&answer), is(403, "forbidden"), "no owner, {method} {path}: {answer:?}");
-        }
+        let row = async {
+            let path = things.path("acme", route);
+            let body = body(method, route, &things);
+            let no_owners =
+                [&no_admins[0], &no_admins[1], &no_admins[4], &("an organization's", admin.token.clone())];
+            for (whose, token) in no_owners {
+                let other = Admin { server: &server, token: token.clone() };
+                let answer = other.call(method, &path, &body).await;
+                assert_eq!(problem(&answer), insufficient, "{whose} token, {method} {path}: {answer:?}");
+            }
+            assert_eq!(server.request(method, &path).send().await.status, 401, "{method} {path}");
+            if route.starts_with("/api/platform/") {
+                let user = Admin::sign_in(&server, "admin@acme.test", "platform").await;
+                let answer = user.call(method, &path, &body).await;
+                assert_eq!(problem(&answer), is(403, "forbidden"), "no owner, {method} {path}: {answer:?}");
+            }
+        };
+        rows.row(format!("{method} {route}"), row).await;
     }
 
     // Those who administer have no service, and a program has no user.

@@ -3,7 +3,7 @@
 use super::{PASSWORD, Things, body, everything, is, problem, routes};
 use crate::support::*;
 use serde_json::{Value, json};
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -55,18 +55,22 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
             || (method, route) == ("PATCH", "/api/organizations/{org}")
     };
     let before = everything(&owner, "acme").await;
+    let mut rows = Rows::new();
     for (method, route) in routes("/api/organizations/{org}") {
-        let path = things.path("acme", route);
-        let body = body(method, route, &things);
-        let looked = member.call(method, &path, &body).await;
-        match method {
-            "GET" => assert_eq!(looked.status, 200, "{path}: {looked:?}"),
-            _ => assert_eq!(problem(&looked), is(403, "forbidden"), "{method} {path}: {looked:?}"),
-        }
-        if owners_only(method, route) {
-            let answer = admin.call(method, &path, &body).await;
-            assert_eq!(problem(&answer), is(403, "forbidden"), "{method} {path}: {answer:?}");
-        }
+        let row = async {
+            let path = things.path("acme", route);
+            let body = body(method, route, &things);
+            let looked = member.call(method, &path, &body).await;
+            match method {
+                "GET" => assert_eq!(looked.status, 200, "{path}: {looked:?}"),
+                _ => assert_eq!(problem(&looked), is(403, "forbidden"), "{method} {path}: {looked:?}"),
+            }
+            if owners_only(method, route) {
+                let answer = admin.call(method, &path, &body).await;
+                assert_eq!(problem(&answer), is(403, "forbidden"), "{method} {path}: {answer:?}");
+            }
+        };
+        rows.row(format!("{method} {route}"), row).await;
     }
     assert_eq!(everything(&owner, "acme").await, before);
 
@@ -158,6 +162,7 @@ async fn each_change_is_in_the_audit_trail() {
     hire(&server, "new@acme.test").await;
     let mut covered = BTreeSet::new();
     let mut made = BTreeMap::new();
+    let mut rows = Rows::new();
     for (method, route, action) in [
         ("PATCH", "", "organization.renamed"),
         ("POST", "/administrators", "administrator.added"),
@@ -184,38 +189,41 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/plans/{plan}", "plan.deleted"),
         ("DELETE", "/services/{service}", "service.deleted"),
     ] {
-        let route = format!("/api/organizations/{{org}}{route}");
-        let mut path = things.path("acme", &route);
-        // What was made here is what is deleted here.
-        if let ("DELETE", Some((list, name))) = (method, path.clone().rsplit_once('/'))
-            && let Some(own) = made.get(list)
-            && name != "suspension"
-        {
-            path = format!("{list}/{own}");
-        }
-        let mut body = body(method, &route, &things);
-        if route.ends_with("/administrators") {
-            body = json!({ "email": "new@acme.test", "role": "member" });
-        }
-        if route.ends_with("/administrators/{user}") {
-            path = format!("{ADMINISTRATORS}/{}", made[ADMINISTRATORS]);
-        }
-        // Entries of one millisecond have no order among them.
-        server.clock.advance(Duration::from_millis(1));
-        let answer = owner.change(method, &path, body).await;
-        if answer.status == 201 {
-            let name = ["user", "client_id", "slug", "id"]
-                .into_iter()
-                .find_map(|name| answer.json()[name].as_str().map(str::to_owned));
-            let name = if path.ends_with("/subscriptions") { Some(answer.text("id")) } else { name };
-            made.insert(path.clone(), name.unwrap_or_default());
-        }
-        let newest = &owner.read("/api/organizations/acme/audit?limit=1").await["items"][0];
-        assert_eq!(newest["action"], action, "{method} {path}");
-        assert_eq!(newest["actor"], claims(&owner.token)["sub"], "{method} {path}");
-        assert_eq!(newest["address"], "127.0.0.1");
-        assert_ne!(newest["target"], "");
-        covered.insert((method, route));
+        let row = async {
+            let route = format!("/api/organizations/{{org}}{route}");
+            let mut path = things.path("acme", &route);
+            // What was made here is what is deleted here.
+            if let ("DELETE", Some((list, name))) = (method, path.clone().rsplit_once('/'))
+                && let Some(own) = made.get(list)
+                && name != "suspension"
+            {
+                path = format!("{list}/{own}");
+            }
+            let mut body = body(method, &route, &things);
+            if route.ends_with("/administrators") {
+                body = json!({ "email": "new@acme.test", "role": "member" });
+            }
+            if route.ends_with("/administrators/{user}") {
+                path = format!("{ADMINISTRATORS}/{}", made[ADMINISTRATORS]);
+            }
+            // Entries of one millisecond have no order among them.
+            server.clock.advance(Duration::from_millis(1));
+            let answer = owner.change(method, &path, body).await;
+            if answer.status == 201 {
+                let name = ["user", "client_id", "slug", "id"]
+                    .into_iter()
+                    .find_map(|name| answer.json()[name].as_str().map(str::to_owned));
+                let name = if path.ends_with("/subscriptions") { Some(answer.text("id")) } else { name };
+                made.insert(path.clone(), name.unwrap_or_default());
+            }
+            let newest = &owner.read("/api/organizations/acme/audit?limit=1").await["items"][0];
+            assert_eq!(newest["action"], action, "{method} {path}");
+            assert_eq!(newest["actor"], claims(&owner.token)["sub"], "{method} {path}");
+            assert_eq!(newest["address"], "127.0.0.1");
+            assert_ne!(newest["target"], "");
+            covered.insert((method, route));
+        };
+        rows.row(format!("{method} {route} {action}"), row).await;
     }
     for (method, route) in routes("/api/organizations/{org}") {
         assert!(

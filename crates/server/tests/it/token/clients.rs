@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use identity::clients;
 use serde_json::json;
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,9 +43,18 @@ async fn only_the_body_of_a_post_is_read() {
         ("multipart/form-data; boundary=x", b"--x--"),
         ("text/plain", b"grant_type=client_credentials"),
     ];
+    let mut rows = Rows::new();
     for (media_type, body) in bodies {
-        let answer = server.request("POST", "/auth/token").body(media_type, body.to_vec()).send().await;
-        assert_eq!(refusal(&answer), error(400, "invalid_request"), "{media_type} {}", body.escape_ascii());
+        let row = async {
+            let answer = server.request("POST", "/auth/token").body(media_type, body.to_vec()).send().await;
+            assert_eq!(
+                refusal(&answer),
+                error(400, "invalid_request"),
+                "{media_type} {}",
+                body.escape_ascii()
+            );
+        };
+        rows.row(format!("{media_type} {}", body.escape_ascii()), row).await;
     }
     let long = "x".repeat(8193);
     let answer = token(&server, &[("grant_type", "refresh_token"), ("refresh_token", &long)]).send().await;
@@ -83,8 +92,12 @@ async fn only_grants_that_exist_and_that_a_client_has_are_given() {
         ),
         (&[("grant_type", "refresh_token"), ("client_id", cli)], "invalid_request"),
     ];
+    let mut rows = Rows::new();
     for (fields, name) in cases {
-        assert_eq!(refusal(&token(&server, fields).send().await), error(400, name), "{fields:?}");
+        let row = async {
+            assert_eq!(refusal(&token(&server, fields).send().await), error(400, name), "{fields:?}");
+        };
+        rows.row(format!("{fields:?}"), row).await;
     }
     let unknown = token(&server, &[("grant_type", "password")]).send().await;
     insta::assert_snapshot!(unknown.body, @r#"{"error":"unsupported_grant_type","error_description":"Known grant types are authorization_code, refresh_token, client_credentials, urn:ietf:params:oauth:grant-type:device_code."}"#);
@@ -115,11 +128,15 @@ async fn a_client_proves_who_it_is_by_one_method() {
         format!("Bearer {secret}"),
     ];
     let mut bodies = BTreeSet::new();
+    let mut rows = Rows::new();
     for credentials in wrong {
-        let answer = by_basic(&credentials).send().await;
-        assert_eq!(refusal(&answer), error(401, "invalid_client"), "{credentials}");
-        assert!(answer.header("www-authenticate").starts_with("Basic "), "{answer:?}");
-        bodies.insert(answer.body);
+        let row = async {
+            let answer = by_basic(&credentials).send().await;
+            assert_eq!(refusal(&answer), error(401, "invalid_client"), "{credentials}");
+            assert!(answer.header("www-authenticate").starts_with("Basic "), "{answer:?}");
+            bodies.insert(answer.body);
+        };
+        rows.row(&credentials, row).await;
     }
     for (id, secret) in
         [(id, "wrong"), (id, ""), (id, other), ("nobody", secret), (server.client("cli"), "x")]

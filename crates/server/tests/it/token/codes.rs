@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::clients::{self, ClientPatch};
 use identity::ids::ClientId;
 use identity::secrets;
-use server::testing::{TestBrowser, TestServer, at_once};
+use server::testing::{Rows, TestBrowser, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{Key, Sql};
@@ -110,11 +110,16 @@ async fn codes_that_do_not_fit_look_all_the_same() {
         ("verifier of other letters", but(but(presented, "code", &of_spaced), "code_verifier", &spaced)),
     ];
     let mut answers = BTreeSet::new();
+    let mut rows = Rows::new();
     for (what, fields) in cases {
-        let answer = token(&server, &fields).send().await;
-        assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{what}");
-        let headers = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>();
-        answers.insert((headers, answer.body));
+        let row = async {
+            let answer = token(&server, &fields).send().await;
+            assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{what}");
+            let headers =
+                answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>();
+            answers.insert((headers, answer.body));
+        };
+        rows.row(what, row).await;
     }
     assert_eq!(answers.len(), 1, "{answers:#?}");
     insta::assert_snapshot!(answers.first().expect("one").1, @r#"{"error":"invalid_grant","error_description":"The code or token is unknown, expired, used, or not for this client."}"#);

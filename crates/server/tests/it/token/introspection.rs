@@ -4,7 +4,7 @@ use super::{INACTIVE, basic, introspect, introspecting, presenting, reads, refre
 use crate::device::{ada_on_a_device, end_sessions_of_ada, error, refusal, signed_in};
 use crate::support::{Ask, code};
 use serde_json::json;
-use server::testing::TestServer;
+use server::testing::{Rows, TestServer};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,6 +16,7 @@ async fn introspection_tells_the_own_service_only() {
     assert_eq!((&seen["active"], &seen["client_id"]), (&json!(true), &json!(server.client("cli"))), "{seen}");
     assert_eq!((&seen["scope"], &seen["aud"]), (&json!("profile email"), &json!("service:acme/cli")));
 
+    let mut rows = Rows::new();
     for (what, client, token) in [
         ("foreign", "web", &*access),
         ("foreign", "web", &refresh_token),
@@ -25,7 +26,10 @@ async fn introspection_tells_the_own_service_only() {
         ("without signature", "machine", &access[..=access.rfind('.').expect("a dot")]),
         ("too long", "machine", &"x".repeat(8192)),
     ] {
-        assert_eq!(introspect(&server, client, token).await.body, INACTIVE, "{what}");
+        let row = async {
+            assert_eq!(introspect(&server, client, token).await.body, INACTIVE, "{what}");
+        };
+        rows.row(what, row).await;
     }
     let fields = [("token", &*access), ("client_id", server.client("cli"))];
     for (what, request) in [
@@ -39,7 +43,10 @@ async fn introspection_tells_the_own_service_only() {
                 .header("authorization", &basic(server.client("machine"), "x")),
         ),
     ] {
-        assert_eq!(refusal(&request.send().await), error(401, "invalid_client"), "{what}");
+        let row = async {
+            assert_eq!(refusal(&request.send().await), error(401, "invalid_client"), "{what}");
+        };
+        rows.row(what, row).await;
     }
     assert_eq!(refusal(&introspecting(&server, "machine", "").send().await), error(400, "invalid_request"));
 

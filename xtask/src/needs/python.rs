@@ -1,0 +1,45 @@
+//! A Python environment in the target folder, with pinned packages.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Stamp;
+use crate::{places, process};
+
+pub fn is_there() -> bool {
+    process::quietly(Command::new("python3").args(["-c", "import venv, ensurepip"]))
+}
+
+pub fn has_packages() -> bool {
+    stamp().fits() && places::python().exists()
+}
+
+pub fn install_packages() -> Result<(), String> {
+    let stamp = stamp();
+    environment()?;
+    install(&["--requirement", &stamp.list.to_string_lossy()])?;
+    stamp.set()
+}
+
+/// Makes the environment unless it is there.
+pub fn environment() -> Result<(), String> {
+    if process::quietly(Command::new(places::python()).arg("--version")) {
+        return Ok(());
+    }
+    super::install(places::at_root("python3", &["-m", "venv", "--clear"]).arg(venv()))
+}
+
+/// `pip install` with these words.
+pub fn install(what: &[&str]) -> Result<(), String> {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    super::install(Command::new(places::python()).args(pip).args(what))
+}
+
+fn venv() -> PathBuf {
+    places::target().join("outside-venv")
+}
+
+fn stamp() -> Stamp {
+    let list = places::outside_tests().join("requirements.txt");
+    Stamp { list, file: venv().join(".installed") }
+}
