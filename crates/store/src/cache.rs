@@ -1,6 +1,5 @@
-//! Bounded caches of what queries answered. An entry leaves when a key that it depends on changes, or
-//! when its time has come. What comes in was read ([`crate::Store::fill`]) or has just been written
-//! ([`Cache::remember`]).
+//! Bounded caches of query results. An entry is removed when a key that it depends on changes, or when it expires.
+//! Entries come from queries ([`crate::Store::fill`]) or from rows that were just written ([`Cache::insert`]).
 
 use crate::changes::Feed;
 use crate::{Change, Error, Key, Time, Version};
@@ -9,17 +8,17 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
-/// What a query found out, for a cache: the value, what it depends on, and until when it is true.
+/// A query result for a cache, with the keys that it depends on and the time at which it expires.
 pub struct Filled<V> {
     /// The value.
     pub value: V,
-    /// Every row that it was made from.
+    /// Keys of every row that it was made from.
     pub keys: Vec<Key>,
-    /// When it ends by itself ([`Time::NEVER`] if it does not).
+    /// When it expires; [`Time::NEVER`] if it does not.
     pub until: Time,
 }
 
-/// How far this process had published when something began; see [`Cache::remember`].
+/// How far this process had published changes at some moment; see [`Cache::insert`].
 #[derive(Clone, Copy, Debug)]
 pub struct FeedPosition(Version);
 
@@ -32,12 +31,12 @@ struct Inner<K, V> {
     name: &'static str,
     capacity: usize,
     feed: Arc<Feed>,
-    /// Held for a look-up or a few map operations; never across an await or a database call.
+    /// Locked for a look-up or a few map operations, never across an await or a database call.
     entries: Mutex<Entries<K, V>>,
 }
 
-/// Entries live in numbered places, so that what depends on a key is a number and not a copy of a key.
-/// Keys are kept as digests: two that collide cost an entry too much, never one too few.
+/// Entries are in numbered slots, so that the index from keys to entries contains numbers and no copies of keys.
+/// Keys are stored as digests: two that collide remove one entry too many, never one too few.
 struct Entries<K, V> {
     by_key: HashMap<K, u32>,
     slots: Vec<Option<Entry<K, V>>>,
@@ -51,18 +50,18 @@ struct Entry<K, V> {
     value: V,
     depends_on: Box<[Digest]>,
     until: Time,
-    /// Looked at since the last sweep: stays when room is made.
+    /// Read since the last sweep, so it survives the next one.
     used: bool,
 }
 
-/// A key, and its table.
+/// Digests of a key and of its table.
 #[derive(Clone, Copy)]
 struct Digest {
     key: u64,
     table: u64,
 }
 
-/// The hash of a digest, which is one already.
+/// The hash of a digest, which is a hash already.
 #[derive(Default)]
 struct Identity(u64);
 
@@ -80,8 +79,8 @@ impl Hasher for Identity {
     }
 }
 
-/// The places that depend on a key: mostly one.
-#[expect(clippy::box_collection, reason = "the box makes the common case a third as large")]
+/// The slots that depend on a key: usually one.
+#[expect(clippy::box_collection, reason = "the box makes the common case a third of the size")]
 enum Dependents {
     One(u32),
     Many(Box<HashSet<u32>>),
@@ -121,8 +120,8 @@ where
         Cache { inner }
     }
 
-    /// The value, if it is known and still true at `now`. What other instances changed is known in time
-    /// or nothing is said; nor to a caller who knows a newer state ([`crate::not_before`]).
+    /// The value, if it is cached and has not expired at `now`. While changes of other instances may be missing, and
+    /// for a caller that requires a newer state ([`crate::not_before`]), the result is `None`.
     pub fn get<Q>(&self, key: &Q, now: Time) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
@@ -138,28 +137,29 @@ where
         Some(entry.value.clone())
     }
 
-    /// Now, before a command whose rows are going to be remembered.
+    /// The position of the feed, to be taken before a command whose rows are inserted afterwards.
     pub fn position(&self) -> FeedPosition {
         FeedPosition(self.inner.feed.position())
     }
 
-    /// Keeps what a command of this process has made: called after it was acknowledged, with the moment before it was
-    /// given. It must not declare these rows as changed itself. What somebody has changed since is not kept.
+    /// Caches rows that a command of this process has written, after it was acknowledged. `before` is the position from
+    /// before the command, which must not declare these rows as changed. Nothing is cached if one of the keys has
+    /// changed since.
     ///
-    /// Nothing is kept where other instances write: who was told of a change by one of them would be answered from before
-    /// it by this one, until it has heard.
+    /// Nothing is cached if other instances write to the database. A client could learn of a change from one of them and
+    /// then get the older row from this cache, until this instance has read the change.
     pub fn insert(&self, key: K, filled: Filled<V>, before: FeedPosition) {
         if self.inner.feed.is_single_process() {
             self.keep(key, filled, before.0);
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.inner.entries.lock().by_key.len()
     }
 
-    /// True when nothing is cached.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -168,17 +168,16 @@ where
         self.inner.name
     }
 
-    /// Keeps an answer whose snapshot was opened after the position `seen`, unless one of its keys changed
-    /// since.
+    /// Caches a result whose snapshot was opened after the position `seen`, unless one of its keys has changed since.
     ///
-    /// That is enough with several instances too, where both the snapshot and the log are read on the
-    /// primary. Take a commit that the snapshot does not see: it became visible after the snapshot was
-    /// taken, so whoever sees it in the log does so later still, and publishes it after `seen`. Either
-    /// that has happened, and the answer is refused here; or it is to come, and finds the entry. What the
-    /// snapshot does see may be published again: that costs an entry and does no harm.
+    /// This is sufficient with several instances too, because both the snapshot and the change log are read from the
+    /// primary. A commit that the snapshot does not include became visible after the snapshot was taken, so it is read
+    /// from the log and published after `seen`. Either that has already happened, and the result is refused here, or it
+    /// happens later and removes the entry. A commit that the snapshot does include may be published again; that removes
+    /// an entry and does no harm.
     pub(crate) fn keep(&self, key: K, filled: Filled<V>, seen: Version) {
         let mut entries = self.inner.entries.lock();
-        // Checked under the lock: a change published after this check finds the entry and removes it.
+        // Checked under the lock: a change that is published after this check finds the entry and removes it.
         if !self.inner.feed.is_fresh() || !self.inner.feed.unchanged_since(seen, &filled.keys) {
             return;
         }
@@ -189,7 +188,7 @@ where
         entries.insert(key, filled);
     }
 
-    /// Fails when `tables`, which a query read, are not all covered by the keys that it declared.
+    /// Fails unless the declared keys cover all watched tables that the query has read.
     pub(crate) fn check(&self, tables: &[String], watched: &[&str], keys: &[Key]) -> Result<(), Error> {
         let missing = tables.iter().find(|table| {
             watched.contains(&table.as_str()) && !keys.iter().any(|key| key.table_name() == *table)
@@ -256,7 +255,7 @@ impl<K: Hash + Eq + Clone, V> Entries<K, V> {
                     .map(|(slot, _)| slot as u32)
                     .collect()
             } else {
-                // What depends on the whole table has the table's own name for a key.
+                // Entries that depend on the whole table are indexed by the table's name.
                 let dependents = [digest.key, digest.table].map(|key| self.dependents.get(&key));
                 dependents.into_iter().flatten().flat_map(Dependents::slots).collect()
             };
@@ -264,7 +263,7 @@ impl<K: Hash + Eq + Clone, V> Entries<K, V> {
         }
     }
 
-    /// Drops what was not looked at since the last sweep, and half of the rest if that is not enough.
+    /// Removes entries that were not read since the last sweep, and half of all entries if those are too few.
     fn make_room(&mut self, capacity: usize) {
         let mut idle: Vec<u32> = Vec::new();
         for (slot, entry) in self.slots.iter_mut().enumerate() {
@@ -292,7 +291,7 @@ impl Dependents {
         }
     }
 
-    /// Takes a place out; true when none is left.
+    /// Removes a slot. Returns true if none is left.
     fn drop_last(&mut self, slot: u32) -> bool {
         match self {
             Dependents::One(only) => *only == slot,

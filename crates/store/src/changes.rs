@@ -1,8 +1,8 @@
-//! What changed, in commit order.
+//! The feed of changes, in commit order.
 //!
-//! A command says what it changed and a query what it depends on, both as [`Key`]s. Every commit that
-//! changed something has a [`Version`]. Listeners run on the thread that committed, *before* the
-//! caller is answered: a cache is right when `write` returns.
+//! A command declares what it changed and a query what it depends on, both as [`Key`]s. Every commit that changed
+//! something has a [`Version`]. Listeners run on the committing thread *before* `write` returns, so caches are up to
+//! date by then.
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The number of a commit. Larger is later; never reused within an epoch.
+/// The number of a commit. Later commits have larger numbers. Numbers are not reused within an epoch.
 pub type Version = u64;
 
-/// A table, or the rows of a table where a column has a value.
+/// A table, or the rows of a table in which a column has some value.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Everything in a table.
+    /// All rows of a table.
     pub fn table(table: &str) -> Key {
         Key(table.into())
     }
 
-    /// The rows of `table` where `column` is `value`: `Key::row("subscriptions", "user_id", user)`.
+    /// The rows of `table` in which `column` is `value`: `Key::row("subscriptions", "user_id", user)`.
     pub fn row(table: &str, column: &str, value: &str) -> Key {
         let mut text = String::with_capacity(table.len() + column.len() + value.len() + 2);
         for part in [table, ".", column, "=", value] {
@@ -34,7 +34,7 @@ impl Key {
         Key(text.into())
     }
 
-    /// The key that [`Key::as_str`] gave this text.
+    /// The key with this text, as returned by [`Key::as_str`].
     pub(crate) fn of_text(text: &str) -> Key {
         Key(text.into())
     }
@@ -49,7 +49,7 @@ impl Key {
         self.0.split('.').next().unwrap_or(&self.0)
     }
 
-    /// Whatever there is: for when it is not known what changed.
+    /// All rows of all tables, for when it is unknown what changed.
     pub fn everything() -> Key {
         Key("*".into())
     }
@@ -59,19 +59,19 @@ impl Key {
         &*self.0 == "*"
     }
 
-    /// True for a key of a whole table.
+    /// True for the key of a whole table.
     pub fn is_table(&self) -> bool {
         !self.0.contains('.')
     }
 
-    /// True when a change of `self` concerns what depends on `dependency`.
+    /// True if a change of `self` affects results that depend on `dependency`.
     pub fn concerns(&self, dependency: &Key) -> bool {
         self == dependency
             || self.is_everything()
             || ((self.is_table() || dependency.is_table()) && self.table_name() == dependency.table_name())
     }
 
-    /// The value, when the key is `table.column=value` for this table and column.
+    /// The value, if the key is `table.column=value` for this table and column.
     pub fn value_of(&self, table: &str, column: &str) -> Option<&str> {
         self.0.strip_prefix(table)?.strip_prefix('.')?.strip_prefix(column)?.strip_prefix('=')
     }
@@ -83,43 +83,43 @@ impl fmt::Debug for Key {
     }
 }
 
-/// One commit in the feed; where another instance's were read from a log, several of them.
+/// A published commit. Commits of other instances may be published several at once.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its place in what this process has published: larger is later. On SQLite it is the version.
+    /// The position in this process's feed. Later changes have larger ones. On SQLite it is the version.
     pub version: Version,
-    /// What it changed, as its commands declared.
+    /// The changed keys, as the commands declared them.
     pub keys: Arc<[Key]>,
 }
 
-/// Hears of changes; called on the committing thread, so it must be quick and must not wait.
+/// Called on the committing thread, so it must be quick and must not block.
 pub(crate) type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// The feed: the newest changes and who wants to hear of them.
+/// The most recent changes and the listeners.
 ///
-/// With several instances on one database there are two orders. *Positions* count what was published
-/// here, at first sight: caches go by them. The *version* is the same on every instance, and moves when
-/// everything before it has been published here.
+/// With several instances on one database there are two orders. *Positions* count what this process has published, in
+/// the order in which it first saw the changes; caches use them. The *version* is the same on every instance. It
+/// advances when all earlier commits have been published here.
 pub(crate) struct Feed {
     position: AtomicU64,
-    /// The version, where other instances write too; 0 where this process is alone: then positions are.
+    /// The version if other instances write too. 0 if this process is the only writer: then positions are versions.
     horizon: AtomicU64,
-    /// What the last look at other instances' commits could see: none from this version on.
+    /// The end of the last snapshot in which the change log was read: it included no commit from this version on.
     snapshot_end: AtomicU64,
-    /// No state that this process has shown is newer than this version.
+    /// No state that this process has returned is newer than this version.
     shown: AtomicU64,
-    /// What this process has committed is in every state from this version on.
+    /// Every state from this version on includes all that this process has committed.
     written: AtomicU64,
-    /// Until when what is cached may be believed, in microseconds after `born`; [`ALWAYS`] without others.
+    /// When cached entries become stale, in microseconds after `born`; [`ALWAYS`] if this process is the only writer.
     fresh_until: AtomicU64,
     born: Instant,
-    /// Newest last. Held only for a push or a scan; never while a listener runs.
+    /// Newest last. Locked for a push or a scan, never while a listener runs.
     recent: Mutex<VecDeque<Change>>,
     listeners: RwLock<Vec<Listener>>,
 }
 
-/// How many commits a cache fill may lag behind and still be checked key by key.
-const REMEMBERED: usize = 1024;
+/// A cache fill can be checked key by key if at most this many commits were published meanwhile.
+const RECENT_MAX: usize = 1024;
 const ALWAYS: u64 = u64::MAX;
 
 impl Feed {
@@ -144,68 +144,68 @@ impl Feed {
         }
     }
 
-    /// How far this process has published.
+    /// The position of the last published change.
     pub(crate) fn position(&self) -> Version {
         self.position.load(Ordering::Acquire)
     }
 
-    /// Every commit of any instance before `horizon` has been published, and all that could be seen
-    /// when `until` was still far: what is cached may be believed up to then.
+    /// Every commit before `horizon`, of any instance, has been published, and so has everything else that was visible
+    /// shortly before `until`. Cached entries are fresh up to then.
     pub(crate) fn advance(&self, horizon: Version, until: Instant) {
         self.horizon.fetch_max(horizon, Ordering::AcqRel);
         let until = until.saturating_duration_since(self.born).as_micros() as u64;
         self.fresh_until.store(until, Ordering::Release);
     }
 
-    /// A look at other instances' commits has seen none from `next` on, and perhaps all before.
+    /// The last read of the change log included no commit from `end` on. It may have missed some before.
     pub(crate) fn note_snapshot_end(&self, end: Version) {
         self.snapshot_end.store(end, Ordering::Release);
     }
 
-    /// From which version on the last look saw no commit; 0 where this process is alone.
+    /// The end of the last snapshot; 0 if this process is the only writer.
     pub(crate) fn snapshot_end(&self) -> Version {
         self.snapshot_end.load(Ordering::Acquire)
     }
 
-    /// False when other instances' changes may be missing for longer than is promised.
+    /// False if changes of other instances may be missing for longer than promised.
     pub(crate) fn is_fresh(&self) -> bool {
         let until = self.fresh_until.load(Ordering::Acquire);
         until == ALWAYS || (self.born.elapsed().as_micros() as u64) < until
     }
 
-    /// A state up to `version` is about to be seen by somebody outside: called before a commit, and before
-    /// what a snapshot says is handed out.
+    /// A state up to `version` is about to be returned to a caller. Called before a commit, and before results of a
+    /// snapshot are returned.
     pub(crate) fn note_shown(&self, version: Version) {
         self.shown.fetch_max(version, Ordering::AcqRel);
     }
 
-    /// What a caller carries along who must not be answered from an older state than before.
+    /// The version for a client that must not get an older state later.
     pub(crate) fn shown(&self) -> Version {
         self.shown.load(Ordering::Acquire).max(self.version())
     }
 
-    /// A commit of this process is in every state from `version` on. Called before its caller is answered.
+    /// Every state from `version` on includes a commit of this process. Called before `write` returns.
     pub(crate) fn note_written(&self, version: Version) {
         self.written.fetch_max(version, Ordering::AcqRel);
     }
 
-    /// From which version on a state holds all that this process has acknowledged.
+    /// The version from which on a state includes everything that this process has acknowledged.
     pub(crate) fn written(&self) -> Version {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Whether a version means the same at every instance.
+    /// Whether a version means the same on every instance.
     pub(crate) fn versions_are_shared(&self) -> bool {
         self.is_single_process() || self.horizon.load(Ordering::Acquire) > 0
     }
 
-    /// Whether nobody else writes to this database.
+    /// Whether this process is the only one that writes to the database.
     pub(crate) fn is_single_process(&self) -> bool {
         self.fresh_until.load(Ordering::Acquire) == ALWAYS
     }
 
-    /// True when all of the state `needed` has been published here, so that what is cached is not older. Where
-    /// instances have no version in common, nobody can tell.
+    /// True if all changes up to `needed` have been published here, so that cached entries are not older. False if
+    /// instances have no versions in common.
     pub(crate) fn covers(&self, needed: Version) -> bool {
         let reached =
             if self.is_single_process() { self.position() } else { self.horizon.load(Ordering::Acquire) };
@@ -216,34 +216,34 @@ impl Feed {
         self.listeners.write().push(listener);
     }
 
-    /// Publishes a commit: remembered first, then announced, then the position moves. One at a time: a
-    /// back end with several writing threads lets them in one by one.
+    /// Publishes a commit: stores it, calls the listeners, then advances the position. Back ends with several writing
+    /// threads call it from one thread at a time.
     pub(crate) fn publish(&self, version: Version, keys: Vec<Key>) {
         if !keys.is_empty() {
             let change = Change { version, keys: keys.into() };
             {
                 let mut recent = self.recent.lock();
-                if recent.len() == REMEMBERED {
+                if recent.len() == RECENT_MAX {
                     recent.pop_front();
                 }
                 recent.push_back(change.clone());
             }
             for listener in self.listeners.read().iter() {
-                // The commit is a fact, whatever a listener makes of it.
+                // The commit has happened, so a failing listener must not fail it.
                 if catch_unwind(AssertUnwindSafe(|| listener(&change))).is_err() {
-                    tracing::error!(version, "a listener of changes panicked; what it keeps may be stale");
+                    tracing::error!(version, "a change listener panicked; its data may be stale");
                 }
             }
         }
         self.position.store(version, Ordering::Release);
     }
 
-    /// True when none of `keys` was published after `seen`. When the feed no longer knows: false.
+    /// True if none of `keys` was published after `seen`. False if that is no longer known.
     pub(crate) fn unchanged_since(&self, seen: Version, keys: &[Key]) -> bool {
         let recent = self.recent.lock();
-        let forgotten =
-            recent.len() == REMEMBERED && recent.front().is_some_and(|oldest| oldest.version > seen);
-        !forgotten
+        let is_too_old =
+            recent.len() == RECENT_MAX && recent.front().is_some_and(|oldest| oldest.version > seen);
+        !is_too_old
             && !recent
                 .iter()
                 .rev()
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_names_its_table_and_value() {
+    fn a_key_contains_its_table_and_value() {
         let key = Key::row("sessions", "id", "session_1");
         assert_eq!(key.as_str(), "sessions.id=session_1");
         assert_eq!(key.table_name(), "sessions");
@@ -266,25 +266,25 @@ mod tests {
     }
 
     #[test]
-    fn everything_concerns_all_and_only_it_does() {
+    fn the_key_of_everything_affects_all_keys() {
         let row = Key::row("sessions", "id", "session_1");
         assert!(Key::everything().concerns(&row) && Key::everything().concerns(&Key::table("users")));
         assert!(!row.is_everything() && !Key::table("users").is_everything());
     }
 
     #[test]
-    fn a_feed_that_follows_others_is_fresh_for_as_long_as_it_was_told() {
+    fn a_feed_with_other_writers_is_fresh_until_its_deadline() {
         let feed = Feed::new(7);
         assert_eq!((feed.is_fresh(), feed.version()), (true, 7));
         feed.advance(900, Instant::now() + std::time::Duration::from_secs(60));
         feed.publish(8, vec![Key::table("users")]);
         assert_eq!((feed.is_fresh(), feed.version(), feed.position()), (true, 900, 8));
         feed.advance(800, Instant::now());
-        assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "nothing goes backwards");
+        assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "versions do not go backwards");
     }
 
     #[test]
-    fn what_was_shown_is_covered_when_it_is_published() {
+    fn a_shown_version_is_covered_once_it_is_published() {
         let feed = Feed::new(7);
         assert_eq!((feed.shown(), feed.covers(7), feed.covers(8)), (7, true, false));
         feed.note_shown(8);
@@ -294,20 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn where_others_write_too_the_horizon_must_have_reached_what_was_shown() {
+    fn with_other_writers_the_horizon_decides_what_is_covered() {
         let feed = Feed::new(7);
         feed.advance(0, Instant::now());
-        assert!(feed.covers(0) && !feed.covers(1), "nobody can tell");
+        assert!(feed.covers(0) && !feed.covers(1), "versions are not comparable");
         feed.advance(900, Instant::now());
         feed.note_shown(905);
         assert_eq!((feed.shown(), feed.covers(900), feed.covers(905)), (905, true, false));
     }
 
     #[test]
-    fn a_feed_that_has_forgotten_says_changed() {
+    fn a_feed_that_no_longer_knows_reports_a_change() {
         let feed = Feed::new(0);
         let key = Key::table("users");
-        for version in 1..=(REMEMBERED as u64 + 1) {
+        for version in 1..=(RECENT_MAX as u64 + 1) {
             feed.publish(version, vec![Key::table("plans")]);
         }
         assert!(feed.unchanged_since(2, std::slice::from_ref(&key)));

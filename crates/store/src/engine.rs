@@ -1,7 +1,7 @@
-//! What the core and the back ends share: the queues, the feed of changes, the counters, and two traits.
+//! What the core and the back ends share: queues, feed, counters, and two traits.
 //!
 //! The core calls a back end only through [`Database`] and [`Backend`]. This file names no back end, and a back end
-//! names nothing above this file: `open.rs` alone knows which back ends exist. `xtask/src/tidy/layers.rs` checks that.
+//! names nothing above this file; `open.rs` alone knows which back ends exist. `xtask/src/tidy/layers.rs` checks that.
 
 use crate::changes::{Feed, Version};
 use crate::job::{Command, Query};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A kind of database: what can be done with a URL before a store is open.
 pub(crate) trait Database {
-    /// Opens the database, migrates its schema and starts its threads.
+    /// Opens the database, runs its migrations and starts its threads.
     fn open(&self, options: Options) -> Result<Opened, Error>;
 
     /// Parses a URL. The error does not repeat the URL, which may contain a password.
@@ -40,16 +40,16 @@ pub(crate) type Undo = Box<dyn FnOnce() -> Result<(), Error>>;
 
 /// An open back end: its threads, and the reads that it can run on the calling thread.
 pub(crate) trait Backend: Send + Sync {
-    /// Runs a point read on the calling thread; `false` when this database needs a thread for it.
+    /// Runs a point read on the calling thread. Returns `false` if this database needs another thread for it.
     fn inline(&self, read: &mut dyn FnMut(&mut Snapshot<'_>)) -> Result<bool, Error>;
 
     /// Prepares a statement without running it.
     fn prepare(&self, sql: &Sql) -> Result<(), Error>;
 
-    /// The query plan of a statement; `None` when the database has no such text.
+    /// The query plan of a statement; `None` if the database has no such text.
     fn explain(&self, sql: &Sql) -> Result<Option<String>, Error>;
 
-    /// The queue of a replica, while one may answer lists.
+    /// The queue for lists that a replica may answer; `None` if no replica is in use.
     fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
         None
     }

@@ -1,44 +1,47 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 //!
-//! Policy: a variant says whose turn it is. `Overloaded`, `TooSlow`, `Unavailable` and `Stopped` are the
-//! server's state (503); `Conflict` is for the domain to translate by the constraint's name;
-//! `OutcomeUnknown` must be told honestly; the rest are defects and go to the log.
+//! Policy: the variant decides who has to act. `Overloaded`, `TooSlow`, `Unavailable` and `Stopped` are a state of the
+//! server (503). The domain translates `Conflict` by the constraint's name. `OutcomeUnknown` is reported as such. All
+//! others are defects and go to the log.
 
 use std::time::Duration;
 
 /// The error of every operation of this crate.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The writer cannot start this in time. Nothing was done; try again after `retry_after`.
+    /// The writer cannot start the command in time. Nothing was done; try again after `retry_after`.
     #[error("the database is busy; try again in {} ms", retry_after.as_millis())]
     Overloaded {
-        /// When a new try has a fair chance.
+        /// The time after which a retry is likely to succeed.
         retry_after: Duration,
     },
-    /// A unique constraint refused the row.
-    #[error("{constraint} on {table} does not allow this twice")]
+    /// The row violates a unique constraint.
+    #[error("unique constraint {constraint} on {table} violated")]
     Conflict {
-        /// The table that refused.
+        /// The table of the constraint.
         table: String,
-        /// The constraint's name as the migrations give it; `<table>_pkey` for a primary key.
+        /// The constraint's name in the migrations; `<table>_pkey` for a primary key.
         constraint: String,
     },
-    /// The database cannot do this now: disk full, read-only, locked by another program, unreachable.
+    /// The database cannot do this at the moment: disk full, read-only, locked by another program, or unreachable.
     #[error("{what}; {advice}")]
     Unavailable {
         /// What is wrong.
         what: String,
-        /// What an operator can do.
+        /// What an operator can do about it.
         advice: String,
     },
-    /// A statement ran longer than it may.
+    /// A statement exceeded its time limit.
     #[error("a database operation took longer than {} ms and was stopped", limit.as_millis())]
     TooSlow {
-        /// The limit that it passed.
+        /// The limit.
         limit: Duration,
     },
-    /// The connection was lost, or the disk failed, while the commit was under way: it may or may not have happened.
-    #[error("the connection or the disk was lost during commit; whether the change was made is unknown")]
+    /// The connection or the disk failed during COMMIT, so the changes may or may not have been made.
+    #[error(
+        "the connection or the disk failed during commit; whether the change was made is unknown, so read the data \
+         before you try again"
+    )]
     OutcomeUnknown,
     /// A command panicked; its transaction was rolled back.
     #[error("command {command} failed unexpectedly")]
@@ -49,18 +52,18 @@ pub enum Error {
     /// The store is shutting down.
     #[error("the database is closing")]
     Stopped,
-    /// A stored value does not have the type that the code reads.
+    /// A stored value has another type than the one that the code reads.
     #[error("column {column}: expected {expected}, found {found}")]
     WrongType {
         /// Position in the row, from 0.
         column: usize,
-        /// What the code asked for.
+        /// The type that the code reads.
         expected: &'static str,
-        /// What the database holds.
+        /// The type of the stored value.
         found: &'static str,
     },
-    /// A command changed, or a query read, a watched table without declaring a key of it.
-    #[error("{name} touches table {table} without declaring it")]
+    /// A command changed, or a cached query read, a watched table without declaring a key of it.
+    #[error("{name} uses table {table} without declaring a key of it")]
     Undeclared {
         /// The command or query.
         name: &'static str,
@@ -70,13 +73,13 @@ pub enum Error {
     /// The database cannot be opened or migrated.
     #[error("{0}")]
     Open(String),
-    /// Anything else that the database says: a defect.
+    /// Any other error of the database. It is a defect.
     #[error("database: {0}")]
     Database(String),
 }
 
 impl Error {
-    /// True when nothing was done and the same call may succeed later.
+    /// True if nothing was done and a retry may succeed.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self,
@@ -84,7 +87,7 @@ impl Error {
         )
     }
 
-    /// The name of the violated constraint, when that is what happened.
+    /// The name of the violated constraint, if any.
     pub fn conflict(&self) -> Option<&str> {
         match self {
             Error::Conflict { constraint, .. } => Some(constraint),

@@ -1,17 +1,17 @@
-//! What a load test does to a database server on purpose: a transaction that stays open, a standby whose replay
-//! stands still. A program that serves needs nothing of it.
+//! Faults that a load test injects into a database server: a transaction that stays open, a standby that does not
+//! replay. Exists only with the feature `fault-injection`.
 //!
-//! The drivers block: nothing here may be called, nor dropped, on an asynchronous thread.
+//! The drivers block: call and drop nothing here on an asynchronous thread.
 
 use crate::engine::Undo;
 use crate::open::database;
 use crate::{Error, Options};
 
-/// Something that lasts until this value ends it.
+/// A fault that lasts until this value is dropped.
 pub struct Fault(Option<Undo>);
 
 impl Fault {
-    /// Brings things back in order. Fails also when the disturbance had ended before.
+    /// Ends the fault. Fails too if the fault had ended before.
     pub fn end(mut self) -> Result<(), Error> {
         self.0.take().map_or(Ok(()), |end| end())
     }
@@ -20,20 +20,20 @@ impl Fault {
 impl Drop for Fault {
     fn drop(&mut self) {
         if let Some(end) = self.0.take() {
-            // Who wants to know how it went calls `end`.
+            // A caller that needs the result calls `end`.
             let _ = end();
         }
     }
 }
 
-/// Opens a transaction on the server at `url` that has written a row of the log of changes, and keeps it open. It
-/// is rolled back in the end. A store must have been opened on this database before.
+/// Opens a transaction on the server at `url`, writes a row of the change log in it and keeps it open. It is rolled back
+/// at the end. The database must have been opened by a store before.
 pub fn hold_transaction(url: &str) -> Result<Fault, Error> {
     let undo = database(&Options::new(url, &[]))?.hold_transaction(url)?;
     Ok(Fault(Some(undo)))
 }
 
-/// Lets the PostgreSQL standby at `url` fall behind: what its primary writes is not replayed until the end.
+/// Pauses the replay of the PostgreSQL standby at `url`, so that it falls behind its primary.
 pub fn pause_replay(url: &str) -> Result<Fault, Error> {
     let undo = database(&Options::new(url, &[]))?.pause_replay(url)?;
     Ok(Fault(Some(undo)))

@@ -1,4 +1,4 @@
-//! A command or query on its way to a database thread and back.
+//! Commands and queries on their way to a database thread and back.
 
 use crate::{Error, Snapshot, Tx, Version};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,56 +11,56 @@ const WAITING: u8 = 0;
 const STARTED: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// Who got there first: the thread that starts the job, or the caller that gives up waiting.
+/// Decides between the thread that starts a job and the caller that gives up waiting for it.
 #[derive(Clone, Default)]
 pub(crate) struct Start(Arc<AtomicU8>);
 
 impl Start {
-    /// The database thread's claim; false when the caller has gone.
+    /// Claims the job for a database thread. Returns `false` if the caller has given up.
     pub(crate) fn claim(&self) -> bool {
         self.0.compare_exchange(WAITING, STARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The caller's claim; false when the job has started, so that its answer must be awaited.
+    /// Claims the job for its caller. Returns `false` if the job has started, so that its result must be awaited.
     pub(crate) fn give_up(&self) -> bool {
         self.0.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// A command, its caller's type forgotten.
+/// A command, without the types of its result.
 pub(crate) trait Command: Send {
     fn name(&self) -> &'static str;
-    /// Whether it may share a transaction with others of its kind.
+    /// Whether it may share a transaction with other batchable commands.
     fn is_batchable(&self) -> bool;
-    /// The runtime in which its caller waits; `None` when no caller does.
+    /// The runtime in which its caller waits; `None` if no caller does.
     fn runtime(&self) -> Option<&Handle>;
-    /// Claims the start; false when nobody waits for it any more.
+    /// Claims the start. Returns `false` if the caller has given up.
     fn start(&self) -> bool;
-    /// Runs it, perhaps not for the first time. `Ok(true)`: keep what it did; `Ok(false)`: it failed by
-    /// itself, undo what it did. `Err`: it panicked. The result is kept for [`Command::reply`].
+    /// Runs the command, possibly again. `Ok(true)`: keep its changes. `Ok(false)`: it returned an error, undo its
+    /// changes. `Err`: it panicked. The result is kept for [`Command::reply`].
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error>;
-    /// Tells the caller: the kept result, or `error` in its place.
+    /// Sends the caller the kept result, or `error` instead.
     fn reply(self: Box<Self>, error: Option<Error>);
 }
 
-/// A query for a reader thread, its caller's type forgotten.
+/// A query for a reader thread, without the types of its result.
 pub(crate) trait Query: Send {
-    /// Claims the start, once for all threads that it may be handed to; false when nobody waits for it any more.
+    /// Claims the start, once for all threads that it may be passed to. Returns `false` if the caller has given up.
     fn start(&mut self) -> bool;
-    /// Whether it is a look-up that may share a snapshot with others of its kind.
+    /// Whether it is a point read, which may share a snapshot with others.
     fn is_point(&self) -> bool;
-    /// The state that its snapshot must have.
+    /// The version that its snapshot must include.
     fn needed(&self) -> Version;
-    /// Runs it, perhaps not for the first time. The result is kept for [`Query::reply`].
+    /// Runs the query, possibly again. The result is kept for [`Query::reply`].
     fn run(&mut self, snapshot: &mut Snapshot<'_>);
-    /// Tells the caller: the kept result, or `error` in its place.
+    /// Sends the caller the kept result, or `error` instead.
     fn reply(self: Box<Self>, error: Option<Error>);
 }
 
-/// What a query is allowed.
+/// How a query may be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKind {
-    /// It may share a snapshot with others of its kind: it is quick.
+    /// It is quick, so it may share a snapshot with other point reads.
     Point,
     /// It has a snapshot of the primary for itself.
     Scan,
@@ -73,7 +73,7 @@ pub(crate) struct CommandOf<T, E, F> {
     pub(crate) batchable: bool,
     pub(crate) function: F,
     pub(crate) result: Option<Result<T, E>>,
-    /// `None` when nobody wants to know.
+    /// `None` if the result is not needed.
     pub(crate) reply: Option<oneshot::Sender<Result<T, E>>>,
     pub(crate) runtime: Option<Handle>,
     pub(crate) start: Start,
@@ -103,7 +103,7 @@ where
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error> {
-        // The command has no state of its own but its captured arguments, and is dropped after a panic.
+        // The command has no state but its captured arguments, and is not run again after a panic.
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(tx)))
             .map_err(|_| Error::Panicked { command: self.name })?;
         let keep = result.is_ok();
@@ -119,7 +119,7 @@ where
             (None, None) => Err(Error::Panicked { command: name }.into()),
         };
         if let Some(reply) = reply {
-            // A caller that has gone meanwhile does not need its answer.
+            // The caller may have given up.
             let _ = reply.send(result);
         }
     }
@@ -160,12 +160,12 @@ where
 
     fn reply(self: Box<Self>, error: Option<Error>) {
         let result = error.map_or(self.result, |error| Some(Err(error.into())));
-        // A caller that has gone meanwhile does not need its answer.
+        // The caller may have given up.
         let _ = self.reply.send(result.unwrap_or_else(|| Err(Error::Stopped.into())));
     }
 }
 
-/// A query that can run only once, as one that may be asked to again.
+/// Makes a query that can run only once fit where a query may run again.
 pub(crate) fn once<T, E: From<Error>>(
     query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
 ) -> impl FnMut(&mut Snapshot<'_>) -> Result<T, E> {
@@ -176,7 +176,7 @@ pub(crate) fn once<T, E: From<Error>>(
     }
 }
 
-/// Runs a query; a panic in it is an error for its caller and for nobody else.
+/// Runs a query and turns a panic into an error for its caller.
 pub(crate) fn guarded<T, E: From<Error>>(
     query: impl FnOnce(&mut Snapshot<'_>) -> Result<T, E>,
     snapshot: &mut Snapshot<'_>,

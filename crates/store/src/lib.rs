@@ -1,7 +1,7 @@
-//! Databases for Sarsen: one ordered way to write, many ways to read, a feed of what changed.
+//! The databases of Sarsen: ordered writes, concurrent reads, and a feed of changes.
 //!
-//! All writing is a *command*, all reading a *query*: plain synchronous functions over a [`Tx`] or a
-//! [`Snapshot`], written once in SQL that every database accepts.
+//! All writes are *commands* and all reads are *queries*: plain synchronous functions over a [`Tx`] or a
+//! [`Snapshot`]. Their SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share.
 //!
 //! ```no_run
 //! # async fn example(store: store::Store) -> Result<(), store::Error> {
@@ -12,26 +12,30 @@
 //! ```
 //!
 //! # Layout
-//! - [`Store`] (`store.rs`): the handle that everybody holds: `write`; `reading.rs`: `point`, `read`, `list`, `fill`.
-//! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, what a command or query may do.
-//! - `queue.rs`, `job.rs`: commands wait here, bounded in *time*; a full queue refuses at once.
-//! - `changes.rs`, `cache.rs`: keys of what changed, the ordered feed of them, caches that obey it.
-//! - `floor.rs`: the state that a caller has seen, and must not be answered from before.
-//! - `migrate.rs`, `migration_text.rs`: numbered, forward-only migrations, one text for all databases.
-//! - [`transfer`]: whole tables from one database to another. [`disturb`]: what a load test does to a server.
-//! - `sqlite/`, `postgres/`, `mysql/`: the back ends; `remote/`: what the last two have in common. Nothing of them
-//!   shows in this crate's public face.
+//! From the caller down:
+//! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`.
+//!   `options.rs`: settings. `error.rs`: errors.
+//! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
+//! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
+//! - `changes.rs`, `cache.rs`: keys of changed rows, the feed of changes, and the caches that it invalidates.
+//!   `not_before.rs`: reads that must not be older than a version.
+//! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `job.rs`, `replies.rs`: how a command or query
+//!   gets to a database thread and its result back.
+//! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
+//!   public.
+//! - [`transfer`]: copies whole tables between databases (`table.rs`). `fault_injection.rs` (feature `fault-injection`):
+//!   faults for load tests. `testing/` (feature `testing`): throw-away databases.
 //!
-//! # What it promises
-//! - `write` returns `Ok` only after the commit was flushed to disk.
-//! - A command that fails or panics hurts nobody else; one that cannot start in time is refused.
-//! - A read that starts after a `write` returned sees it.
+//! # Promises
+//! - `write` returns `Ok` only after the commit has been flushed to disk.
+//! - A command that fails or panics does not affect other commands. One that cannot start in time is refused.
+//! - A read that starts after a `write` has returned sees what it wrote.
 //!
-//! What it does not know: users, HTTP, the wall clock, randomness, configuration files.
+//! The store has no notion of users, HTTP, the wall clock, randomness or configuration files.
 
 #![cfg_attr(
     not(all(feature = "postgres", feature = "mysql")),
-    allow(dead_code, reason = "parts of the core serve only back ends that this build leaves out")
+    allow(dead_code, reason = "parts of the core serve only the back ends that this build leaves out")
 )]
 
 mod cache;

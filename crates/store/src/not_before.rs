@@ -1,11 +1,11 @@
-//! The state that a caller has seen already, and must not be answered from before.
+//! Reads that must not be older than a version.
 //!
-//! A caller carries a version from one answer to the next request, which may reach another instance, or
-//! one that reads from a replica. Whatever serves such a request runs inside [`not_before`]: caches that
-//! have not heard that far are passed by, and so are replicas.
+//! A client sends the version of the last response with its next request, which may reach another instance, or one that
+//! reads from a replica. The server runs such a request inside [`not_before`]: caches that do not cover the version are
+//! bypassed, and so are replicas.
 //!
-//! A database that was restored has smaller versions than its callers carry. No state answers such a caller's version,
-//! and the primary that was asked proves it: its newest state was shown, and is older.
+//! After a restore from a backup, versions may be smaller than those that clients send. No state then covers a client's
+//! version, and a read from the primary proves it: the primary's newest state is older.
 
 use crate::Version;
 use std::cell::Cell;
@@ -13,8 +13,7 @@ use std::future::Future;
 
 struct Bound {
     version: Version,
-    /// A read of this task was answered from a snapshot that was taken for it: by the primary, where none else has
-    /// the version.
+    /// A read of this task used a new snapshot of the primary.
     fresh_read: Cell<bool>,
 }
 
@@ -22,20 +21,20 @@ tokio::task_local! {
     static BOUND: Bound;
 }
 
-/// Runs `work` so that none of its reads comes from a state before `version`, which [`crate::Store::version_token`]
-/// of any instance has given. Reads of tasks that it spawns are not concerned.
+/// Runs `work` so that none of its reads returns a state older than `version`, a result of
+/// [`crate::Store::version_token`] on any instance. Tasks that `work` spawns are not affected.
 pub async fn not_before<F: Future>(version: Version, work: F) -> F::Output {
     BOUND.scope(Bound { version, fresh_read: Cell::new(false) }, work).await
 }
 
-/// What the current task asks for; 0: nothing.
+/// The version that the current task requires; 0 if none.
 pub(crate) fn min_version() -> Version {
     BOUND.try_with(|bound| bound.version).unwrap_or(0)
 }
 
-/// A read of the current task was answered from a new snapshot.
+/// Records that a read of the current task used a new snapshot.
 pub(crate) fn note_fresh_read() {
-    // Most tasks ask for no version.
+    // Most tasks require no version.
     let _ = BOUND.try_with(|bound| bound.fresh_read.set(true));
 }
 

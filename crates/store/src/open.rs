@@ -1,4 +1,4 @@
-//! Opens a store. The one file of the core that names the back ends.
+//! Opens a store. The only file of the core that names the back ends.
 
 use crate::engine::Database;
 #[cfg(feature = "mysql")]
@@ -11,7 +11,7 @@ use crate::{Error, Options, Store, sqlite};
 use std::sync::Arc;
 
 impl Store {
-    /// Opens the database, brings its schema up to date and starts its threads.
+    /// Opens the database, runs its migrations and starts its threads.
     pub fn open(options: Options) -> Result<Store, Error> {
         let (shared, backend) = database(&options)?.open(options)?;
         Ok(Store { inner: Arc::new(Inner { shared, backend }) })

@@ -1,49 +1,50 @@
-//! How a store is opened.
+//! Settings of a store.
 
 use crate::{Error, Migration};
 use std::fmt;
 use std::time::Duration;
 
-/// Where the data is and how the store may use the machine.
+/// Where the database is, and how many threads the store may use.
 #[derive(Clone)]
 pub struct Options {
-    /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. May hold a password: it
+    /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. It may contain a password, so it
     /// is never printed.
-    /// For PostgreSQL with `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE`
-    /// and, where a pooler like PgBouncer lends connections for a transaction, `pooler=transaction`. For MySQL
-    /// and MariaDB with `?ssl-mode=` (`DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_IDENTITY`) and `ssl-ca=FILE`.
+    ///
+    /// PostgreSQL takes `?sslmode=` (`disable`, `prefer`, `require`, `verify-full`), `sslrootcert=FILE` and, behind a
+    /// pooler that lends connections for one transaction (PgBouncer), `pooler=transaction`. MySQL and MariaDB take
+    /// `?ssl-mode=` (`DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_IDENTITY`) and `ssl-ca=FILE`.
     pub url: String,
-    /// Replicas of a PostgreSQL primary, best first, as `url` is written: lists are read there ([`crate::Store::list`]).
+    /// URLs of replicas of a PostgreSQL primary, in order of preference. They answer [`crate::Store::list`].
     pub replicas: Vec<String>,
-    /// The schema, in order.
+    /// The migrations, in order.
     pub migrations: &'static [Migration],
-    /// Tables whose changes some cache or live query depends on: commands must declare keys of them.
+    /// Tables that caches or live queries depend on: a command that changes one must declare keys of it.
     pub watched: &'static [&'static str],
-    /// Check declarations at run time (tests and development; costs a look-up a statement).
+    /// Checks these declarations at run time, for tests and development. Costs a look-up for each statement.
     pub check: bool,
-    /// Bounds of the writer.
+    /// Limits of the writer.
     pub writer: WriterLimits,
-    /// Threads for scans and lists, and on a server for every read.
+    /// Threads for scans and lists; on a server, for all reads.
     pub readers: usize,
-    /// Threads that run commands on a server, each with a connection. SQLite has one writer.
+    /// Threads that run commands on a server, each with its own connection. SQLite has one writer.
     pub writers: usize,
-    /// How instances that share a database server hear of each other.
+    /// How instances that share a database server learn of each other's changes.
     pub following: Following,
 }
 
-/// How instances that share a database server hear of each other's changes. The defaults are meant for
-/// everybody; nothing of it concerns SQLite.
+/// How instances that share a database server learn of each other's changes. The defaults suit most installations.
+/// SQLite uses none of it.
 #[derive(Clone)]
 pub struct Following {
-    /// The log of changes is read this often, at least.
+    /// The longest interval between two reads of the change log.
     pub poll: Duration,
-    /// When the log was last read longer ago than this, nothing that is cached is believed.
+    /// Caches are bypassed while the change log was last read longer ago than this.
     pub lag_max: Duration,
-    /// Rows of the log are kept for this long, at least.
+    /// The shortest time that rows of the change log are kept.
     pub kept: Duration,
-    /// Commits wake the other instances, so that these need not wait for their next look at the log.
+    /// A commit notifies the other instances, so that they do not wait for their next poll of the change log.
     pub wake_ups: bool,
-    /// Where wake-ups are heard when `url` leads to a pooler: the server itself. May hold a password.
+    /// The URL of the server itself for notifications, if `url` names a pooler. It may contain a password.
     pub direct_url: Option<String>,
 }
 
@@ -59,18 +60,18 @@ impl Default for Following {
     }
 }
 
-/// Bounds of the writer. The defaults are meant for everybody; tests and the bench change them.
+/// Limits of the writer. The defaults suit most installations; tests and the load generator change them.
 #[derive(Clone, Debug)]
 pub struct WriterLimits {
-    /// Commands in one commit, at most.
+    /// The largest number of commands in one commit.
     pub batch_max: usize,
-    /// Time spent running the commands of one commit, at most.
+    /// The longest time that the commands of one commit may run.
     pub batch_time: Duration,
     /// How long a command may wait before it starts.
     pub deadline: Duration,
     /// How long a command may run on SQLite, where it holds up all others. On a server the limit is the server's.
     pub command_time: Duration,
-    /// Every commit takes this much longer.
+    /// Makes every commit take this much longer.
     #[cfg(feature = "fault-injection")]
     pub commit_delay: Duration,
 }
@@ -89,7 +90,7 @@ impl Default for WriterLimits {
 }
 
 impl WriterLimits {
-    /// Waits for as long as an injected fault slows commits down.
+    /// Waits for the delay that fault injection asks for.
     pub(crate) fn delay_commit(&self) {
         #[cfg(feature = "fault-injection")]
         crate::threads::pause(self.commit_delay);
@@ -97,7 +98,7 @@ impl WriterLimits {
 }
 
 impl Options {
-    /// Options with defaults for everything but the place and the schema.
+    /// Default options for this database and these migrations.
     pub fn new(url: impl Into<String>, migrations: &'static [Migration]) -> Options {
         Options {
             url: url.into(),
@@ -112,11 +113,11 @@ impl Options {
         }
     }
 
-    /// Which database the URL is for. What cannot be read is not repeated: it may hold a password.
+    /// The kind of database in the URL. The error does not repeat the URL, which may contain a password.
     pub(crate) fn scheme(&self) -> Result<Scheme, Error> {
         let (scheme, rest) = self.url.split_once(':').unwrap_or_default();
         if !self.replicas.is_empty() && !scheme.starts_with("postgres") {
-            let text = "replicas are read from with PostgreSQL only; with another database, name none";
+            let text = "replicas work with PostgreSQL only; with another database, leave `replicas` empty";
             return Err(Error::Open(text.to_owned()));
         }
         match scheme {
@@ -126,17 +127,17 @@ impl Options {
             _ => {
                 let is_name =
                     !scheme.is_empty() && scheme.chars().all(|letter| letter.is_ascii_alphanumeric());
-                let given = if is_name { format!("{scheme}:…") } else { "that".to_owned() };
+                let given = if is_name { format!("{scheme}:…") } else { "the value".to_owned() };
                 Err(Error::Open(format!(
-                    "{given} is not a database that this program knows; expected sqlite:PATH or \
-                     postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// and the same"
+                    "{given} is not a supported database URL; expected sqlite:PATH, \
+                     postgres://USER:PASSWORD@HOST:PORT/DATABASE, or the same with mysql://"
                 )))
             }
         }
     }
 }
 
-/// The kind of database that a URL names.
+/// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Sqlite,
@@ -144,7 +145,7 @@ pub(crate) enum Scheme {
     Mysql,
 }
 
-/// All but the URL's secrets.
+/// Without secrets.
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = match self.scheme() {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_chooses_the_database() {
+    fn the_scheme_selects_the_database() {
         assert_eq!(scheme("sqlite:data/sarsen.db"), Ok(Scheme::Sqlite));
         assert_eq!(scheme("postgres://ada:x@db.test/sarsen"), Ok(Scheme::Postgres));
         assert_eq!(scheme("postgresql:///sarsen?host=/run/postgresql"), Ok(Scheme::Postgres));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn other_urls_are_refused_with_what_is_allowed_and_without_their_secrets() {
+    fn other_urls_are_refused_without_repeating_their_secrets() {
         for url in
             ["oracle://ada:hunter2@db/x", "hunter2", "ada:hunter2@db", "sqlite:", "", "postgres:hunter2"]
         {

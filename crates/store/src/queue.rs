@@ -1,12 +1,11 @@
-//! Where jobs wait for a database thread: bounded in time, not in number.
+//! The queue in front of the database threads. Its limit is a waiting time, not a number of jobs.
 //!
-//! Predicted wait = jobs waiting × average run time + batches ahead × typical commit time, shared by
-//! the threads that serve the queue. A job whose predicted wait exceeds three quarters of the deadline
-//! is refused at once (the last quarter is for predictions that are too low); an empty queue always
-//! admits, so one slow commit refuses nobody after it.
+//! Predicted wait = (queued jobs × average run time + batches ahead × typical commit time) ÷ threads. A job whose
+//! predicted wait exceeds three quarters of the deadline is refused at once; the last quarter is a reserve for wrong
+//! predictions. An empty queue accepts every job, so one slow commit does not cause refusals after it.
 //!
-//! Jobs that are cheaper together are left to the thread that serves some of them already, so that more of them
-//! gather; other threads join in when many wait, or when that thread takes long.
+//! Batchable jobs are cheaper together. While one thread runs a batch, newly queued ones wait for that thread, up to a
+//! number of jobs and a time; beyond these another thread takes them.
 
 use crate::Error;
 use parking_lot::{Condvar, Mutex};
@@ -14,19 +13,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many jobs that are cheaper together are worth another thread.
+/// With this many batchable jobs queued, a second thread takes a batch too.
 const SECOND_BATCH_AT: usize = 16;
-/// Who has served some for this long may be stuck.
+/// A thread that has run a batch for this long may be stuck, so another one takes the next batch.
 const STUCK_AFTER: Duration = Duration::from_millis(20);
 
 pub(crate) struct Queue<J> {
     state: Mutex<State<J>>,
     arrived: Condvar,
-    /// Jobs that wait, including those that a database thread has taken but not started.
+    /// Jobs that have not started, including those that a thread has taken.
     waiting: AtomicUsize,
     pub(crate) timings: Timings,
     batch_max: usize,
-    /// Threads that serve this queue.
+    /// Threads that take jobs from this queue.
     threads: usize,
     pub(crate) deadline: Duration,
     /// Which jobs are cheaper together.
@@ -36,21 +35,21 @@ pub(crate) struct Queue<J> {
 struct State<J> {
     jobs: VecDeque<J>,
     closed: bool,
-    /// Threads that serve jobs which have gathered, and when the last of them began.
+    /// Threads that run a batch, and when the last of them began.
     batches: usize,
     batch_started: Instant,
 }
 
 impl<J> State<J> {
-    /// Whether a thread will soon come for what gathers.
+    /// Whether a thread that runs a batch will soon take the queued ones.
     fn is_batch_running(&self) -> bool {
         self.batches > 0 && self.jobs.len() < SECOND_BATCH_AT && self.batch_started.elapsed() < STUCK_AFTER
     }
 }
 
-/// What a thread has taken; to be dropped when it is served.
+/// Jobs that a thread has taken. Dropped when they are done.
 pub(crate) struct Turn<'q, J> {
-    /// None when the job was a single one.
+    /// `None` for a single job.
     batch_of: Option<&'q Queue<J>>,
 }
 
@@ -84,12 +83,12 @@ impl<J> Queue<J> {
         }
     }
 
-    /// The same, where jobs of this kind are cheaper together.
+    /// Makes jobs of this kind batchable.
     pub(crate) fn batching(self, is_batchable: fn(&J) -> bool) -> Queue<J> {
         Queue { is_batchable, ..self }
     }
 
-    /// Puts a job at the end, or gives it back with the reason.
+    /// Appends a job, or returns it with the reason for the refusal.
     pub(crate) fn push(&self, job: J) -> Result<(), (J, Error)> {
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting > 0 {
@@ -106,7 +105,7 @@ impl<J> Queue<J> {
         let batchable = (self.is_batchable)(&job);
         state.jobs.push_back(job);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // The first that is left to another thread wakes one that looks whether it is fetched.
+        // The first job that is left to a running batch wakes a thread that checks whether the batch is stuck.
         let is_left = batchable && state.jobs.len() > 1 && state.is_batch_running();
         drop(state);
         if !is_left {
@@ -115,7 +114,7 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// What a job that came now would wait before its own commit has ended.
+    /// The time from now to the end of a new job's commit.
     fn predicted_wait(&self, waiting: usize) -> Duration {
         let batches = waiting / self.batch_max + 1;
         let runs = self.timings.run_ns.load(Ordering::Relaxed).saturating_mul(waiting as u64);
@@ -123,7 +122,7 @@ impl<J> Queue<J> {
         Duration::from_nanos(runs.saturating_add(commits) / self.threads as u64)
     }
 
-    /// Waits for jobs and moves at most `most` of them into `into`. False when closed and empty.
+    /// Blocks until there are jobs, and moves up to `most` of them into `into`. Returns `false` when closed and empty.
     pub(crate) fn take(&self, into: &mut VecDeque<J>, most: usize) -> bool {
         let mut state = self.state.lock();
         while state.jobs.is_empty() {
@@ -137,14 +136,14 @@ impl<J> Queue<J> {
         true
     }
 
-    /// Moves what is there now, without waiting.
+    /// Moves up to `most` queued jobs into `into`, without blocking.
     pub(crate) fn take_more(&self, into: &mut VecDeque<J>, most: usize) {
         let mut state = self.state.lock();
         let count = state.jobs.len().min(most);
         into.extend(state.jobs.drain(..count));
     }
 
-    /// Waits for a job, or for at most `most` that are cheaper together. None when closed and empty.
+    /// Blocks until there is a single job or a batch of up to `most`. Returns `None` when closed and empty.
     pub(crate) fn take_turn(&self, into: &mut VecDeque<J>, most: usize) -> Option<Turn<'_, J>> {
         let mut state = self.state.lock();
         loop {
@@ -167,18 +166,18 @@ impl<J> Queue<J> {
             if state.jobs.is_empty() {
                 self.arrived.wait(&mut state);
             } else {
-                // Whoever they are left to may be stuck.
+                // The batch that they are left to may be stuck.
                 self.arrived.wait_for(&mut state, STUCK_AFTER);
             }
         }
     }
 
-    /// One taken job was started or dropped.
+    /// A taken job was started or dropped.
     pub(crate) fn started(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// No more jobs come in; those that wait are still served.
+    /// Accepts no more jobs. Queued ones are still run.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.arrived.notify_all();
@@ -189,10 +188,10 @@ impl<J> Queue<J> {
     }
 }
 
-/// A job that takes longer than this is believed only when the average says so too.
+/// A run that takes longer than this is capped at a multiple of the average.
 const SLOW_NS: u64 = 1_000_000;
 
-/// How long things take here: the average run of a job, the median of the last commits.
+/// Measured times: the average run of a job and the median of recent commits.
 #[derive(Default)]
 pub(crate) struct Timings {
     run_ns: AtomicU64,
@@ -201,8 +200,8 @@ pub(crate) struct Timings {
 }
 
 impl Timings {
-    /// Notes that `jobs` ran for `run` in all. A sixteenth of the news goes into the average, and news
-    /// that are far from it count as less: one slow job is not a slow database.
+    /// Records that `jobs` ran for `run` in total. Each sample has a weight of 1/16, and outliers are capped, so that one
+    /// slow job does not count as a slow database.
     pub(crate) fn record_run(&self, jobs: usize, run: Duration) {
         let average = self.run_ns.load(Ordering::Relaxed);
         let each = (run.as_nanos() as u64 / jobs.max(1) as u64).min(average.saturating_mul(8).max(SLOW_NS));
@@ -210,7 +209,7 @@ impl Timings {
         self.run_ns.store(next, Ordering::Relaxed);
     }
 
-    /// Notes a commit. The median of fifteen forgets a single slow one.
+    /// Records a commit. A single slow one does not move the median of fifteen.
     pub(crate) fn record_commit(&self, took: Duration) {
         let mut last = self.last_commits.lock();
         if last.len() == 15 {
@@ -237,20 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_refuses_what_it_cannot_start_in_time() {
+    fn a_job_that_cannot_start_in_time_is_refused() {
         let queue = queue_with(Duration::from_millis(20), 8 * 37 - 1);
         assert!(queue.push(1).is_ok());
-        let (_, refused) = queue.push(2).expect_err("750 ms are full");
+        let (_, refused) = queue.push(2).expect_err("750 ms are queued");
         assert!(matches!(refused, Error::Overloaded { .. }), "{refused:?}");
     }
 
     #[test]
-    fn an_empty_queue_admits_whatever_the_last_commit_took() {
+    fn an_empty_queue_accepts_a_job_after_any_commit_time() {
         assert!(queue_with(Duration::from_secs(30), 0).push(1).is_ok());
     }
 
     #[test]
-    fn one_slow_commit_is_forgotten() {
+    fn one_slow_commit_causes_no_refusals() {
         let queue = queue_with(Duration::from_millis(1), 0);
         queue.timings.record_commit(Duration::from_millis(1));
         queue.timings.record_commit(Duration::from_secs(5));
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_job_is_not_a_slow_database_but_many_are() {
+    fn one_slow_job_causes_no_refusals_but_many_do() {
         let queue = queue_with(Duration::from_millis(1), 0);
         queue.timings.record_run(1, Duration::from_secs(1));
         for job in 0..100 {
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_share_the_wait() {
+    fn several_threads_divide_the_wait() {
         let queue = Queue::new(1, 4, Duration::from_secs(1));
         queue.timings.record_commit(Duration::from_millis(20));
         for job in 0..149 {
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_serves_what_waits_and_takes_no_more() {
+    fn a_closed_queue_runs_queued_jobs_and_refuses_new_ones() {
         let queue = queue_with(Duration::from_millis(1), 3);
         queue.close();
         assert!(matches!(queue.push(9), Err((9, Error::Stopped))));
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cheaper_together_is_left_to_who_is_at_it() {
+    fn batchable_jobs_wait_for_a_running_batch() {
         let queue: Queue<u32> = Queue::new(8, 4, Duration::from_secs(1)).batching(|job| *job < 100);
         let push = |jobs: &[u32]| {
             for job in jobs {
@@ -310,19 +309,19 @@ mod tests {
         let (first, jobs) = take();
         assert_eq!(jobs, [1, 2]);
         push(&[4, 5]);
-        assert_eq!(take().1, [100], "others need not wait");
+        assert_eq!(take().1, [100], "other jobs do not wait");
         assert!(queue.state.lock().is_batch_running());
         push(&[6; SECOND_BATCH_AT - 3]);
-        assert_eq!(take().1.len(), SECOND_BATCH_AT, "there are many");
+        assert_eq!(take().1.len(), SECOND_BATCH_AT, "enough for a second batch");
         push(&[11, 12]);
         drop(first);
-        assert_eq!(take().1, [11, 12], "nobody is at it any more");
+        assert_eq!(take().1, [11, 12], "no batch is running any more");
 
         push(&[13]);
         let (stuck, _) = take();
         push(&[14]);
         queue.state.lock().batch_started = Instant::now() - STUCK_AFTER;
-        assert_eq!(take().1, [14], "it takes long");
+        assert_eq!(take().1, [14], "the running batch takes too long");
         push(&[15]);
         queue.close();
         assert_eq!(take().1, [15]);
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_to_a_thread_that_is_stuck_is_fetched_though_nothing_else_comes() {
+    fn jobs_left_to_a_stuck_batch_are_taken_by_another_thread() {
         let queue: Queue<u32> = Queue::new(8, 2, Duration::from_secs(1)).batching(|_| true);
         let push = |job| queue.push(job).map_err(|(_, error)| error).expect("admitted");
         push(1);
@@ -344,13 +343,13 @@ mod tests {
             scope.spawn(move || {
                 let mut taken = VecDeque::new();
                 let _turn = queue.take_turn(&mut taken, 16);
-                // When the test has given up, nobody hears.
+                // The test may have given up.
                 let _ = fetched.send(taken);
             });
             push(2);
             let fetched = is_fetched.recv_timeout(Duration::from_secs(10));
             queue.close();
-            assert_eq!(fetched.expect("somebody else comes for it"), [2]);
+            assert_eq!(fetched.expect("another thread takes it"), [2]);
         });
     }
 }

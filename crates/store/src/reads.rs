@@ -1,4 +1,4 @@
-//! Reading: point reads, scans, lists, and caches that are filled by them.
+//! Reads: point reads, scans, lists, and reads through a cache.
 
 use crate::cache::{Cache, Filled};
 use crate::job::{Query, QueryKind, QueryOf, Start, guarded, once};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 impl Store {
-    /// Runs a point read: a unique look-up or two. Where the database is in this process, right here.
+    /// Runs a point read: one or two look-ups by a unique key. With SQLite it runs on the calling thread.
     pub async fn point<T, E, F>(&self, query: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -30,7 +30,7 @@ impl Store {
                 }
                 result
             }
-            // In a box: whoever never comes here shall not carry the room for it through every request.
+            // Boxed, so that the futures of point reads that run inline stay small.
             (_, _, Some(query)) => Box::pin(self.queue(once(query), QueryKind::Point)).await,
             _ => Err(Error::Stopped.into()),
         }
@@ -46,9 +46,8 @@ impl Store {
         self.queue(once(query), QueryKind::Scan).await
     }
 
-    /// Runs a query whose answer people look at: it may come from a replica, and then be some moments old. Never
-    /// older than what this process wrote before, nor than what the caller has seen ([`crate::not_before`]). For what is
-    /// decided by, use [`Store::read`].
+    /// Runs a query that only displays data. A replica may answer it with a state that is slightly old, but never older
+    /// than this process's last write or the version of [`crate::not_before`]. For a decision, use [`Store::read`].
     pub async fn list<T, E, F>(&self, query: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -82,7 +81,7 @@ impl Store {
         if let Some(queue) = replica {
             match queue.push(job) {
                 Ok(()) => return self.answered(answer, &start).await,
-                // A replica that is full is a reason to ask the primary.
+                // The replica's queue is full, so the primary answers.
                 Err((given_back, _)) => job = given_back,
             }
         }
@@ -104,7 +103,7 @@ impl Store {
         result
     }
 
-    /// A cache of this database's answers, with room for `capacity` of them.
+    /// A cache of query results with room for `capacity` entries.
     pub fn cache<K, V>(&self, name: &'static str, capacity: usize) -> Cache<K, V>
     where
         K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -113,8 +112,8 @@ impl Store {
         Cache::new(name, capacity, &self.inner.shared.feed)
     }
 
-    /// Answers from `cache`, or by a point read whose answer is kept. A query that answers `None`
-    /// found nothing; that is not kept.
+    /// Returns the entry of `cache`, or runs a point read and caches its result. `None` from the query means that the row
+    /// does not exist; that is not cached.
     pub fn fill<'a, K, V, E, F>(
         &'a self,
         cache: &'a Cache<K, V>,
@@ -129,7 +128,7 @@ impl Store {
         F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
         let known = cache.get(&key, now);
-        // In a box, because it is rare: the futures of requests that need no SQL stay small.
+        // Boxed, so that the futures of cache hits stay small.
         let anew = known.is_none().then(|| Box::pin(self.fill_anew(cache, key, now, query)));
         async move {
             match anew {

@@ -1,8 +1,9 @@
-//! Sends the replies of a commit to its callers without a system call for each of them.
+//! Sends the results of a commit to its callers with one system call instead of one for each caller.
 //!
-//! Waking a task from a thread outside of its runtime costs a system call. So one task is spawned in the callers' own
-//! runtime, and that task wakes the others. A busy runtime takes tasks from outside only once in many turns: a runtime
-//! has at most one such task at a time, and a writer that waits for it batches more commands into its next commit.
+//! Waking a task from a thread outside of its runtime costs a system call. So one task is spawned in the callers'
+//! runtime, and it wakes the others. A busy runtime polls spawned tasks only once in many turns. For that reason a
+//! runtime has at most one such task at a time, and a writer that waits for it batches more commands into its next
+//! commit.
 
 use crate::Error;
 use crate::job::Command;
@@ -21,7 +22,7 @@ pub(crate) struct Replies {
 
 #[derive(Default)]
 struct Pending {
-    /// The replies for each runtime that has a task on its way. Held to add replies or to take them.
+    /// One for each runtime that has a task on its way. Locked to add replies or to take them.
     batches: Mutex<Vec<Batch>>,
     taken: Condvar,
 }
@@ -29,19 +30,19 @@ struct Pending {
 struct Batch {
     runtime: Id,
     replies: Vec<Reply>,
-    /// The writer has waited for it once. A runtime that is not being driven does not slow down every commit.
+    /// The writer has waited for it once. A runtime that is not driven must not slow down every commit.
     was_waited_for: bool,
 }
 
-/// Takes a runtime's replies and sends them when it is dropped: after its task has run, or when the runtime has ended
-/// and drops the task without running it.
+/// Takes a runtime's replies and sends them when dropped: at the end of the task, or when the runtime ends and drops the
+/// task without running it.
 struct Delivery {
     pending: Arc<Pending>,
     runtime: Id,
 }
 
 impl Replies {
-    /// Sends replies to the callers of a commit, soon.
+    /// Starts sending replies to the callers of a commit.
     pub(crate) fn send(&self, replies: Vec<Reply>) {
         let (mut direct, mut to_wake) = (Vec::new(), Vec::new());
         let mut batches = self.pending.batches.lock();
@@ -59,7 +60,7 @@ impl Replies {
                 }
             }
         }
-        // A runtime that has ended drops the task at once, on this thread.
+        // A runtime that has ended drops the task immediately, on this thread.
         drop(batches);
         for handle in to_wake {
             let delivery = Delivery { pending: self.pending.clone(), runtime: handle.id() };
@@ -68,7 +69,7 @@ impl Replies {
         deliver(direct);
     }
 
-    /// Waits until the replies of the last commit are being sent, for `most` at most.
+    /// Blocks until the replies of the last commit are being sent, for at most `most`.
     pub(crate) fn wait_until_taken(&self, most: Duration) {
         let mut batches = self.pending.batches.lock();
         if batches.iter().any(|batch| !batch.was_waited_for) {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_not_driven_is_waited_for_once_and_gets_its_replies_when_it_ends() {
+    fn an_idle_runtime_delays_one_commit_and_gets_its_replies_when_it_ends() {
         let (idle, (replied, has_replied)) = (runtime(), channel());
         let replies = Replies::default();
         let job = || -> Reply {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_without_a_runtime_or_for_one_that_has_ended_are_sent_at_once() {
+    fn replies_without_a_live_runtime_are_sent_at_once() {
         let (replied, has_replied) = channel();
         let ended = runtime().handle().clone();
         for caller in [None, Some(ended)] {

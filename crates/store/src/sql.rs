@@ -1,34 +1,33 @@
-//! Statements: written once with `?1` placeholders, rendered once for each database and kept.
+//! Statements, written once with `?1` placeholders, rendered once for each database and cached.
 //!
-//! The dialect: BIGINT for numbers, flags and times; TEXT and BLOB; no reserved words, no `||`, no
-//! `REPLACE`, no functions in defaults, no RETURNING. What differs between databases is behind the
-//! helpers of this file ([`upsert`], [`insert_if_absent`], [`lock`], [`page_after`],
-//! [`Where::by_index`]) and nowhere else.
+//! The common subset: BIGINT for numbers, flags and times; TEXT and BLOB; no reserved words, no `||`, no `REPLACE`, no
+//! functions in defaults, no RETURNING. Differences between the databases are in the helpers of this file
+//! ([`upsert`], [`insert_if_absent`], [`lock`], [`page_after`], [`Where::by_index`]) and nowhere else.
 
 use crate::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-/// A statement. Make it a `static` with [`sql`] or one of the helpers.
+/// A statement. Make it a `static` with [`sql`] or another helper.
 pub struct Sql {
     shape: Shape,
     rendered: [OnceLock<String>; 3],
 }
 
-/// The SQL that a database speaks.
+/// A dialect of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// SQLite.
     Sqlite = 0,
     /// PostgreSQL.
     Postgres = 1,
-    /// MySQL and MariaDB. Their back end takes the numbers out of the placeholders itself.
+    /// MySQL and MariaDB. Their back end removes the numbers of placeholders itself.
     Mysql = 2,
 }
 
-/// How an [`insert_if_absent`] begins on MySQL. Nothing that it offers would affect zero rows for a duplicate
-/// and hide no other error; so its back end knows the statement by this, and the error for what it is.
+/// The beginning of an [`insert_if_absent`] on MySQL. MySQL has no INSERT that affects zero rows for a duplicate and
+/// hides no other error. Its back end recognises the statement by this text and treats a duplicate as zero rows.
 pub(crate) const IF_ABSENT: &str = "INSERT /* if absent */ INTO ";
 
 enum Shape {
@@ -46,19 +45,19 @@ const fn shaped(shape: Shape) -> Sql {
     Sql { shape, rendered: [const { OnceLock::new() }; 3] }
 }
 
-/// A statement that reads the same on every database.
+/// A statement with the same text on every database.
 pub const fn sql(text: &'static str) -> Sql {
     shaped(Shape::Plain(Cow::Borrowed(text)))
 }
 
-/// A SELECT whose beginning, with its columns and joins, several statements of a module share: so the order in which
-/// its function for rows reads them stands once.
+/// A SELECT that shares its columns and joins with other statements of the module, so that their order, which the
+/// function for rows relies on, is written once.
 pub const fn select(columns: &'static str, rest: &'static str) -> Sql {
     shaped(Shape::Select { columns, rest })
 }
 
-/// Inserts a row. The columns come in lists, so that one which [`update`] sets too can be shared with it. Arguments: the
-/// values, in the order of the columns.
+/// Inserts a row. Columns come in lists, so that one of them can be shared with [`update`]. Arguments: the values, in the
+/// order of the columns.
 pub const fn insert(table: &'static str, columns: &'static [&'static [&'static str]]) -> Sql {
     shaped(Shape::Insert { table, columns })
 }
@@ -68,8 +67,8 @@ pub const fn update(table: &'static str, key: &'static str, columns: &'static [&
     shaped(Shape::Update { table, key, columns })
 }
 
-/// Inserts a row, or sets `values` of the row that has these `keys`. Arguments: keys, then values. The table
-/// must have no other unique constraint: MySQL cannot say which one is meant.
+/// Inserts a row, or sets `values` of the row with these `keys`. Arguments: keys, then values. The table must have no
+/// other unique constraint, because MySQL cannot tell them apart.
 pub const fn upsert(
     table: &'static str,
     keys: &'static [&'static str],
@@ -78,30 +77,30 @@ pub const fn upsert(
     shaped(Shape::Upsert { table, keys, values })
 }
 
-/// Inserts a row unless a unique constraint forbids it; then zero rows are affected.
+/// Inserts a row, or affects zero rows if it violates a unique constraint.
 pub const fn insert_if_absent(table: &'static str, columns: &'static [&'static str]) -> Sql {
     shaped(Shape::InsertIfAbsent { table, columns })
 }
 
-/// Takes the row where `column = ?1`, so that what is read next cannot change before the commit.
-/// Nothing on SQLite, where commands run one after another.
+/// Locks the row with `column = ?1`, so that it does not change before the commit. No statement on SQLite, where commands
+/// run one after another.
 pub const fn lock(table: &'static str, column: &'static str) -> Sql {
     shaped(Shape::Lock { table, column })
 }
 
-/// The next rows of a table in the order of its primary key, after the one whose key is `?1, ?2, …`. A page at the end
-/// costs what one at the beginning costs.
+/// The rows of a table that follow the primary key `?1, ?2, …`, in the order of that key. The last page costs as much as
+/// the first.
 pub(crate) fn page_after(select: String, keys: &[&str], most: usize) -> Sql {
     shaped(Shape::PageAfter { select, keys: keys.iter().copied().map(str::to_owned).collect(), most })
 }
 
 impl Sql {
-    /// A statement whose text is made at run time, by [`Where`].
+    /// A statement whose text is built at run time, by [`Where`].
     pub fn dynamic(text: String) -> Sql {
         shaped(Shape::Plain(Cow::Owned(text)))
     }
 
-    /// The text in a dialect; empty when this database needs no statement here.
+    /// The text in a dialect; empty if this database needs no statement here.
     pub fn text(&self, dialect: Dialect) -> &str {
         if let (Dialect::Sqlite | Dialect::Mysql, Shape::Plain(text)) = (dialect, &self.shape) {
             return text;
@@ -167,8 +166,8 @@ pub(crate) fn places(skipped: usize, count: usize) -> String {
     places.join(", ")
 }
 
-/// `(a, b) > (?1, ?2)` for MySQL and MariaDB, which see no range of the key in that and would read from the table's
-/// beginning: `a > ?1 OR (a = ?1 AND (b > ?2))`. In that, SQLite and PostgreSQL see no range of the whole key.
+/// `(a, b) > (?1, ?2)` for MySQL and MariaDB: `a > ?1 OR (a = ?1 AND (b > ?2))`. In the short form these use no range of
+/// the key and read from the beginning of the table. SQLite and PostgreSQL use the whole key only in the short form.
 fn is_after(keys: &[String]) -> String {
     let Some((last, before)) = keys.split_last() else { return String::new() };
     let after = format!("{last} > ?{}", keys.len());
@@ -189,9 +188,9 @@ fn dollar_placeholders(text: &str) -> String {
         .collect()
 }
 
-/// A statement that [`statements!`](crate::statements) has made, wherever in the program that is.
+/// A statement that [`statements!`](crate::statements) has made, anywhere in the program.
 pub struct Statement {
-    /// The module that it stands in.
+    /// The module that contains it.
     pub module: &'static str,
     /// Its name there.
     pub name: &'static str,
@@ -199,8 +198,7 @@ pub struct Statement {
     pub sql: &'static Sql,
 }
 
-/// Every statement of the program, for tests that look at all of them: that each database takes it, and that it finds
-/// its rows by a key.
+/// All statements of the program, for the tests that prepare each of them and check its query plan.
 #[linkme::distributed_slice]
 pub static STATEMENTS: [Statement];
 
@@ -227,7 +225,7 @@ macro_rules! statements {
     )* };
 }
 
-/// Builds the WHERE of a list whose filters depend on the caller.
+/// Builds the WHERE clause of a list with optional filters.
 ///
 /// ```
 /// let mut filter = store::Where::new("SELECT id FROM users");
@@ -249,9 +247,9 @@ impl<'a> Where<'a> {
         Where { text: select.to_owned(), args: Vec::new() }
     }
 
-    /// For a page of a long list: MySQL and MariaDB are to go by this index of `table`, written as in the FROM. They
-    /// may take another one for cheaper that has the rows in no order, or passes over all that comes before the page.
-    /// The other databases see a comment.
+    /// Makes MySQL and MariaDB use this index of `table`, which is written as in the FROM clause. For a page of a long
+    /// list they may choose an index that needs a sort, or one that reads all rows before the page. Other databases see a
+    /// comment.
     pub fn by_index(&mut self, table: &str, index: &str) {
         let from = format!("FROM {table}");
         self.text = self.text.replacen(&from, &format!("{from} /*! FORCE INDEX ({index}) */"), 1);
@@ -264,7 +262,7 @@ impl<'a> Where<'a> {
         let _ = write!(self.text, " {word} {condition} ?{}", self.args.len());
     }
 
-    /// Adds the condition only when there is a value.
+    /// Adds the condition if there is a value.
     pub fn and_if(&mut self, condition: &str, value: Option<impl Into<Value<'a>>>) {
         if let Some(value) = value {
             self.and(condition, value);

@@ -1,9 +1,9 @@
-//! What the store counts about itself, for `/metrics` and the bench.
+//! The store's counters, for `/metrics` and the load generator.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Live counters. Cheap to bump from any thread.
+/// Live counters, which any thread can increment.
 #[derive(Default, Debug)]
 pub struct Stats {
     pub(crate) commands: AtomicU64,
@@ -24,34 +24,33 @@ pub struct Stats {
 /// The counters at one moment. Times are in microseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatsSnapshot {
-    /// Commands that were committed.
+    /// Committed commands.
     pub commands: u64,
-    /// Commands that failed by themselves or with their batch.
+    /// Commands that failed, by themselves or with their batch.
     pub failed: u64,
-    /// Commands refused because they could not start in time.
+    /// Commands that were refused because they could not start in time.
     pub refused: u64,
-    /// Runs of commands that were undone and begun again: another one was in the way, or the
-    /// connection was lost (PostgreSQL).
+    /// Runs of commands that were rolled back and repeated, after a conflict or a lost connection (servers only).
     pub retried: u64,
     /// Commits.
     pub batches: u64,
-    /// Time spent in commits.
+    /// The total time of commits.
     pub commit_us_total: u64,
     /// The longest commit.
     pub commit_us_max: u64,
-    /// Checkpoints that moved the log into the file.
+    /// Checkpoints of the write-ahead log (SQLite only, like the next three).
     pub checkpoints: u64,
-    /// The longest time that the writer waited for a checkpoint.
+    /// The longest pause of the writer for a checkpoint.
     pub pause_us_max: u64,
-    /// Size of the write-ahead log in use.
+    /// The size of the write-ahead log.
     pub wal_bytes: u64,
-    /// The largest that it has been.
+    /// The largest size of the write-ahead log so far.
     pub wal_bytes_max: u64,
-    /// Queries answered.
+    /// Completed queries.
     pub reads: u64,
-    /// Those of them that a replica answered.
+    /// Queries that a replica answered.
     pub replica_reads: u64,
-    /// Commands waiting now.
+    /// Commands in the queue.
     pub queue_depth: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The handle to the database that everybody holds.
+//! The handle to a database.
 
 use crate::changes::{Change, Version};
 use crate::engine::{Backend, Shared};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A database. Clones share it; the last one closes nothing: call [`Store::close`].
+/// A database. Clones share it. Dropping them closes nothing: call [`Store::close`].
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -23,11 +23,11 @@ pub(crate) struct Inner {
 }
 
 impl Store {
-    /// Runs a command and returns when what it did is on disk.
+    /// Runs a command and returns when its changes are on disk.
     ///
-    /// The command may run more than once and must do nothing but through `tx`. An `Err` from it
-    /// undoes what it did, and so does a statement that failed, even when the command goes on after
-    /// it. [`Error::Overloaded`] when it could not start in time.
+    /// The command may run more than once, so it must have no effects except through `tx`. If it returns an error, its
+    /// changes are undone. The same happens when one of its statements fails, even if the command ignores that.
+    /// Returns [`Error::Overloaded`] if the command could not start in time.
     pub async fn write<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -37,8 +37,9 @@ impl Store {
         self.command(name, false, command).await
     }
 
-    /// The same for a command that comes thousands of times a second: a statement or two that hardly ever fail
-    /// and wait for no row. Those that have gathered run unguarded in one transaction, and again with more care when that fails.
+    /// Like [`Store::write`], for short commands that come at thousands a second, rarely fail and wait for no lock.
+    /// Queued ones share one transaction without savepoints. If one of them fails, the others run again with savepoints
+    /// (SQLite) or each in a transaction of its own.
     pub async fn write_batched<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -77,7 +78,7 @@ impl Store {
         })
     }
 
-    /// Runs a command that nobody waits for; what it returns is dropped. False when refused.
+    /// Queues a command without waiting for its result. Returns `false` if it was refused.
     pub fn write_later<E, F>(&self, name: &'static str, command: F) -> bool
     where
         E: From<Error> + Send + 'static,
@@ -101,28 +102,29 @@ impl Store {
         accepted
     }
 
-    /// Calls `listener` for every change: of this process on the committing thread, before the writer's
-    /// caller is answered; of other instances on the thread that hears of them. After an outage it may be
-    /// [`crate::Key::everything`]. It must be quick, must not wait and must not write.
+    /// Calls `listener` for every change. For a change of this process it runs on the committing thread, before the
+    /// caller of `write` gets its result; for a change of another instance, on the thread that reads the change log.
+    /// After an outage the change may be [`crate::Key::everything`]. The listener must return quickly, and must not block
+    /// or write.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.inner.shared.feed.subscribe(Box::new(listener));
     }
 
-    /// Every commit up to this version has been published by this process. Where instances share a
-    /// server the version is theirs in common, and follows a commit by some milliseconds.
+    /// This process has published every commit up to this version. Instances that share a database server have versions
+    /// in common, which follow a commit by a few milliseconds.
     pub fn version(&self) -> Version {
         self.inner.shared.feed.version()
     }
 
-    /// No answer that this process has given so far shows a newer state than this version. A caller who
-    /// carries it along is served inside [`crate::not_before`], by whichever instance.
+    /// No response of this process has shown a state newer than this version. A client that sends it with its next
+    /// request, to any instance, is served inside [`crate::not_before`].
     pub fn shown(&self) -> Version {
         self.inner.shared.feed.shown()
     }
 
-    /// What a caller is to carry from now on, who is answered inside [`crate::not_before`]: never less than he has
-    /// carried, but for a version that is not of this database's past, as one from before a restore. That shows when
-    /// the database was asked for him.
+    /// The version to return to a client that is served inside [`crate::not_before`]: the larger of its own version and
+    /// [`Store::shown`]. If its version is not part of this database's history, as after a restore, the result is
+    /// [`Store::shown`]; a read from the primary is what reveals that.
     pub fn version_token(&self) -> Version {
         let feed = &self.inner.shared.feed;
         let carried = if not_before::had_fresh_read() && feed.versions_are_shared() {
@@ -133,30 +135,30 @@ impl Store {
         feed.shown().max(carried)
     }
 
-    /// The counters.
+    /// The current counters.
     pub fn stats(&self) -> StatsSnapshot {
         self.inner.shared.stats.snapshot(self.inner.shared.commands.depth())
     }
 
-    /// Prepares a statement without running it: for the test that does so with all of them.
+    /// Prepares a statement without running it, for the test that prepares all of them.
     pub fn prepare(&self, sql: &Sql) -> Result<(), Error> {
         self.inner.backend.prepare(sql)
     }
 
-    /// The steps of the database's plan for a statement, one a line; `None` when it cannot say. For the test that no
-    /// statement looks through a long table.
+    /// The database's query plan for a statement, one step a line; `None` if the database has no such text. For the test
+    /// that no statement scans a large table.
     pub fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
         self.inner.backend.explain(sql)
     }
 
-    /// Takes no more work, finishes what waits, moves the log into the file and lets go of it.
-    /// Blocks until done.
+    /// Accepts no more jobs, finishes those that are queued, moves the write-ahead log into the file and closes it.
+    /// Blocks until that is done.
     pub fn close(&self) {
         self.inner.backend.close();
     }
 }
 
-/// Waits for the answer, but gives up at the deadline if the job has not even started.
+/// Waits for the result. Gives up at the deadline if the job has not started by then.
 pub(crate) async fn wait<T>(
     mut answer: oneshot::Receiver<T>,
     start: &Start,

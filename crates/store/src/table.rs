@@ -1,20 +1,20 @@
-//! A table of the schema, and the statements about whole rows of it.
+//! A table of the schema, and statements on its whole rows.
 
 use crate::sql::{page_after, places};
 use crate::value::FromValue;
 use crate::{Error, Snapshot, Sql, Tx, Value};
 
-/// Rows in one INSERT or DELETE. Every database takes that many arguments of a table with 300 columns.
+/// Rows in one INSERT or DELETE. Every database accepts that many for a table of 300 columns.
 const ROWS_A_STATEMENT: usize = 100;
 
 /// A table of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its columns, in order.
+    /// The columns, in order.
     pub columns: Vec<String>,
-    /// Where the columns of its primary key are in `columns`, in the key's order.
+    /// The positions of the primary key's columns in `columns`, in the key's order.
     pub key: Vec<usize>,
 }
 
@@ -22,19 +22,19 @@ pub struct Table {
 pub type TableRow = Vec<Value<'static>>;
 
 impl Table {
-    /// The key of a row of this table.
+    /// The primary key of a row.
     pub fn key_of(&self, row: &[Value<'static>]) -> TableRow {
         self.key.iter().filter_map(|column| row.get(*column).cloned()).collect()
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn count(&self, snapshot: &mut Snapshot<'_>) -> Result<u64, Error> {
         let sql = Sql::dynamic(format!("SELECT COUNT(*) FROM {}", self.name));
         let count = snapshot.one(&sql, &[], |row| row.get::<i64>(0))?;
         Ok(count.unwrap_or_default().unsigned_abs())
     }
 
-    /// The greatest key, if there is a row.
+    /// The largest primary key, if there is a row.
     pub fn last_key(&self, snapshot: &mut Snapshot<'_>) -> Result<Option<TableRow>, Error> {
         let keys = self.key_columns();
         let (list, order) = (keys.join(", "), keys.join(" DESC, "));
@@ -42,7 +42,7 @@ impl Table {
         snapshot.one(&sql, &[], |row| (0..keys.len()).map(|column| row.get(column)).collect())
     }
 
-    /// At most `most` rows after the key `after`, or from the first one.
+    /// At most `most` rows after the key `after`, or the first ones.
     pub fn rows_after(
         &self,
         snapshot: &mut Snapshot<'_>,
@@ -65,7 +65,7 @@ impl Table {
         in_chunks(tx, rows, |count| self.insert_statement(count)).map(drop)
     }
 
-    /// Deletes rows, by their keys; how many there were.
+    /// Deletes rows by their primary keys. Returns how many there were.
     pub fn delete(&self, tx: &mut Tx<'_>, rows: &[TableRow]) -> Result<u64, Error> {
         let keys: Vec<TableRow> = rows.iter().map(|row| self.key_of(row)).collect();
         in_chunks(tx, &keys, |count| self.delete_statement(count))
@@ -82,8 +82,8 @@ impl Table {
         Sql::dynamic(format!("INSERT INTO {} ({columns}) VALUES {}", self.name, values.join(", ")))
     }
 
-    /// Each key by itself: no database reads the whole table for that, whatever it knows of the rows. For all keys up
-    /// to one with several columns, MariaDB and PostgreSQL do.
+    /// One condition for each key, so that every database uses the primary key for each row. With a range up to a key of
+    /// several columns, MariaDB and PostgreSQL scan the table.
     fn delete_statement(&self, rows: usize) -> Sql {
         let keys = self.key_columns();
         let is = |row: usize| {
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// Runs a statement about rows, many at a time; how many it matched in all.
+/// Runs a statement on chunks of rows. Returns how many rows matched.
 fn in_chunks(tx: &mut Tx<'_>, rows: &[TableRow], statement: impl Fn(usize) -> Sql) -> Result<u64, Error> {
     let (many, one) = (statement(ROWS_A_STATEMENT), statement(1));
     let mut whole = rows.chunks_exact(ROWS_A_STATEMENT);
@@ -106,7 +106,7 @@ fn in_chunks(tx: &mut Tx<'_>, rows: &[TableRow], statement: impl Fn(usize) -> Sq
         let args: Vec<Value<'_>> = chunk.iter().flatten().cloned().collect();
         matched += tx.exec(&many, &args)?;
     }
-    // The rest one by one: a statement for each size would have to be prepared as well.
+    // The rest runs row by row: a statement for each size would have to be prepared too.
     for row in whole.remainder() {
         matched += tx.exec(&one, row)?;
     }

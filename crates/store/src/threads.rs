@@ -1,4 +1,4 @@
-//! Database threads: how they start, how they wait.
+//! Helpers for database threads.
 
 use crate::Error;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Starts a thread that has a name in a debugger and in `ps`.
+/// Starts a thread with a name that debuggers and `ps` show.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.to_owned())
@@ -14,7 +14,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
         .map_err(|error| Error::Open(format!("cannot start thread {name}: {error}")))
 }
 
-/// Lets `span` pass: the wait before a new try, and the slow disk of a test.
+/// Blocks for `span`: before a retry, or to slow a commit down in a test.
 pub(crate) fn pause(span: Duration) {
     let ends = Instant::now() + span;
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn pause(span: Duration) {
     }
 }
 
-/// Runs what blocks on a thread where the driver may block.
+/// Runs `work` on a thread that is not asynchronous, because the drivers block.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn on_its_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -35,7 +35,8 @@ pub(crate) fn on_its_own_thread<T: Send + 'static>(
     let thread = spawn("sarsen-open", move || {
         let _ = reply.send(work());
     })?;
-    let result = answer.recv().unwrap_or_else(|_| Err(Error::Open("the start panicked".to_owned())));
+    let result =
+        answer.recv().unwrap_or_else(|_| Err(Error::Open("opening the database panicked".to_owned())));
     let _ = thread.join();
     result
 }

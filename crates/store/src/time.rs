@@ -1,13 +1,13 @@
-//! The one form of time below the server: Unix milliseconds, UTC, as an integer.
+//! Time as an integer: Unix milliseconds, UTC.
 
 use std::time::Duration;
 
-/// A moment, in milliseconds since 1970-01-01T00:00:00Z. It is always an argument, never read here.
+/// A point in time, in milliseconds since 1970-01-01T00:00:00Z. It is always an argument; this crate reads no clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
 impl Time {
-    /// The far end of time: for what does not end by itself.
+    /// Later than every other time: for entries that do not expire.
     pub const NEVER: Time = Time(i64::MAX);
 
     /// From Unix milliseconds.
@@ -20,12 +20,12 @@ impl Time {
         self.0
     }
 
-    /// Whole Unix seconds, as JWT claims want them.
+    /// Whole Unix seconds, as in JWT claims.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// The time since `earlier`; zero if it is in the future.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,23 +1,23 @@
-//! Whole tables from one database to another, whatever is in them: for moving a system to another database.
+//! Copies whole tables from one database to another, to move an installation.
 //!
-//! A table is what the migrations make of it; they make the same on every database. Rows go in the order of their
-//! primary key, so that a move that broke off goes on after the last row that arrived, and parents come before
-//! their children, as the migrations make them.
+//! The migrations define the tables, the same on every database. Rows are copied in the order of their primary key, so
+//! that an interrupted move continues after the last copied row. Tables come in the order of the migrations, in which
+//! parents precede their children.
 
 pub use crate::table::{Table, TableRow};
 
 use crate::{Error, Migration, Value, sqlite};
 
-/// The tables that `migrations` make, parents first.
+/// The tables that `migrations` create, parents first.
 pub fn tables(migrations: &[Migration]) -> Result<Vec<Table>, Error> {
     let tables = sqlite::migrated_tables(migrations)?;
     match tables.iter().find(|table| table.key.is_empty()) {
-        Some(table) => Err(Error::Open(format!("table {} has no primary key", table.name))),
+        Some(table) => Err(Error::Open(format!("table {} has no primary key; give it one", table.name))),
         None => Ok(tables),
     }
 }
 
-/// A row as bytes that are the same on every database, for comparing: equal rows and no others have equal bytes.
+/// A row as bytes that are the same on every database, for comparison. Different rows have different bytes.
 pub fn canonical(row: &[Value<'static>]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     let mut put = |kind: u8, content: &[u8]| {

@@ -1,19 +1,19 @@
-//! What a command or a query may do with the database.
+//! What a command or a query can do with the database.
 
 use crate::value::RowSource;
 use crate::{Dialect, Error, Key, Row, Sql, Value};
 
-/// A back end's connection, as commands and queries need it.
+/// A back end's connection, as commands and queries use it.
 pub(crate) trait Connection {
     fn dialect(&self) -> Dialect;
-    /// Runs a statement; the count of rows that matched.
+    /// Runs a statement. Returns the number of rows that matched.
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error>;
-    /// Runs a statement of a migration that an earlier start may have run already: then it is done. Only where such
-    /// statements commit one by one.
+    /// Runs a statement of a migration that an earlier start may have run already; then it succeeds. Used where each
+    /// such statement commits by itself.
     fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
         self.execute(sql, &[]).map(drop)
     }
-    /// Runs a SELECT and hands each row to `each`, which says whether to go on.
+    /// Runs a SELECT and passes each row to `each`, which returns whether to continue.
     fn query(
         &mut self,
         sql: &str,
@@ -22,11 +22,11 @@ pub(crate) trait Connection {
     ) -> Result<(), Error>;
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &str) -> Result<(), Error>;
-    /// The tables that `sql` reads and writes, where the back end can tell (SQLite, when checking).
+    /// The tables that `sql` reads and writes, if the back end can tell (SQLite, while checking declarations).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
 
-/// Which tables a statement touches.
+/// The tables that a statement uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     pub read: Vec<String>,
@@ -36,13 +36,13 @@ pub(crate) struct Tables {
 /// A consistent view of the database, for reading.
 pub struct Snapshot<'c> {
     conn: &'c mut dyn Connection,
-    /// When declarations are checked: the tables read so far.
+    /// The tables read so far; only while declarations are checked.
     pub(crate) tables_read: Option<Vec<String>>,
-    /// The first error of a statement (not of the code that read its rows).
+    /// The first error of a statement, not of the function that read its rows.
     failed: Option<Error>,
 }
 
-/// The inside of a command: reads and writes that become durable together, or not at all.
+/// The transaction of a command: its reads and writes become durable together or not at all.
 pub struct Tx<'c> {
     snapshot: Snapshot<'c>,
     changed: Vec<Key>,
@@ -50,7 +50,7 @@ pub struct Tx<'c> {
     tables_written: Vec<String>,
 }
 
-/// What a command did that is worth keeping.
+/// The effects of a command that succeeded.
 pub(crate) struct Done {
     /// The keys that it declared.
     pub(crate) changed: Vec<Key>,
@@ -62,7 +62,7 @@ impl<'c> Snapshot<'c> {
         Snapshot { conn, tables_read: checked.then(Vec::new), failed: None }
     }
 
-    /// Every row, made into `T` by `read`.
+    /// All rows, each converted by `read`.
     pub fn all<T>(
         &mut self,
         sql: &Sql,
@@ -92,7 +92,7 @@ impl<'c> Snapshot<'c> {
         Ok(first)
     }
 
-    /// Hands each row to `visit` until it answers `false`.
+    /// Passes each row to `visit` until it returns `false`.
     pub fn each(
         &mut self,
         sql: &Sql,
@@ -127,7 +127,7 @@ impl<'c> Tx<'c> {
         Tx { snapshot, changed: Vec::new(), wrote: false, tables_written: Vec::new() }
     }
 
-    /// Runs a statement that writes; the count of rows that matched.
+    /// Runs a statement that writes. Returns the number of rows that matched.
     pub fn exec(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
         let text = sql.text(self.snapshot.conn.dialect());
         if self.snapshot.tables_read.is_some() {
@@ -138,7 +138,7 @@ impl<'c> Tx<'c> {
         self.snapshot.note(result)
     }
 
-    /// Takes a row by a [`crate::lock`] statement before deciding about it.
+    /// Locks a row with a [`crate::lock`] statement before the command decides about it.
     pub fn lock(&mut self, lock: &Sql, value: Value<'_>) -> Result<(), Error> {
         if lock.text(self.snapshot.conn.dialect()).is_empty() {
             return Ok(());
@@ -146,12 +146,12 @@ impl<'c> Tx<'c> {
         self.snapshot.each(lock, &[value], |_| Ok(true))
     }
 
-    /// Declares that this command changed what `key` names.
+    /// Declares that this command changed the rows of `key`.
     pub fn changed(&mut self, key: Key) {
         self.changed.push(key);
     }
 
-    /// Every row; see [`Snapshot::all`].
+    /// All rows; see [`Snapshot::all`].
     pub fn all<T>(
         &mut self,
         sql: &Sql,
@@ -171,13 +171,13 @@ impl<'c> Tx<'c> {
         self.snapshot.one(sql, args, read)
     }
 
-    /// The same view for functions that only read.
+    /// The same transaction for functions that only read.
     pub fn snapshot(&mut self) -> &mut Snapshot<'c> {
         &mut self.snapshot
     }
 
-    /// What is to be kept of a command that ran so; `None` when it failed by itself. An error when its
-    /// result must not be believed: a statement of it failed, or it did not declare what it changed.
+    /// The effects of a command that ran with this result; `None` if it returned an error. Fails if a statement of it
+    /// failed, or if it did not declare what it changed: then its own result must not be used.
     pub(crate) fn finish(
         self,
         ran: Result<bool, Error>,

@@ -1,4 +1,4 @@
-//! Values that go into statements and come out of rows: five kinds, the same on every database.
+//! Arguments of statements and values of rows: five types, the same on every database.
 
 use crate::{Error, Time};
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ pub enum Value<'a> {
     Int(i64),
     /// Floating point.
     Real(f64),
-    /// UTF-8 text; JSON too.
+    /// UTF-8 text, including JSON.
     Text(Cow<'a, str>),
     /// Bytes: hashes, sealed secrets.
     Blob(Cow<'a, [u8]>),
@@ -45,12 +45,12 @@ impl ValueRef<'_> {
     }
 }
 
-/// One row of a result. Columns are read by position, in the order of the SELECT.
+/// A row of a result. Columns are read by position, in the order of the SELECT.
 pub struct Row<'r> {
     source: &'r dyn RowSource,
 }
 
-/// What a back end must offer to be read as a [`Row`].
+/// A back end's row.
 pub(crate) trait RowSource {
     fn value(&self, column: usize) -> Result<ValueRef<'_>, Error>;
 }
@@ -60,7 +60,7 @@ impl<'r> Row<'r> {
         Row { source }
     }
 
-    /// The value of column `column` (from 0), as `T`; `Option<T>` for columns that may be NULL.
+    /// The value of column `column` (from 0) as `T`; use `Option<T>` for columns that may be NULL.
     pub fn get<T: FromValue>(&self, column: usize) -> Result<T, Error> {
         let value = self.source.value(column)?;
         T::from_value(value).ok_or_else(|| Error::WrongType {
@@ -73,9 +73,9 @@ impl<'r> Row<'r> {
 
 /// A Rust type that a column can be read as.
 pub trait FromValue: Sized {
-    /// What to call it in an error.
+    /// Its name in errors.
     const KIND: &'static str;
-    /// `None` when the value has another type.
+    /// `None` if the value has another type.
     fn from_value(value: ValueRef<'_>) -> Option<Self>;
 }
 
@@ -176,7 +176,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// The arguments of a statement, in the order of its `?1`, `?2`, …
+/// The arguments of a statement, in the order of `?1`, `?2`, …
 #[macro_export]
 macro_rules! args {
     ($($value:expr),* $(,)?) => { &[$($crate::Value::from($value)),*] as &[$crate::Value<'_>] };
