@@ -9,6 +9,7 @@ use crate::jobs::janitor::Janitor;
 use crate::{
     App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, first_start, serve,
 };
+use browser::{Cookies, forms};
 use identity::Time;
 use identity::keys::Algorithm;
 use serde_json::Value;
@@ -199,7 +200,7 @@ impl TestServer {
 
     /// A browser without cookies.
     pub fn browser(&self) -> TestBrowser<'_> {
-        TestBrowser { server: self, cookies: Vec::new() }
+        TestBrowser { server: self, cookies: Cookies::default() }
     }
 
     /// The `client_id` of a client of the demo: `web`, `spa`, `cli`, `machine`.
@@ -363,10 +364,12 @@ impl Answer {
 
     /// The value of a form's input in a page.
     pub fn input(&self, name: &str) -> String {
-        let wanted = format!("name=\"{name}\"");
-        let tag = self.body.split('<').find(|tag| tag.starts_with("input") && tag.contains(&wanted));
-        let value = tag.and_then(|tag| tag.split("value=\"").nth(1)).and_then(|rest| rest.split('"').next());
-        value.unwrap_or_default().replace("&amp;", "&").replace("&quot;", "\"").replace("&lt;", "<")
+        let fields = forms(&self.body).into_iter().flat_map(|form| form.fields);
+        fields
+            .filter(|field| !field.is_button && field.name == name)
+            .map(|field| field.value)
+            .next()
+            .unwrap_or_default()
     }
 
     /// The parameters in the address that it redirects to.
@@ -377,11 +380,11 @@ impl Answer {
     }
 }
 
-/// A browser: keeps cookies, follows nothing by itself.
+/// A browser that follows nothing by itself.
 pub struct TestBrowser<'s> {
     server: &'s TestServer,
-    /// Name and value.
-    pub cookies: Vec<(String, String)>,
+    /// Those that it has now.
+    pub cookies: Cookies,
 }
 
 impl TestBrowser<'_> {
@@ -398,20 +401,12 @@ impl TestBrowser<'_> {
     }
 
     async fn send(&mut self, request: Request<'_>) -> Answer {
-        let cookies: Vec<String> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let request =
-            if cookies.is_empty() { request } else { request.header("cookie", &cookies.join("; ")) };
+        let request = match self.cookies.header() {
+            Some(cookies) => request.header("cookie", &cookies),
+            None => request,
+        };
         let answer = request.send().await;
-        for (_, line) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
-            let pair = line.split(';').next().unwrap_or_default();
-            if let Some((name, value)) = pair.split_once('=') {
-                self.cookies.retain(|(known, _)| known != name);
-                if !value.is_empty() {
-                    self.cookies.push((name.to_owned(), value.to_owned()));
-                }
-            }
-        }
+        self.cookies.take_from(answer.headers.iter().map(|(name, value)| (name.as_str(), value)));
         answer
     }
 

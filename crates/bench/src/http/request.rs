@@ -38,6 +38,18 @@ impl RequestDraft {
         RequestDraft { method: "POST", path: path.into(), headers, body }
     }
 
+    /// A request of a browser, with its cookies, from a made-up IP address.
+    pub fn in_browser(request: browser::Request, cookies: &browser::Cookies, address: &str) -> RequestDraft {
+        let browser::Request { is_post, path, headers, body } = request;
+        let method = if is_post { "POST" } else { "GET" };
+        let draft = RequestDraft { method, path, headers, body: body.into_bytes() };
+        let draft = draft.header("Accept", "text/html").header("X-Forwarded-For", address);
+        match cookies.header() {
+            Some(cookies) => draft.header("Cookie", cookies),
+            None => draft,
+        }
+    }
+
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> RequestDraft {
         self.headers.push((name, value.into()));

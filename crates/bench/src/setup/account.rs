@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use browser::{Cookies, Request};
 use tokio::time::{Instant, sleep_until};
 
-use super::cookies::Cookies;
 use super::device_flow::{DEVICE_CODE_GRANT, TokenAnswer, refresh_request};
-use super::html::Submission;
 use crate::http::{RequestDraft, Response, Target, form_body};
 use crate::load::{Random, Run, VirtualUser};
 use crate::measure::{RequestKind, Verdict};
@@ -115,22 +114,14 @@ impl Account {
         post(self.shape, "/auth/token", &fields, &self.target.host, &self.address)
     }
 
-    /// The verification page, with this account's cookies.
-    pub fn page(&self, path: &str, cookies: &Cookies) -> Vec<u8> {
-        self.as_browser(RequestDraft::get(path), cookies).encode(&self.target.host)
+    /// What a browser on its pages sends as `Origin`.
+    pub fn origin(&self) -> &str {
+        &self.target.origin
     }
 
-    /// A filled-in form, sent to `path`.
-    pub fn form(&self, path: &str, submission: &Submission, cookies: &Cookies) -> Vec<u8> {
-        self.as_browser(submission.draft(path, &self.target.origin), cookies).encode(&self.target.host)
-    }
-
-    fn as_browser(&self, draft: RequestDraft, cookies: &Cookies) -> RequestDraft {
-        let draft = draft.header("Accept", "text/html").header("X-Forwarded-For", self.address.clone());
-        match cookies.header() {
-            Some(cookies) => draft.header("Cookie", cookies),
-            None => draft,
-        }
+    /// A request of this account's browser.
+    pub fn in_browser(&self, request: Request, cookies: &Cookies) -> Vec<u8> {
+        RequestDraft::in_browser(request, cookies, &self.address).encode(&self.target.host)
     }
 
     /// When to refresh the token: at a random time between 40 % and 70 % of its life, so that accounts do not refresh

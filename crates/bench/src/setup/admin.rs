@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use browser::{Cookies, KnownValues};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -10,9 +11,7 @@ use tokio::time::Instant;
 use super::account::Tokens;
 use super::browser::Browser;
 use super::client::{Client, Reply};
-use super::cookies::Cookies;
 use super::device_flow::{TokenAnswer, refresh_request, sign_in};
-use super::html::KnownValues;
 use crate::error::Error;
 use crate::http::RequestDraft;
 

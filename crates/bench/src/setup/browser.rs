@@ -1,11 +1,11 @@
 //! A browser without scripts: it opens addresses, follows redirects and submits forms.
 
+use browser::{Cookies, Form, KnownValues, Request, Submission, forms, local_path, redirect};
+
 use crate::error::Error;
 use crate::http::RequestDraft;
 
 use super::client::{Client, Reply};
-use super::cookies::Cookies;
-use super::html::{Form, KnownValues, Submission, forms};
 
 const REDIRECTS_MAX: usize = 10;
 /// The most forms of a flow.
@@ -30,16 +30,13 @@ pub struct Browser<'a> {
 impl Browser<'_> {
     /// Opens `url` and follows redirects.
     pub async fn open(&mut self, url: &str) -> Result<Page, Error> {
-        let path = local_path("/", url);
-        let page = self.visit(RequestDraft::get(path.clone()), path).await?;
+        let page = self.visit(Request::get(local_path("/", url))).await?;
         self.follow(page).await
     }
 
     /// Submits a form of `page`. It does not follow a redirect.
     pub async fn submit(&mut self, page: &Page, submission: &Submission) -> Result<Page, Error> {
-        let path = local_path(&page.path, &submission.action);
-        let draft = submission.draft(&path, &self.client.target().origin);
-        self.visit(draft, path).await
+        self.visit(Request::submit(&page.path, &self.client.target().origin, submission)).await
     }
 
     /// Opens `url` and submits forms until `decision=allow` is accepted.
@@ -65,25 +62,18 @@ impl Browser<'_> {
         Err(page.reply.unexpected("the forms do not end"))
     }
 
-    async fn visit(&mut self, draft: RequestDraft, path: String) -> Result<Page, Error> {
-        let mut draft = draft.header("Accept", "text/html").header("X-Forwarded-For", self.address);
-        if let Some(cookies) = self.cookies.header() {
-            draft = draft.header("Cookie", cookies);
-        }
-        let reply = self.client.send(&draft).await?;
-        self.cookies.take_from(reply.headers.iter().map(|(name, value)| (name.as_str(), &value[..])));
+    async fn visit(&mut self, request: Request) -> Result<Page, Error> {
+        let path = request.path.clone();
+        let reply = self.client.send(&RequestDraft::in_browser(request, self.cookies, self.address)).await?;
+        self.cookies.take_from(reply.headers.iter().map(|(name, value)| (name.as_str(), value)));
         Ok(Page { path, reply })
     }
 
     async fn follow(&mut self, page: Page) -> Result<Page, Error> {
         let mut page = page;
         for _ in 0..REDIRECTS_MAX {
-            if !page.is_redirect() {
-                return Ok(page);
-            }
-            let location = page.reply.header("location").unwrap_or_default();
-            let path = local_path(&page.path, &location);
-            page = self.visit(RequestDraft::get(path.clone()), path).await?;
+            let Some(path) = page.redirect() else { return Ok(page) };
+            page = self.visit(Request::get(path)).await?;
         }
         Err(page.reply.unexpected("the redirects do not end"))
     }
@@ -94,26 +84,8 @@ impl Page {
         String::from_utf8_lossy(&self.reply.body).into_owned()
     }
 
-    pub fn is_redirect(&self) -> bool {
-        matches!(self.reply.status, 301..=303 | 307 | 308) && self.reply.header("location").is_some()
-    }
-}
-
-/// Resolves `reference` of the page `current` to a path with its query. It drops an origin, because the bench may reach the
-/// server by another name.
-pub(crate) fn local_path(current: &str, reference: &str) -> String {
-    let reference = reference.split('#').next().unwrap_or_default();
-    if let Some((_, after)) = reference.split_once("://").filter(|(scheme, _)| scheme.starts_with("http")) {
-        let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
-        return if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    }
-    if reference.starts_with('/') {
-        return reference.to_owned();
-    }
-    let (path, _) = current.split_once('?').unwrap_or((current, ""));
-    match reference {
-        "" => current.to_owned(),
-        query if query.starts_with('?') => format!("{path}{query}"),
-        relative => format!("{}/{relative}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
+    /// Where it leads, if it redirects.
+    pub fn redirect(&self) -> Option<String> {
+        redirect(&self.path, self.reply.status, self.reply.header("location").as_deref())
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use browser::KnownValues;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use super::account::Tokens;
 use super::browser::Browser;
 use super::client::Client;
-use super::html::KnownValues;
 use crate::error::Error;
 use crate::http::RequestDraft;
 use crate::json_scan::string_field;

@@ -1,6 +1,7 @@
 //! One account of a run: an administrator creates it, its browser signs in by a one-time link, and a device signs in. No
 //! password is hashed.
 
+use browser::{Cookies, Form, KnownValues, forms};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -9,9 +10,7 @@ use super::account::Tokens;
 use super::admin::{Admin, Credentials};
 use super::browser::Browser;
 use super::client::Client;
-use super::cookies::Cookies;
 use super::device_flow::sign_in;
-use super::html::{Form, KnownValues, forms};
 use super::tenants::Tenant;
 use crate::error::Error;
 
@@ -117,7 +116,7 @@ async fn use_link(browser: &mut Browser<'_>, url: &str) -> Result<(), Error> {
         return Err(Error::set_up("sign-in link", format!("{}: a page without a form", page.reply.status)));
     };
     let answer = browser.submit(&page, &form.fill(&known)).await?;
-    if !answer.is_redirect() && answer.reply.status != 200 {
+    if answer.redirect().is_none() && answer.reply.status != 200 {
         return Err(answer.reply.unexpected("the sign-in link was not accepted"));
     }
     if browser.cookies.header().is_none() {

@@ -4,7 +4,6 @@
 mod commands;
 mod counting;
 mod fake_server;
-mod finding_forms;
 mod http_server;
 mod loops;
 mod move_database;

@@ -33,9 +33,9 @@ async fn asked(server: &TestServer) -> [u64; 2] {
     [metric(server, "sarsen_hash_waiting").await, metric(server, "sarsen_hash_refused_total").await]
 }
 
-fn cookie(browser: &TestBrowser<'_>, name: &str) -> (String, String) {
-    let found = browser.cookies.iter().find(|(known, _)| known == name);
-    found.unwrap_or_else(|| panic!("{name} in {:?}", browser.cookies)).clone()
+fn cookie(browser: &TestBrowser<'_>, name: &str) -> String {
+    let found = browser.cookies.get(name);
+    found.unwrap_or_else(|| panic!("{name} in {:?}", browser.cookies)).to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,7 +47,7 @@ async fn a_browser_in_which_somebody_has_signed_in_gets_through_a_storm_of_stran
     let lane = server.fill_lane().await;
     assert_turned_away(&stranger.sign_in("acme", "ada@acme.test").await);
     // The tag of another browser says nothing of this one.
-    stranger.cookies.push(cookie(&known, "sarsen_7070__known"));
+    stranger.cookies.set("sarsen_7070__known", &cookie(&known, "sarsen_7070__known"));
     assert_turned_away(&stranger.sign_in("acme", "ada@acme.test").await);
     let before = asked(&server).await;
     let (let_in, ()) = tokio::join!(known.sign_in("acme", "ada@acme.test"), async {

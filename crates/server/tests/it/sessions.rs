@@ -193,10 +193,9 @@ async fn of_many_that_end_each_other_one_is_left() {
     let mut buttons = Vec::new();
     for (number, browser) in browsers.iter_mut().enumerate() {
         let csrf = browser.get("/activate").await.input("csrf");
-        let cookies: Vec<String> =
-            browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookies = browser.cookies.header().expect("a session");
         let form = at(&instances, number).post(SESSIONS, &[("csrf", &csrf), ("end", "others")]);
-        buttons.push(form.header("cookie", &cookies.join("; ")).send());
+        buttons.push(form.header("cookie", &cookies).send());
     }
     let pressed = at_once(buttons).await;
     assert!(pressed.iter().all(|answer| answer.status == 303), "{pressed:?}");

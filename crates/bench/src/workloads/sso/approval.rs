@@ -1,12 +1,13 @@
 //! Approval of a device code inside the loop: the browser of the account opens the page and allows, the device redeems.
 
+use browser::{Form, KnownValues, Request, Submission, forms, local_path};
 use tokio::time::Instant;
 
 use crate::http::Response;
 use crate::json_scan::string_field;
 use crate::load::VirtualUser;
 use crate::measure::{Cause, RequestKind, Verdict};
-use crate::setup::{Account, Form, KnownValues, Submission, forms, local_path};
+use crate::setup::Account;
 
 /// The most requests until the code is allowed.
 const STEPS_MAX: usize = 8;
@@ -43,7 +44,7 @@ async fn allow(user: &mut VirtualUser, account: &Account, page: &str, user_code:
     let known = KnownValues { user_code, ..KnownValues::default() };
     let mut cookies = account.cookies.clone();
     let mut path = local_path("/", page);
-    let mut request = account.page(&path, &cookies);
+    let mut request = account.in_browser(Request::get(&*path), &cookies);
     let mut kind = RequestKind::ApprovalPage;
     let mut decided = false;
     for step in 1..=STEPS_MAX {
@@ -69,12 +70,13 @@ async fn allow(user: &mut VirtualUser, account: &Account, page: &str, user_code:
             Next::Done => return Verdict::Accepted,
             Next::Go(location) => {
                 path = local_path(&path, &location);
-                request = account.page(&path, &cookies);
+                request = account.in_browser(Request::get(&*path), &cookies);
                 kind = RequestKind::ApprovalPage;
             }
             Next::Fill(submission) => {
-                path = local_path(&path, &submission.action);
-                request = account.form(&path, &submission, &cookies);
+                let form = Request::submit(&path, account.origin(), &submission);
+                path.clone_from(&form.path);
+                request = account.in_browser(form, &cookies);
                 kind = RequestKind::Approval;
                 decided = submission.decides;
             }

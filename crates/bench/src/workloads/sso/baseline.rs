@@ -3,12 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use browser::Cookies;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::http::{RequestDraft, Target};
-use crate::setup::{Account, AccountParts, Accounts, BodyFormat, Client, CodeRequest, Cookies, Tokens};
+use crate::setup::{Account, AccountParts, Accounts, BodyFormat, Client, CodeRequest, Tokens};
 
 /// Its tokens do not expire.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -185,9 +185,7 @@ async fn a_cookie_that_was_set_before_is_not_adopted() {
     // Mallory is signed in, and puts her cookies into the victim's browser.
     let mut mallory = server.browser();
     mallory.sign_in("acme", "grace@acme.test").await;
-    let session = |browser: &TestBrowser<'_>| {
-        browser.cookies.iter().find(|(name, _)| name == "sarsen_7070_acme").map(|(_, value)| value.clone())
-    };
+    let session = |browser: &TestBrowser<'_>| browser.cookies.get("sarsen_7070_acme").map(str::to_owned);
     let planted = session(&mallory).expect("a session");
     let mut victim = server.browser();
     victim.cookies = mallory.cookies.clone();
@@ -213,9 +211,9 @@ async fn a_cookie_that_was_set_before_is_not_adopted() {
     ] {
         let row = async {
             let mut browser = server.browser();
-            browser.cookies = vec![("sarsen_7070_acme".to_owned(), value.clone())];
+            browser.cookies.set("sarsen_7070_acme", &value);
             assert_eq!(browser.get("/o/acme/account").await.status, 303, "{value}");
-            browser.cookies = vec![("sarsen_7070_acme".to_owned(), value.clone())];
+            browser.cookies.set("sarsen_7070_acme", &value);
             browser.sign_in("acme", "ada@acme.test").await;
             assert!(session(&browser).is_some_and(|own| own.len() > 60 && own != before));
         };
@@ -226,7 +224,7 @@ async fn a_cookie_that_was_set_before_is_not_adopted() {
     let csrf = victim.get("/o/acme/logout").await.input("csrf");
     let left = victim.post("/o/acme/logout", &[("csrf", &csrf)]).await;
     assert_eq!((left.status, session(&victim)), (303, None));
-    victim.cookies.push(("sarsen_7070_acme".to_owned(), kept));
+    victim.cookies.set("sarsen_7070_acme", &kept);
     assert_eq!(victim.get("/o/acme/account").await.status, 303);
     server.stop().await;
 }

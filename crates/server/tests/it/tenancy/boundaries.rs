@@ -182,10 +182,9 @@ async fn a_session_is_one_of_its_own_organization_only() {
     let fields = [("csrf", &*csrf), ("email", "mallory@globex.test"), ("password", PASSWORD)];
     assert_eq!(mallory.post("/o/globex/signup", &fields).await.status, 303);
     let codes = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
-    let own =
-        mallory.cookies.iter().find(|(name, _)| name == "sarsen_7070_globex").map(|(_, value)| value.clone());
+    let own = mallory.cookies.get("sarsen_7070_globex").expect("a session").to_owned();
     for name in ["sarsen_7070_acme", "sarsen_7070_platform"] {
-        mallory.cookies.push((name.to_owned(), own.clone().expect("a session")));
+        mallory.cookies.set(name, &own);
     }
     let activate = format!("/activate?user_code={}", codes.text("user_code"));
     for path in [

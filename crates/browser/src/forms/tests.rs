@@ -1,6 +1,6 @@
 //! Forms are found and filled in.
 
-use bench::setup::{Form, KnownValues, forms};
+use super::{Form, KnownValues, forms};
 
 const KNOWN: KnownValues<'_> =
     KnownValues { email: "ada@acme.test", password: "s3cret & more", user_code: "ABCD-EFGH" };
@@ -83,4 +83,14 @@ fn broken_pages_end() {
     ] {
         let _ = forms(page);
     }
+}
+
+#[test]
+fn typed_values_replace_those_of_the_page_and_press_a_button() {
+    let page = r#"<form method="post" action="/activate"><input type="hidden" name="csrf" value="1">
+        <input name="user_code" value="ABCD-EFGH"><button name="decision" value="deny">Deny</button></form>"#;
+    let form = &forms(page)[0];
+    let submission = form.with(&[("user_code", "WXYZ-WXYZ"), ("decision", "allow")]);
+    assert_eq!(submission.fields, pairs(&[("csrf", "1"), ("user_code", "WXYZ-WXYZ"), ("decision", "allow")]));
+    assert!(submission.decides && !form.with(&[]).decides);
 }
