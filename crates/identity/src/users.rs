@@ -39,6 +39,7 @@ const PROFILE: &[&str] = &["name"];
 
 impl Profile {
     /// Creates a profile with a name; every other field has its default.
+    #[allow(clippy::needless_update, reason = "a new field needs no change here")]
     pub fn named(name: impl Into<String>) -> Profile {
         Profile { name: name.into(), ..Profile::default() }
     }

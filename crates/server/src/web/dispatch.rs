@@ -131,7 +131,7 @@ impl Routes {
             return (self.unknown)(request, app);
         };
         let methods = found.value;
-        if found.params.len() > 0 {
+        if !found.params.is_empty() {
             let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
             let parameters: Arc<[_]> =
                 found.params.iter().map(|(name, text)| (name.to_owned(), decoded(text))).collect();
