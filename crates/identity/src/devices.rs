@@ -18,9 +18,13 @@ pub const LIFE: Duration = Duration::from_secs(15 * 60);
 /// The short lifetime of the codes, for first-party clients, where a stolen code gives more power, and for
 /// organizations with [`DeviceFlow::Short`].
 pub const SHORT_LIFE: Duration = Duration::from_secs(5 * 60);
-/// The maximum lifetime of a device's session. The session ends earlier if its refresh token expires or the device
-/// signs out.
-const SESSION_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The maximum lifetime of a device's session: a year, and 30 days for a first-party client, whose tokens may
+/// administer. The session ends earlier if its refresh token expires or the device signs out.
+pub fn session_life(is_first_party: bool) -> Duration {
+    if is_first_party { DAY * 30 } else { DAY * 365 }
+}
 
 /// The input for [`begin`].
 #[derive(Clone, Debug)]
@@ -284,6 +288,8 @@ pub struct Redemption {
     pub grant: GrantId,
     /// The first refresh token.
     pub refresh: NewRefresh,
+    /// See [`session_life`].
+    pub session_life: Duration,
 }
 
 /// The result of [`redeem`].
@@ -332,7 +338,7 @@ pub fn redeem(
             agent: client_name.to_owned(),
             created_at: now,
             authenticated_at: session.authenticated_at,
-            expires_at: now + SESSION_LIFE,
+            expires_at: now + new.session_life,
         },
     )?;
     let grant = NewGrant {

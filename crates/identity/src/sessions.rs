@@ -185,6 +185,16 @@ pub fn end_all_for(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<u64> {
     Ok(ended)
 }
 
+/// Ends one session of a user on behalf of an administrator.
+pub fn end_for(tx: &mut Tx<'_>, user: &User, id: &SessionId, actor: &Actor) -> Result<()> {
+    tx.lock(&users::LOCK, (&user.id).into())?;
+    if live(tx.snapshot(), id, actor.now)?.is_none_or(|session| session.user != user.id) {
+        return Err(Error::NotFound { what: "session" });
+    }
+    end(tx, id, "administrator", actor.now)?;
+    audit::note(tx, &user.organization, actor, "session.ended", id.as_str(), "")
+}
+
 /// Ends all sessions of a user. Returns the number of ended sessions.
 pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
     end_all_but(tx, user, None, ended_by, now)

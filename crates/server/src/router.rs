@@ -8,6 +8,7 @@ use crate::{api, oauth, pages};
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, Uri};
 use oauth::error::OAuthError;
+use pages::respond::PageError;
 
 /// The routes of a server.
 pub fn router() -> Routes {
@@ -80,6 +81,7 @@ pub fn router() -> Routes {
             "/api/organizations/{org}/users/{user}/sessions",
             get(api::users::sessions::list).delete(api::users::sessions::end_all),
         )
+        .route("/api/organizations/{org}/users/{user}/sessions/{session}", delete(api::users::sessions::end))
         .route("/api/organizations/{org}/users/{user}/sign_in_link", post(api::users::sign_in_link::create))
         .route("/api/organizations/{org}/audit", get(api::audit::list))
         // The platform
@@ -117,23 +119,25 @@ pub fn router() -> Routes {
 }
 
 async fn unknown(uri: Uri) -> Response {
-    if uri.path().starts_with("/api/") {
+    if is_for_programs(uri.path()) {
         return Problem::not_found("route").into_response();
     }
-    pages::respond::PageError::new(
-        StatusCode::NOT_FOUND,
-        "There is no such page",
-        "Nothing lives at this address.",
-        "Check the address, or begin at the product that you came from.",
-    )
-    .into_response()
+    PageError::not_found(uri.path()).into_response()
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let detail = format!("{method} does nothing here; see the Allow header for what does.");
+    let detail = format!("This address does not accept {method}; the Allow header lists what it accepts.");
     let status = StatusCode::METHOD_NOT_ALLOWED;
     if uri.path().starts_with("/auth/") {
         return OAuthError { status, ..OAuthError::invalid_request(detail) }.into_response();
     }
-    Problem::new(status, "method_not_allowed", detail).into_response()
+    if is_for_programs(uri.path()) {
+        return Problem::new(status, "method_not_allowed", detail).into_response();
+    }
+    PageError::wrong_method(&method, uri.path()).into_response()
+}
+
+/// Programs get a problem document, people a page.
+fn is_for_programs(path: &str) -> bool {
+    path.starts_with("/api/") || matches!(path, "/healthz" | "/readyz" | "/metrics")
 }

@@ -100,14 +100,14 @@ impl Table {
 /// Runs a statement on chunks of rows. Returns how many rows matched.
 fn in_chunks(tx: &mut Tx<'_>, rows: &[TableRow], statement: impl Fn(usize) -> Sql) -> Result<u64, Error> {
     let (many, one) = (statement(ROWS_A_STATEMENT), statement(1));
-    let mut whole = rows.chunks_exact(ROWS_A_STATEMENT);
+    let (chunks, rest) = rows.as_chunks::<ROWS_A_STATEMENT>();
     let mut matched = 0;
-    for chunk in whole.by_ref() {
+    for chunk in chunks {
         let args: Vec<Value<'_>> = chunk.iter().flatten().cloned().collect();
         matched += tx.exec(&many, &args)?;
     }
     // The rest runs row by row: a statement for each size would have to be prepared too.
-    for row in whole.remainder() {
+    for row in rest {
         matched += tx.exec(&one, row)?;
     }
     Ok(matched)

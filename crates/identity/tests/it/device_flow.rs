@@ -49,6 +49,7 @@ impl Fixture {
     async fn redeem(&self, device: &NewDevice) -> Result<Redeemed> {
         let random = self.test.random();
         let new = Redemption {
+            session_life: devices::session_life(false),
             session: SessionId::new(START, random),
             grant: GrantId::new(START, random),
             refresh: NewRefresh::first(START, random),

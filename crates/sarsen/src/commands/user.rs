@@ -72,6 +72,9 @@ enum Verb {
         /// End all of them instead
         #[arg(long)]
         end: bool,
+        /// End the session with this id instead
+        #[arg(long, value_name = "ID", conflicts_with = "end")]
+        end_one: Option<String>,
     },
     /// Create a link that signs a user in once
     Link {
@@ -108,6 +111,7 @@ impl Record for User {
 
 #[derive(Deserialize)]
 struct Session {
+    id: String,
     kind: String,
     address: String,
     agent: String,
@@ -123,6 +127,7 @@ impl Record for Session {
             column("created", &self.created_at),
             column("expires", &self.expires_at),
             column("user agent", &self.agent),
+            column("id", Cell::id(&self.id)),
         ]
     }
 }
@@ -170,7 +175,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             api.delete(&path)?;
             show(&mut api, user)
         }
-        Verb::Sessions { user, end } => sessions(&mut api, user, *end),
+        Verb::Sessions { user, end, end_one } => sessions(&mut api, user, *end, end_one.as_deref()),
         Verb::Link { user } => {
             let path = api.user_path(user, &["sign_in_link"])?;
             let created = api.post_empty::<Link>(&path)?;
@@ -185,7 +190,13 @@ fn show(api: &mut Api, user: &str) -> Result<()> {
     api.show(&found)
 }
 
-fn sessions(api: &mut Api, user: &str, end: bool) -> Result<()> {
+fn sessions(api: &mut Api, user: &str, end: bool, end_one: Option<&str>) -> Result<()> {
+    if let Some(id) = end_one {
+        let path = api.user_path(user, &["sessions", id])?;
+        api.delete(&path)?;
+        api.confirm(&format!("The session of {user} has ended."));
+        return Ok(());
+    }
     let path = api.user_path(user, &["sessions"])?;
     if end {
         api.delete(&path)?;

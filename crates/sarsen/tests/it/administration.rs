@@ -192,6 +192,8 @@ fn accounts_are_suspended_and_activated() {
     assert_eq!((&activated["email"], &activated["suspended_at"]), (&json!("ada@acme.test"), &json!(null)));
     assert_eq!(place.json(&["user", "sessions", "ada@acme.test"]), json!([]));
     assert_eq!(place.run(&["user", "sessions", "ada@acme.test", "--end"]).code, 0);
+    let unknown = place.run(&["user", "sessions", "ada@acme.test", "--end-one", "session_x"]);
+    assert_eq!(unknown.code, 1, "{unknown:?}");
     let trail = place.json(&["audit", "list", "--limit", "3"]);
     assert_eq!(trail.as_array().map(Vec::len), Some(3));
     let members = place.json(&["member", "list"]);

@@ -2,7 +2,7 @@
 //! form behind it signs in, once.
 
 use super::browser::{Asked, Browser, Form};
-use super::respond::{PageError, PageResult};
+use super::respond::{Link, PageError, PageResult};
 use super::sign_in::{active, home};
 use super::views::OneTimeLink;
 use crate::app::App;
@@ -14,9 +14,11 @@ use identity::organizations::Organization;
 use identity::users::{self, User};
 use identity::{Error, audit};
 
-fn void() -> PageError {
-    let what = "It was used, or it is too old.";
-    PageError::new(StatusCode::NOT_FOUND, "This link is not good (any more)", what, "Ask for a new one.")
+fn void(slug: &str) -> PageError {
+    let what = "The link was already used, or it is too old.";
+    let advice = "Ask for a new one. If you used it yourself, sign in.";
+    PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice)
+        .link(Link::SignIn(slug.to_owned()))
 }
 
 /// The user that the link is for, when it is one of this organization and not suspended.
@@ -28,7 +30,7 @@ async fn user_of(app: &App, organization: &Organization, token: &str) -> Result<
     });
     let user =
         found.await?.filter(|user| user.organization == organization.id && user.suspended_at.is_none());
-    user.ok_or_else(void)
+    user.ok_or_else(|| void(&organization.slug))
 }
 
 pub(crate) async fn get(
@@ -70,7 +72,7 @@ pub(crate) async fn post(
     let used = used.await;
     match used {
         Ok(_) => browser.sign_in(&app, &user, &slug, &home(&slug)).await,
-        Err(Error::NotFound { .. }) => Err(void()),
+        Err(Error::NotFound { .. }) => Err(void(&slug)),
         Err(error) => Err(error.into()),
     }
 }

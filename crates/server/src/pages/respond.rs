@@ -1,13 +1,14 @@
-//! How a page goes out: its headers, its cookies, and pages that say what went wrong.
+//! Responses that are pages: their headers, their cookies, and error pages.
 
-use super::views;
+use super::{account, sign_in, views};
 use crate::web::error::{Problem, retry_after_value};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
     X_FRAME_OPTIONS,
 };
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
+use identity::names;
 use maud::Markup;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(crate) fn page(status: StatusCode, markup: Markup, cookies: Vec<HeaderValue>
     finish(response, cookies)
 }
 
-/// Goes on elsewhere, with GET whatever came before (303; RFC 9700 section 4.12).
+/// Redirects with status 303, so that the browser sends a GET next (RFC 9700 section 4.12).
 pub(crate) fn see_other(location: &str, cookies: Vec<HeaderValue>) -> Response {
     let Ok(location) = HeaderValue::from_str(location) else {
         return PageError::bad("The address to go on to has characters that an address cannot have.")
@@ -49,34 +50,90 @@ fn finish(mut response: Response, cookies: Vec<HeaderValue>) -> Response {
     response
 }
 
-/// A page that says what went wrong and what would be right.
+/// An error page: what went wrong, what to do, and a link that leads on.
 #[derive(Debug)]
 pub(crate) struct PageError {
     status: StatusCode,
-    title: String,
+    title: &'static str,
     what: String,
-    advice: String,
+    advice: &'static str,
+    link: Link,
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// Where an error page leads.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// To `/`.
+    Start,
+    /// Loads the same address again with GET: a form that was open for too long, a page that was busy.
+    Again,
+    /// To the sign-in page of the organization with this slug.
+    SignIn(String),
+    /// To the account page of the organization with this slug.
+    Account(String),
+}
+
+impl Link {
+    /// The text and the address. An empty address is the page's own.
+    fn parts(&self) -> (&'static str, String) {
+        match self {
+            Link::Start => ("Go to the start page", "/".to_owned()),
+            Link::Again => ("Open the page again", String::new()),
+            Link::SignIn(slug) => ("Sign in", sign_in::path(slug)),
+            Link::Account(slug) => ("Go to your account", account::address(slug)),
+        }
+    }
+}
+
 impl PageError {
-    pub(crate) fn new(status: StatusCode, title: &str, what: impl Into<String>, advice: &str) -> PageError {
-        let (title, what, advice) = (title.to_owned(), what.into(), advice.to_owned());
-        PageError { status, title, what, advice, retry_after: None }
+    pub(crate) fn new(
+        status: StatusCode,
+        title: &'static str,
+        what: impl Into<String>,
+        advice: &'static str,
+    ) -> PageError {
+        PageError { status, title, what: what.into(), advice, link: Link::Start, retry_after: None }
     }
 
-    /// 400: whoever made this request made it wrong.
+    /// The same with another link.
+    pub(crate) fn link(self, link: Link) -> PageError {
+        PageError { link, ..self }
+    }
+
+    /// 400: the request is wrong, and its sender has to change it.
     pub(crate) fn bad(what: impl Into<String>) -> PageError {
-        let advice =
-            "Go back to the product that you came from and try again. If it happens again, tell its makers.";
+        let advice = "Go back to the product that you came from and try again. If it happens again, contact its support.";
         PageError::new(StatusCode::BAD_REQUEST, "This request does not work", what, advice)
     }
 
-    /// 403: a form that did not come from our page.
+    /// 403: a form without a valid CSRF token.
     pub(crate) fn forged() -> PageError {
         let what = "This form was not sent from our page, or the page was open for too long.";
-        let advice = "Go back, reload the page and send the form again. Cookies must be allowed.";
-        PageError::new(StatusCode::FORBIDDEN, "Nothing was done", what, advice)
+        let advice = "Open the page again and send the form once more. Your browser must accept cookies.";
+        PageError::new(StatusCode::FORBIDDEN, "Nothing was changed", what, advice).link(Link::Again)
+    }
+
+    /// 404: no page has this address.
+    pub(crate) fn not_found(path: &str) -> PageError {
+        let error = PageError::new(
+            StatusCode::NOT_FOUND,
+            "Page not found",
+            "There is no page at this address.",
+            "Check the address, or start again at the product that you came from.",
+        );
+        error.link(link_of(path))
+    }
+
+    /// 405: the page takes another method.
+    pub(crate) fn wrong_method(method: &Method, path: &str) -> PageError {
+        let error = PageError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "This page cannot be opened like this",
+            format!("The page does not accept {method} requests."),
+            "If you reloaded a page after you sent a form: the form was sent, and there is nothing else to do.",
+        );
+        error.link(link_of(path))
     }
 
     /// True when the server could not do it now, but the same may work later.
@@ -85,15 +142,25 @@ impl PageError {
     }
 }
 
+/// An address below `/o/{slug}/` leads to the account page there.
+fn link_of(path: &str) -> Link {
+    let slug = path.strip_prefix("/o/").and_then(|rest| rest.split('/').next());
+    match slug.filter(|slug| names::slug("slug", slug).is_ok()) {
+        Some(slug) => Link::Account(slug.to_owned()),
+        None => Link::Start,
+    }
+}
+
 impl From<Problem> for PageError {
     fn from(problem: Problem) -> PageError {
-        let (title, advice) = match problem.status.as_u16() {
-            404 => ("There is no such page", "Check the address."),
-            429 | 503 => ("Please wait a moment", "Then reload the page."),
-            500.. => ("Something went wrong here", "It was noted. Please try again later."),
-            _ => ("This request does not work", "Go back and try again."),
+        let (title, advice, link) = match problem.status.as_u16() {
+            404 => ("Page not found", "Check the address.", Link::Start),
+            429 | 503 => ("Please wait a moment", "Then open the page again.", Link::Again),
+            500.. => ("Something went wrong", "We logged the error. Please try again later.", Link::Again),
+            _ => ("This request does not work", "Open the page again and try once more.", Link::Again),
         };
         PageError {
+            link,
             retry_after: problem.retry_after,
             ..PageError::new(problem.status, title, problem.detail, advice)
         }
@@ -114,11 +181,14 @@ impl From<store::Error> for PageError {
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
+        let (link_text, link_href) = self.link.parts();
         let view = views::Problem {
             status: self.status.as_u16(),
-            title: &self.title,
+            title: self.title,
             what: &self.what,
-            advice: &self.advice,
+            advice: self.advice,
+            link_text,
+            link_href: &link_href,
             brand: views::SARSEN,
         };
         let mut response = page(self.status, view.markup(), Vec::new());

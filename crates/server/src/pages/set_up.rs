@@ -1,7 +1,7 @@
 //! `/setup`: the one-time link for the first platform owner. Void once there is an owner.
 
 use super::browser::{Asked, Browser, Form};
-use super::respond::{PageError, PageResult};
+use super::respond::{Link, PageError, PageResult};
 use super::sign_in::active;
 use super::sign_up::{self, Refused};
 use super::views::SetUp;
@@ -17,13 +17,11 @@ use identity::users::{self, NewUser, Profile};
 use identity::{Error, administrators, names, passwords};
 
 fn void() -> PageError {
-    let advice = "Start the server again to get a new one, unless the installation has an owner already.";
-    PageError::new(
-        StatusCode::NOT_FOUND,
-        "This link is not good (any more)",
-        "It was used, it is too old, or it was never made.",
-        advice,
-    )
+    let advice =
+        "If the installation has an owner, sign in. If not, start the server again to get a new link.";
+    let what = "The link was already used, or it is too old.";
+    let error = PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice);
+    error.link(Link::SignIn(PLATFORM.to_owned()))
 }
 
 async fn check(app: &App, token: &str) -> Result<(), PageError> {

@@ -3,6 +3,7 @@
 use crate::device::{ada_on_a_device, error, refusal, sign_out, signed_in};
 use crate::instances::{at, instances, stop};
 use crate::support::*;
+use serde_json::Value;
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 use std::time::{Duration, Instant};
 
@@ -236,4 +237,31 @@ async fn every_instance_hears_of_it() {
     }
     assert!(!is_in(&mut elsewhere).await);
     stop(instances).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrator_ends_one_session_of_a_user() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = admin.read("/api/organizations/acme/users?email=ada@acme.test").await;
+    let mut kept = signed_in(&server, "ada@acme.test").await;
+    server.clock.advance(Duration::from_secs(1));
+    let mut lost = signed_in(&server, "ada@acme.test").await;
+    let list = format!("/api/organizations/acme/users/{}/sessions", text(&users["items"][0], "id"));
+    let newest = text(&admin.read(&list).await["items"][0], "id").to_owned();
+
+    let ended = admin.change("DELETE", &format!("{list}/{newest}"), Value::Null).await;
+    assert_eq!(ended.status, 204, "{ended:?}");
+    assert!(!is_in(&mut lost).await && is_in(&mut kept).await);
+    assert_eq!(trail(&server).await[0], "session.ended ");
+
+    // Ended before; of another user; no id of a session.
+    let mut grace = signed_in(&server, "grace@acme.test").await;
+    let of_grace = others(&signed_in(&server, "grace@acme.test").await.get(ACCOUNT).await).remove(0);
+    for id in [&*newest, &*of_grace, "session_x"] {
+        let answer = admin.call("DELETE", &format!("{list}/{id}"), &Value::Null).await;
+        assert_eq!((answer.status, answer.text("code")), (404, "not_found".to_owned()), "{id}: {answer:?}");
+    }
+    assert!(is_in(&mut grace).await);
+    server.stop().await;
 }

@@ -117,7 +117,7 @@ fn read<'a>(of: &Type, bytes: &'a [u8]) -> Result<ValueRef<'a>, Problem> {
 ///
 /// On the wire: count of digits, weight of the first, sign, scale; then the digits, to base 10,000.
 fn numeric(bytes: &[u8]) -> Result<ValueRef<'static>, Problem> {
-    let words: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+    let words: Vec<u16> = bytes.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
     let [count, weight, sign, scale, digits @ ..] = words.as_slice() else {
         return Err("a number that is cut off".into());
     };

@@ -74,7 +74,7 @@ impl Backend for RemoteBackend {
     }
 
     fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
-        Some(&self.replicas.queries).filter(|_| self.replicas.in_use())
+        self.replicas.in_use().then_some(&self.replicas.queries)
     }
 
     fn close(&self) {

@@ -5,7 +5,7 @@ use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
-use identity::ids::UserId;
+use identity::ids::{SessionId, UserId};
 use identity::sessions::{self, Session};
 use identity::users;
 use serde::Serialize;
@@ -43,6 +43,19 @@ pub(crate) async fn list(
         sessions::of_user(snapshot, &user.id, now)
     });
     Ok(Json(List::new(found.await?, &Page::whole(), |session| session.id.to_string(), show)))
+}
+
+pub(crate) async fn end(
+    admin: Admin,
+    Path((_, user, session)): Path<(String, String, String)>,
+) -> Result<StatusCode> {
+    let (user, session) = (UserId::parse(&user)?, SessionId::parse(&session)?);
+    let ended = admin.write("user.end_session", move |tx, by| {
+        let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
+        sessions::end_for(tx, &user, &session, by.actor)
+    });
+    ended.await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn end_all(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {

@@ -8,9 +8,8 @@ mod product;
 mod seed;
 
 use crate::app::App;
-use crate::pages::respond::{page, see_other};
+use crate::pages::respond::{PageError, page, see_other};
 use crate::pages::views::DemoHome;
-use crate::web::error::Problem;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
@@ -160,6 +159,6 @@ pub fn commands(issuer: &str, client_id: &str) -> Commands {
     }
 }
 
-fn no_demo() -> Response {
-    Problem::not_found("page").into_response()
+fn no_demo(slug: &str) -> Response {
+    PageError::not_found(&format!("/demo/{slug}")).into_response()
 }

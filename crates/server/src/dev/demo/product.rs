@@ -46,7 +46,7 @@ fn here<'a>(app: &'a App, slug: &str) -> Option<Here<'a>> {
 }
 
 pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, headers: HeaderMap) -> PageResult {
-    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
     let mut visit = read_visit(&app, &slug, &headers);
     let mut cookies = Vec::new();
     let mut person = None;
@@ -89,7 +89,7 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
 }
 
 pub(crate) async fn sign_in(State(app): State<App>, Path(slug): Path<String>) -> PageResult {
-    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
     let (state, verifier) = (secrets::secret(app.random()), secrets::secret(app.random()));
     let challenge = URL_SAFE_NO_PAD.encode(secrets::hash(verifier.as_bytes()));
     let callback = here.client.redirect_uris.first().map(|uri| encoded(uri)).unwrap_or_default();
@@ -109,7 +109,7 @@ pub(crate) async fn callback(
     headers: HeaderMap,
     Asked(asked): Asked,
 ) -> PageResult {
-    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
     let Some((state, verifier)) = read_visit(&app, &slug, &headers).pending else {
         return Ok(see_other(&format!("/demo/{slug}"), Vec::new()));
     };
@@ -139,7 +139,7 @@ pub(crate) async fn sign_out(
     Path(slug): Path<String>,
     headers: HeaderMap,
 ) -> PageResult {
-    let Some(here) = here(&app, &slug) else { return Ok(no_demo()) };
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
     let visit = read_visit(&app, &slug, &headers);
     let cookies = visit_cookie(&app, &slug, &Visit::default())?;
     let Some(hint) = visit.id_token else { return Ok(see_other(&format!("/demo/{slug}"), cookies)) };

@@ -108,6 +108,7 @@ async fn redeem(app: &App, client: &Client, device: Device) -> Result<Response> 
         session: SessionId::new(now, app.random()),
         grant: GrantId::new(now, app.random()),
         refresh: NewRefresh::first(now, app.random()),
+        session_life: devices::session_life(client.is_first_party()),
     };
     let allowed = device.clone();
     let session = app.store.point(move |snapshot| devices::allowed_by(snapshot, &allowed, now)).await?;

@@ -92,7 +92,7 @@ async fn leave(app: &App, slug: &str, browser: &Browser, next: &str) -> PageResu
     Ok(see_other(next, cookies))
 }
 
-/// "Not you?": asks before it signs out, because a link must not do anything by itself.
+/// "Not you?": asks before it signs out, because opening a link changes nothing.
 pub(crate) async fn ask_sign_out(
     State(app): State<App>,
     Path(slug): Path<String>,
@@ -113,6 +113,8 @@ pub(crate) async fn ask_sign_out(
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &action,
+        // While the user is signed in, a sign-in page at `next` redirects at once.
+        stay_href: next,
     };
     Ok(browser.page(&app, view.markup()))
 }

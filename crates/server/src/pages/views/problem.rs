@@ -10,6 +10,9 @@ pub struct Problem<'a> {
     pub title: &'a str,
     pub what: &'a str,
     pub advice: &'a str,
+    pub link_text: &'a str,
+    /// Empty for the page's own address.
+    pub link_href: &'a str,
     pub brand: &'a str,
 }
 
@@ -21,6 +24,7 @@ impl Problem<'_> {
                 h1 { (self.title) }
                 p { (self.what) }
                 p.lead { (self.advice) }
+                a.button.full href=(self.link_href) { (self.link_text) }
             }
         };
         shell(self.title, self.brand, body)

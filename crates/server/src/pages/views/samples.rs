@@ -68,6 +68,8 @@ pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> P
         ("consent_no_scopes", Consent { scopes: &[], ..consent }.markup()),
         ("activate_confirm", confirm(false)),
         ("activate_confirm_password", confirm(true)),
+        ("sign_out", SignOut { brand: org, user_email, csrf, hidden, action: "/o/acme/logout",
+            stay_href: "/o/acme/account" }.markup()),
     ]
 }
 
@@ -142,6 +144,7 @@ fn endings() -> Pages {
             what: "The address it wants to return to is not registered for Request Log.",
             advice: "Go back to where you came from and try again. \
                 If that does not help, tell the people who run it.",
+            link_text: "Go to the start page", link_href: "/",
             brand: SARSEN }.markup()),
     ]
 }

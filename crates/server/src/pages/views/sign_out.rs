@@ -1,4 +1,4 @@
-//! Asks before it signs out: a link must not do anything by itself.
+//! The question before a sign-out: opening a link changes nothing.
 
 use super::parts::hidden_fields;
 use super::shell;
@@ -16,6 +16,8 @@ pub struct SignOut<'a> {
     pub hidden: &'a [(&'a str, &'a str)],
     /// Where the form goes.
     pub action: &'a str,
+    /// Where "Stay signed in" leads.
+    pub stay_href: &'a str,
 }
 
 impl SignOut<'_> {
@@ -29,6 +31,7 @@ impl SignOut<'_> {
                     (hidden_fields(self.csrf, self.hidden))
                     button.full type="submit" { "Sign out" }
                 }
+                a.button.plain.full href=(self.stay_href) { "Stay signed in" }
             }
         };
         shell("Sign out", self.brand, body)

@@ -41,6 +41,8 @@ struct Things {
     plan: &'static str,
     subscription: String,
     user: String,
+    /// In a browser.
+    session: String,
     customer: String,
 }
 
@@ -51,6 +53,8 @@ impl Things {
             text(&list["items"][0], name).to_owned()
         };
         let client = admin.server.client("web").to_owned();
+        admin.server.browser().sign_in("acme", "ada@acme.test").await;
+        let user = first("users?email=ada@acme.test", "id").await;
         Things {
             administrator: first("administrators", "user").await,
             service: "sketch",
@@ -58,7 +62,8 @@ impl Things {
             client,
             plan: "pro",
             subscription: first("subscriptions", "id").await,
-            user: first("users?email=ada@acme.test", "id").await,
+            session: first(&format!("users/{user}/sessions"), "id").await,
+            user,
             customer: first("customers", "id").await,
         }
     }
@@ -73,6 +78,7 @@ impl Things {
             ("{secret}", &self.secret),
             ("{plan}", self.plan),
             ("{subscription}", &self.subscription),
+            ("{session}", &self.session),
         ]
         .into_iter()
         .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))

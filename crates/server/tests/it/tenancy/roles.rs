@@ -183,6 +183,7 @@ async fn each_change_is_in_the_audit_trail() {
         ("POST", "/users", "user.created"),
         ("PATCH", "/users/{user}", "user.changed"),
         ("POST", "/users/{user}/sign_in_link", "user.sign_in_link_made"),
+        ("DELETE", "/users/{user}/sessions/{session}", "session.ended"),
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
         ("PUT", "/users/{user}/suspension", "user.suspended"),
         ("DELETE", "/users/{user}/suspension", "user.activated"),
