@@ -20,8 +20,8 @@ use crate::setup::{Accounts, Population, populate};
 
 const TENANTS_MAX: usize = 20;
 /// Bars, as multiples of the CPU of the floor.
-const SUBSCRIPTION_RATIO_MAX: f64 = 2.5;
-const DEVICE_CODE_RATIO_MAX: f64 = 6.0;
+const SUBSCRIPTION_RATIO_MAX: f64 = 1.8;
+const DEVICE_CODE_RATIO_MAX: f64 = 4.0;
 
 /// The JSON of `sarsen bench cost`.
 #[derive(Serialize)]
