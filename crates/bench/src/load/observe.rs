@@ -35,7 +35,9 @@ pub struct SecondRow {
 pub(super) async fn observe(run: &Run, pids: &[u32], rows: &std::cell::RefCell<Vec<SecondRow>>) {
     let mut before = ProcessUse::sum_now(pids);
     let mut failures_before: BTreeMap<String, u64> = BTreeMap::new();
-    for second in 1u64.. {
+    let mut second = 0_u64;
+    loop {
+        second += 1;
         let at = run.schedule.begin + Duration::from_secs(second);
         sleep_until(at).await;
         let now = ProcessUse::sum_now(pids);

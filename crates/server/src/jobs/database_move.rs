@@ -271,9 +271,8 @@ impl Content {
         self.rows += rows.len() as u64;
         for row in rows {
             let hash = identity::secrets::hash(&transfer::canonical(row));
-            for (lane, bytes) in self.sum.iter_mut().zip(hash.chunks_exact(8)) {
-                let word = bytes.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-                *lane = lane.wrapping_add(word);
+            for (lane, bytes) in self.sum.iter_mut().zip(hash.as_chunks().0) {
+                *lane = lane.wrapping_add(u64::from_be_bytes(*bytes));
             }
         }
     }

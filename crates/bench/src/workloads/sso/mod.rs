@@ -249,7 +249,7 @@ impl SsoReport {
             SsoReport::Ceilings(ceilings) => ceilings.iter().map(CeilingReport::best).collect(),
         };
         let mut ratios = Vec::new();
-        for pair in best.chunks_exact(2) {
+        for pair in best.as_chunks::<2>().0 {
             let [Some(ours), Some(baseline)] = pair else { continue };
             let times = |ours: f64, theirs: f64| if theirs > 0.0 { ours / theirs } else { f64::INFINITY };
             ratios.push(times(ours.total.accepted_per_second, baseline.total.accepted_per_second));
