@@ -108,7 +108,7 @@ pub fn parse<T: DeserializeOwned>(json: &Value) -> Result<T> {
             false => format!("field `{path}` has the wrong type"),
         };
         Error::failed(format!(
-            "the server's answer does not fit this version of sarsen: {what}; use the version of the server"
+            "the server answered in a form that this version of sarsen cannot read: {what}; use the version of the server"
         ))
     })
 }

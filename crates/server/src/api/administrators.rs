@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/administrators`: who runs an organization, in which role.
+//! `/api/organizations/{org}/administrators`: the administrators of an organization and their roles.
 
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
@@ -68,7 +68,7 @@ pub(crate) async fn change(
     Ok(Json(show(changed.await?)))
 }
 
-/// Owners remove others; every administrator may leave.
+/// An owner removes others; every administrator may remove themselves.
 pub(crate) async fn remove(
     admin: OwnerOrSelf,
     Path((_, user)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/audit`: who did what, newest first.
+//! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first.
 
 use crate::web::administration::Administrator;
 use crate::web::error::Result;

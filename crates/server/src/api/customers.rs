@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/customers`: who buys.
+//! `/api/organizations/{org}/customers`: the customers of an organization.
 
 use crate::web::administration::Administrator;
 use crate::web::error::Result;

@@ -1,4 +1,5 @@
-//! The JSON API: one file a noun. A handler says who asks, what they send, one domain call, what goes back.
+//! The JSON API: one file per noun. A handler extracts the caller and the body, makes one call into the domain and
+//! returns the answer.
 
 pub(crate) mod administrators;
 pub(crate) mod audit;

@@ -50,7 +50,8 @@ pub(crate) async fn list(caller: PlatformUser, page: Page) -> Result<Json<List<O
     Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
 }
 
-/// An organization that a platform owner makes is active at once; any other waits for its review. Its maker owns it.
+/// An organization that a platform owner creates is active at once; any other is pending until it is reviewed. The
+/// creator becomes its owner.
 pub(crate) async fn create(
     caller: PlatformUser,
     Body(body): Body<CreateBody>,

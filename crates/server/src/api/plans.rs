@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/plans`: what an organization sells.
+//! `/api/organizations/{org}/plans`: the plans of an organization.
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;

@@ -1,5 +1,5 @@
-//! `/api/platform/organizations`: what platform owners decide about organizations. Inside of them, they
-//! have no power.
+//! `/api/platform/organizations`: review and suspension of organizations by platform owners. Platform owners have no
+//! role inside an organization.
 
 use super::organizations::{OrganizationBody, show};
 use crate::web::administration::PlatformOwner;

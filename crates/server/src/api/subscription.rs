@@ -1,5 +1,5 @@
-//! `GET /api/subscription`: what the token's user has of the token's service. The hottest route: it
-//! normally touches no SQL, and its answer is written once for as long as the entitlement is cached.
+//! `GET /api/subscription`: the entitlement of the token's user at the token's service. The most frequent request: it
+//! normally runs no SQL, and the text of its answer is cached as long as the entitlement.
 
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use store::{Cache, Filled, Store, Time};
 
-/// All but `version`.
+/// The answer without `version`.
 #[derive(Serialize)]
 struct SubscriptionBody<'a> {
     service: &'a str,
@@ -25,7 +25,7 @@ struct SubscriptionBody<'a> {
 }
 
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
-    // Read before the data: these may be newer than the version says, never older.
+    // Read before the data, so that the data may be newer than the version but never older.
     let version = caller.version().to_string();
     let start = caller.subscription().await?;
     Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
@@ -33,7 +33,7 @@ pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
 
 const ANSWERS_MAX: usize = 20_000;
 
-/// Answers without their end, the version: that is another one after each change anywhere. Clones share them.
+/// A cache of answers without their end: the version, which changes with every commit. Clones share the cache.
 pub(crate) struct SubscriptionAnswers {
     store: Store,
     written: Cache<(UserId, ServiceId), Arc<str>>,
@@ -44,7 +44,7 @@ impl SubscriptionAnswers {
         SubscriptionAnswers { written: store.cache("subscription answers", ANSWERS_MAX), store }
     }
 
-    /// The answer for this user of the service, whose slug never changes.
+    /// The answer for a user of a service. The slug of a service never changes.
     pub(crate) async fn get(
         &self,
         user: &UserId,

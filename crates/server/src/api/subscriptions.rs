@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/subscriptions`: which customer has which plan.
+//! `/api/organizations/{org}/subscriptions`: the subscriptions of customers to plans.
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;

@@ -1,4 +1,4 @@
-//! `GET /api/user`: the token's user, as the token's service may see him.
+//! `GET /api/user`: the account of the token's user, as far as the token's service may see it.
 
 use super::users::AccountBody;
 use crate::web::auth::ServiceUser;

@@ -1,11 +1,11 @@
-//! The physical floor that the bench compares with: `200 "ok"` on the same HTTP stack, nothing else.
+//! The baseline of `bench cost`: `200 "ok"` on the same HTTP stack.
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Serves `ok` at every path until the process ends; tells the address once it listens.
+/// Serves `ok` at every path until the process ends. Reports the address once it listens.
 pub async fn serve(address: SocketAddr, listening: impl FnOnce(SocketAddr)) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     listening(listener.local_addr()?);
@@ -17,7 +17,7 @@ pub async fn serve(address: SocketAddr, listening: impl FnOnce(SocketAddr)) -> s
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).writev(false);
         let connection = builder.serve_connection(TokioIo::new(stream), router);
-        // A client that breaks off is its own affair.
+        // A client may close its connection at any time.
         tokio::spawn(async move { connection.await.is_ok() });
     }
 }

@@ -1,6 +1,6 @@
-//! Very many accounts at once, for a benchmark of what is done with them: each with a password, a session and an audit
-//! trail, every second one with a subscription. The domain's own commands make them, so the rows are those that people
-//! would have left behind; only the password is the same for all, because hashing a million would take hours.
+//! Creates many accounts for benchmarks: each with a password, a session and an audit trail, every second one with a
+//! subscription. It uses the commands of the domain, so the rows are the same as those of real users. All accounts share
+//! one password, because hashing a million passwords would take hours.
 
 use crate::jobs::retry;
 use identity::audit::{self, Actor};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Store, Tx};
 
-/// Accounts that one command makes; a command may not take long.
+/// Accounts that one command creates, so that the command is short.
 const SLICE: u64 = 50;
-/// The accounts were made one after the other within this time, and each has been signed in ever since.
+/// The accounts are created one after the other within this period, and each is signed in since then.
 const HISTORY: Duration = Duration::from_secs(28 * 24 * 3600);
 const SESSION_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
-/// For addresses that nobody can have.
+/// The domain of the addresses; it is reserved and has no mail.
 const DOMAIN: &str = "fill.test";
 const NAMES: [&str; 6] =
     ["Ada", "Grace Brewster", "Zoë Ångström", "Юлия", "李小龍", "Señor \u{1f9d1}\u{200d}\u{1f680}"];
@@ -30,29 +30,29 @@ const AGENTS: [&str; 2] = [
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15",
 ];
 
-/// What was made.
+/// The created accounts.
 #[derive(Clone, Debug)]
 pub struct Filled {
-    /// The address of one of the accounts.
+    /// The e-mail address of one account.
     pub email: String,
-    /// Its password, and everybody's.
+    /// The password of all accounts.
     pub password: String,
-    /// What it has subscribed to.
+    /// The plan of its subscription.
     pub plan: String,
     /// New rows, by table.
     pub rows: BTreeMap<&'static str, u64>,
 }
 
-/// What all accounts have in common.
+/// What all accounts share.
 struct Common {
     organization: OrganizationId,
-    /// Slugs of what is sold there.
+    /// The slugs of the plans.
     plans: Vec<String>,
     hash: String,
 }
 
-/// Makes `count` accounts in an organization that sells something; `tell` hears how many there are. An organization is
-/// filled once.
+/// Creates `count` accounts in an organization that has plans. `tell` receives the number of accounts so far. An
+/// organization can be filled once.
 pub async fn fill(
     store: &Store,
     organization: &str,
@@ -102,7 +102,7 @@ fn email(number: u64) -> String {
 }
 
 impl Common {
-    /// What account `number` buys, if it buys anything.
+    /// The plan of account `number`, if it has a subscription.
     fn plan_of(&self, number: u64) -> Result<&str> {
         let problem = "this organization sells no plan; give it one";
         let place = number / 2 % (self.plans.len() as u64).max(1);
@@ -111,12 +111,12 @@ impl Common {
     }
 }
 
-/// An account to be made, with all that is drawn at random: a command may run more than once.
+/// A new account with its random values: a command may run more than once.
 struct Account {
     user: NewUser,
     session: NewSession,
     subscription: Option<NewSubscription>,
-    /// Who makes the account, and its own user, who signs in.
+    /// The actor that creates the account, and the user of the account, who signs in.
     maker: Actor,
     owner: Actor,
 }

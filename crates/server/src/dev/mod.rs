@@ -1,4 +1,4 @@
-//! What a server needs for trying it out and for measuring it; nothing here runs in production.
+//! The demo and fixtures for benchmarks. Nothing here runs in production.
 
 #[cfg(feature = "bench-tools")]
 pub mod bare_server;

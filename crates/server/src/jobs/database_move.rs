@@ -1,8 +1,9 @@
-//! A whole installation from one database to another: copied table by table, then compared.
+//! Moves an installation to another database: copies table by table, then compares.
 //!
-//! The source is only read, once its schema is of this version. The target must be empty, or hold what an earlier try
-//! of the same move left behind: then the move goes on after the last row that arrived. At the end both sides are read again and compared, table
-//! by table, by count and by a hash of the content. Until then the target carries a mark, and no server starts on it.
+//! The source needs the schema of this version and is only read. The target must be empty or hold the rows of an
+//! earlier attempt of the same move, which then continues after the last copied row. At the end both sides are read
+//! and compared table by table, by row count and by a hash of the content. Until then the target is marked, and no
+//! server starts on it.
 
 use crate::jobs::retry;
 use identity::database_move;
@@ -12,27 +13,27 @@ use std::time::{Duration, Instant};
 use store::transfer::{self, Table, TableRow};
 use store::{Error as StoreError, Store, Tx};
 
-/// Rows that are copied by one command; a command may not take long.
+/// Rows that one command copies, so that the command is short.
 const COPY_SLICE: usize = 1000;
-/// Rows that are compared at a time.
+/// Rows that are compared in one step.
 const COMPARE_SLICE: usize = 4000;
 
-/// Why a move ended early.
+/// The reason why a move failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
-    /// The target holds something else.
+    /// The target has rows of something else.
     #[error("the target is not empty: its table {0} has rows; choose an empty database")]
     NotEmpty(String),
     /// Another installation moves into the target.
     #[error("another installation is being moved into the target; choose another database")]
     Taken,
-    /// The source is no database of a server that has run.
+    /// The source was never used by a server.
     #[error("the source is not complete: {0}")]
     Source(String),
-    /// The two differ.
+    /// Source and target differ.
     #[error("{0}")]
     Differs(String),
-    /// A database refused.
+    /// A database returned an error.
     #[error(transparent)]
     Domain(#[from] identity::Error),
 }
@@ -45,40 +46,40 @@ impl From<StoreError> for MoveError {
 
 type Result<T> = std::result::Result<T, MoveError>;
 
-/// What a move is doing.
+/// The current step of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Rows go to the target.
+    /// Copies rows to the target.
     Copying,
-    /// Both sides are read and compared.
+    /// Reads and compares both sides.
     Comparing,
-    /// A rehearsal takes its rows away again.
+    /// Deletes the rows of a rehearsal.
     Clearing,
 }
 
-/// How far a move is; told several times a second.
+/// The progress of a move, reported several times a second.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current step.
     pub step: Step,
-    /// With which table.
+    /// The current table.
     pub table: String,
-    /// Rows done in this step, of all tables.
+    /// Rows done in this step, over all tables.
     pub done: u64,
-    /// Of them, those that an earlier try had brought already.
+    /// Of these, rows that an earlier attempt copied.
     pub found: u64,
-    /// Rows of this step in all.
+    /// All rows of this step.
     pub total: u64,
 }
 
-/// A table that has been moved and compared.
+/// A table after copying and comparing.
 #[derive(Clone, Debug)]
 pub struct MovedTable {
     /// Its name.
     pub name: String,
     /// Its rows.
     pub rows: u64,
-    /// The hash of its content, equal on both sides; the same whatever the order of rows.
+    /// The hash of its content, equal on both sides. It does not depend on the order of rows.
     pub hash: String,
 }
 
@@ -92,13 +93,13 @@ pub struct Move<'a> {
 }
 
 impl<'a> Move<'a> {
-    /// Between two databases whose schema is up to date. `tell` hears how far it is.
+    /// Creates a move between two databases with the current schema. `tell` receives the progress.
     pub fn new(from: &'a Store, to: &'a Store, tell: impl FnMut(&Progress) + 'a) -> Move<'a> {
         let progress = Progress { step: Step::Copying, table: String::new(), done: 0, found: 0, total: 0 };
         Move { from, to, tell: Box::new(tell), progress, told: Instant::now() }
     }
 
-    /// Copies everything, compares, and takes the mark away. A `rehearsal` takes the rows away again instead.
+    /// Copies and compares everything, and removes the mark. A `rehearsal` deletes the copied rows instead.
     pub async fn run(mut self, rehearsal: bool) -> Result<Vec<MovedTable>> {
         let moved = |table: &Table| database_move::is_moved(&table.name);
         let tables: Vec<Arc<Table>> =
@@ -123,7 +124,7 @@ impl<'a> Move<'a> {
         Ok(moved)
     }
 
-    /// Makes sure that the target is empty or was begun by this very move, and marks it.
+    /// Checks that the target is empty or has the mark of this move, and marks it.
     async fn claim_target(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         let source = self.from.read(|snapshot| {
             database_move::check_finished(snapshot)?;
@@ -156,7 +157,7 @@ impl<'a> Move<'a> {
         Ok(total)
     }
 
-    /// Copies what comes after the last row that is there already; reads the next slice while one is written.
+    /// Copies the rows after the last copied one. Reads the next slice while the current one is written.
     async fn copy(&mut self, table: &Arc<Table>) -> Result<()> {
         let there = table.clone();
         let mut after = self.to.read(move |snapshot| there.last_key(snapshot)).await?;
@@ -220,7 +221,7 @@ impl<'a> Move<'a> {
     }
 
     async fn clear(&mut self, table: &Arc<Table>) -> Result<()> {
-        // Not from the beginning each time: there is what was deleted and is still to be cleaned away.
+        // Not from the beginning each time: SQLite and PostgreSQL would visit the rows deleted so far again.
         let mut after = None;
         loop {
             let rows = Arc::new(slice(self.to, table, after, COPY_SLICE).await?);
@@ -259,7 +260,7 @@ async fn slice(
     Ok(store.read(move |snapshot| table.rows_after(snapshot, after.as_deref(), most)).await?)
 }
 
-/// What a table holds, whatever the order of its rows: their count and the sum of their hashes.
+/// The content of a table without its order: the number of rows and the sum of their hashes.
 #[derive(Default, PartialEq, Eq)]
 struct Content {
     rows: u64,

@@ -1,5 +1,5 @@
-//! What a database needs before it serves: the right `secret_key`, the platform organization with its
-//! clients, a key that signs, and a way in for the first owner.
+//! Prepares a database for its first server: the check of the `secret_key`, the platform organization with its clients,
+//! a signing key, and the set-up link for the first owner.
 
 use crate::app::App;
 use identity::clients::{self, Kind, NewClient};
@@ -9,8 +9,8 @@ use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
 use identity::{Error, Result, administrators, database_move, settings};
 
-/// Makes what is missing. Fails when the database belongs to another `secret_key`, and while a move into it is not
-/// finished. Several instances may start on one database at once.
+/// Creates what is missing. Fails if the database belongs to another `secret_key` or is the target of an unfinished
+/// move. Several instances may start on one database at the same time.
 pub async fn prepare(app: &App) -> Result<()> {
     app.store.point(database_move::check_finished).await?;
     let sealed = settings::make_check(&app.secret_key, app.random())?;
@@ -55,7 +55,7 @@ async fn make_platform(app: &App) -> Result<()> {
     }
 }
 
-/// A new set-up link, unless the installation has an owner.
+/// Creates a set-up link, unless the installation has an owner.
 pub async fn link(app: &App) -> Result<Option<String>> {
     let has_owner = app.store.point(administrators::has_platform_owner).await?;
     if has_owner {

@@ -1,10 +1,9 @@
-//! What is done by the clock: deleting what has expired, in small slices, and renewing signing keys. Of several
-//! instances on one database, one does it.
+//! Periodic work: deletes expired rows in small slices, and renews signing keys. Where several instances share a
+//! database, the one with the lease does it.
 //!
-//! What is found by the time in its id (codes, links, refresh tokens, revoked tokens) is deleted from the table's
-//! beginning. Grants and sessions last as long as their users like: these are found by walks through the tables, a few
-//! pages a turn, for an index would be written by every sign-in. Consents are kept: they are what a user has said, and
-//! count until he says something else.
+//! Rows that expire in the order of their ids (codes, links, refresh tokens, revoked tokens) are deleted from the start
+//! of the table. Grants and sessions end in any order. They are found by walks through their tables, a few pages per
+//! turn, because every sign-in would have to maintain an index. Consents are kept until the user changes them.
 
 use super::key_maker::KeyMaker;
 use crate::clock::Clock;
@@ -22,38 +21,38 @@ use store::{Snapshot, Store, Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(30);
-/// An instance that has not been heard of for this long does not tidy up any more.
+/// The lease of an instance ends after this time without renewal.
 const LEASE: Duration = Duration::from_secs(90);
-/// Rows deleted by one command.
+/// The number of rows that one command deletes.
 const SLICE: i64 = 200;
 const BETWEEN_SLICES: Duration = Duration::from_millis(20);
-/// Device codes are kept this long, so that their devices still hear "expired" for a while.
+/// Device codes are kept this long after they expired, so that a device still gets `expired_token`.
 const DEVICES_KEPT: Duration = Duration::from_secs(2 * 3600);
-/// Codes, links and revoked tokens are kept this long: a code that comes back late still revokes what it gave.
+/// Codes, links and revoked tokens are kept this long: a replayed code still revokes its tokens.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Sessions, grants and refresh tokens are kept this long after they ended, for whoever looks up what the audit trail
-/// names. Much longer than codes, so that a code that comes back finds its grant.
+/// Sessions, grants and refresh tokens are kept this long after they ended, because the audit trail refers to them. Much
+/// longer than codes, so that a replayed code finds its grant.
 const ENDED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Pages of [`SLICE`] rows that a walk looks at in one turn.
+/// The number of pages of [`SLICE`] rows that a walk reads per turn.
 const PAGES: usize = 50;
-/// A walk that has come to the end begins again after this long.
+/// The pause between the end of a walk and its next start.
 const REST: Duration = Duration::from_secs(3600);
 
-/// Does the work of one instance.
+/// The periodic work of one instance.
 pub(crate) struct Janitor {
     store: Store,
     key_maker: KeyMaker,
-    /// Tells this instance from others on the same database.
+    /// The holder of the lease: this instance.
     instance: String,
     clock: Arc<dyn Clock>,
-    /// How far the walks have come. An instance that takes the work over begins anew.
+    /// The positions of the walks. An instance that takes over the lease starts again.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
 }
 
 #[derive(Clone, Default)]
 struct Walk {
-    /// The last id that was looked at; empty at the beginning.
+    /// The last id that was read; empty at the start.
     after: String,
     rests_until: Time,
 }
@@ -63,7 +62,7 @@ impl Janitor {
         Janitor { store, key_maker, instance, clock, grants: Mutex::default(), sessions: Mutex::default() }
     }
 
-    /// Works until the server stops.
+    /// Runs until the server stops.
     pub(crate) async fn run(self, mut stopped: watch::Receiver<bool>) {
         loop {
             if let Err(error) = self.tidy().await {
@@ -76,7 +75,7 @@ impl Janitor {
         }
     }
 
-    /// One turn; false when another instance has the lease.
+    /// Runs one turn. Returns false if another instance has the lease.
     pub(crate) async fn tidy(&self) -> identity::Result<bool> {
         let (holder, now) = (self.instance.clone(), self.clock.now());
         let lease = self
@@ -102,7 +101,7 @@ impl Janitor {
         Ok(true)
     }
 
-    /// Deletes slice by slice until little is left. Other commands run between the slices.
+    /// Deletes slice by slice until a slice is not full. Other commands run between the slices.
     async fn sweep(
         &self,
         name: &'static str,
@@ -115,7 +114,8 @@ impl Janitor {
         Ok(())
     }
 
-    /// Continues a walk and deletes what has been over for [`ENDED_KEPT`]. `delete` says whether all of it is gone.
+    /// Continues a walk and deletes rows that ended more than [`ENDED_KEPT`] ago. `delete` returns whether it deleted all of
+    /// them.
     async fn walk<I: Display + Clone + Send + Sync + 'static>(
         &self,
         walk: &Mutex<Walk>,

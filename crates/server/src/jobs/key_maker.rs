@@ -1,4 +1,4 @@
-//! Makes signing keys when they are due: at the start, before the first use of an algorithm, and by the clock.
+//! Creates signing keys when they are due: at the start, before the first use of an algorithm, and periodically.
 
 use crate::clock::Clock;
 use identity::keys::{self, Algorithm};
@@ -6,7 +6,7 @@ use identity::secrets::{Random, SecretKey};
 use std::sync::Arc;
 use store::Store;
 
-/// What it takes to make a key. Clones share it.
+/// Creates signing keys. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct KeyMaker {
     store: Store,
@@ -25,7 +25,7 @@ impl KeyMaker {
         KeyMaker { store, secret_key, clock, random }
     }
 
-    /// Makes a key when one is due. Generating it is slow and runs on a thread of its own.
+    /// Creates a key if one is due. Generating it is slow and runs on its own thread.
     pub(crate) async fn renew(&self, algorithm: Algorithm) -> identity::Result<()> {
         let now = self.clock.now();
         if !self.store.point(move |snapshot| keys::is_due(snapshot, algorithm, now)).await? {

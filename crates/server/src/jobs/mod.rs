@@ -1,4 +1,4 @@
-//! Work that no request waits for: cleanup by the clock, the first start of a database, moving to another database.
+//! Background work: periodic cleanup, the first start on a database, the move to another database.
 
 pub mod database_move;
 pub mod first_start;

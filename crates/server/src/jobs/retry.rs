@@ -1,16 +1,16 @@
-//! Commands of a job that has time, unlike a request: one that the database has no time for now comes again later, also
-//! when its server is away for some seconds.
+//! Retries for background work: a command that the database refuses for lack of capacity, or because its server is
+//! unreachable for some seconds, is sent again later.
 
 use identity::{Error, Result};
 use std::time::Duration;
 use store::{Error as StoreError, Store, Tx};
 
-/// So often in a row it is put off at most.
+/// The maximum number of retries.
 const TRIES: u32 = 20;
-/// Between two of them, where the database does not say itself for how long.
+/// The pause between two retries, unless the error has one.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// [`Store::write`], again and again while the answer is "not now".
+/// [`Store::write`] with retries while the error is temporary.
 pub(crate) async fn write<T, F>(store: &Store, name: &'static str, command: F) -> Result<T>
 where
     T: Send + 'static,
@@ -28,7 +28,7 @@ where
     }
 }
 
-/// For how long, if nothing was done and it may go well another time.
+/// The pause before a retry. `None` if the error is not temporary or the command may have run.
 fn put_off(error: &StoreError) -> Option<Duration> {
     match error {
         StoreError::Overloaded { retry_after } => Some(*retry_after),

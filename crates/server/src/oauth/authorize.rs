@@ -129,7 +129,7 @@ async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageErr
     match app.lookups.client(id, app.now()).await {
         Ok(client) => Ok(client),
         Err(Error::NotFound { .. }) => {
-            Err(PageError::bad("The product that sent you here is not known (client_id)."))
+            Err(PageError::bad("The client_id of the product that sent you here is unknown."))
         }
         Err(error) => Err(error.into()),
     }
@@ -169,7 +169,7 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
     let client = known_client(app, &params).await?;
     let mut query = query.to_owned();
     if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
-        let id = RequestId::parse(id).map_err(|_| PageError::bad("request_uri is not one of ours."))?;
+        let id = RequestId::parse(id).map_err(|_| PageError::bad("The request_uri is not valid."))?;
         let now = app.now();
         let (owner, stored) =
             app.store.point(move |snapshot| authorization_requests::get(snapshot, &id, now)).await?;
@@ -309,7 +309,7 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
     let session = session.filter(|session| is_fresh_enough(app, session, request));
     let Some(session) = session else {
         if silent {
-            return Ok(request.refuse("login_required", "Nobody is signed in."));
+            return Ok(request.refuse("login_required", "The user is not signed in."));
         }
         let prompt = if request.prompts("select_account") { Prompt::SelectAccount } else { Prompt::Login };
         let sign_in = match is_known {

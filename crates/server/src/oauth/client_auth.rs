@@ -1,4 +1,4 @@
-//! Which client asks, and whether it proves it: Basic, or in the body, or (public clients) by its id alone.
+//! Client authentication: by Basic, by parameters in the body, or, for public clients, by the client id alone.
 
 use super::error::{OAuthError, Result};
 use super::params::Posted;
@@ -11,7 +11,7 @@ use identity::Error;
 use identity::clients::Client;
 use std::sync::Arc;
 
-/// The client of a request. A confidential one must prove who it is, by exactly one method.
+/// The client of a request. A confidential client must authenticate by exactly one method.
 pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Client>> {
     let basic = basic_credentials(&posted.headers)?;
     let in_body = posted.params.get("client_secret");

@@ -1,4 +1,4 @@
-//! `POST /auth/device/code`: a device asks for codes (RFC 8628 section 3.1). Answered when they are on disk.
+//! `POST /auth/device/code`: creates codes for a device (RFC 8628 section 3.1). Answers after they are on disk.
 
 use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often new codes are drawn when two instances have drawn the same.
+/// The number of attempts if another instance has drawn the same codes.
 const DRAWS_MAX: usize = 4;
 
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ pub(crate) async fn post(
     let mut device = NewDevice::generate(&client.id, scope, life, now, &app.user_codes, app.random())?;
     device.address = address.to_string();
     device.agent = names::remark(agent);
-    // The buffer that the request came in can be used again while this waits.
+    // Frees the buffer of the request while the command waits.
     drop(posted);
     let device = begin(&app, device).await?;
 
@@ -69,7 +69,7 @@ pub(crate) async fn post(
     let codes = Codes {
         device_code: &device.device_code,
         verification_uri: app.url("/activate"),
-        // Who administers types the code: a link would be too easy to send to somebody.
+        // For first-party clients the code must be typed, because a link is easy to send to another user.
         verification_uri_complete: (!first_party)
             .then(|| app.url(&["/activate?user_code=", &user_code].concat())),
         user_code,
@@ -90,7 +90,7 @@ fn too_many(wait: Duration) -> OAuthError {
     }
 }
 
-/// Stores the authorization, with other codes when the first are taken.
+/// Stores the authorization. Draws other codes if the first are taken.
 async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     let mut device = Arc::new(device);
     for _ in 0..DRAWS_MAX {
@@ -105,11 +105,11 @@ async fn begin(app: &App, device: NewDevice) -> Result<Arc<NewDevice>> {
     Err(Error::Internal("no free codes could be drawn".to_owned()).into())
 }
 
-/// `org` and `service` are optional; when they are sent they must be the client's own.
+/// `org` and `service` are optional; if present, they must be those of the client.
 fn check_names(client: &Client, posted: &Posted) -> Result<()> {
     for (name, own) in [("org", &client.organization_slug), ("service", &client.service_slug)] {
         if posted.params.get(name).is_some_and(|sent| sent != own) {
-            return Err(OAuthError::invalid_request(format!("{name} does not fit the client.")));
+            return Err(OAuthError::invalid_request(format!("{name} does not match the client.")));
         }
     }
     Ok(())

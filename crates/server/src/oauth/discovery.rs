@@ -1,4 +1,4 @@
-//! Discovery and keys: what a client needs to know, at the places where it looks.
+//! Discovery documents and signing keys.
 
 use super::token::GRANTS;
 use crate::app::App;
@@ -43,7 +43,7 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
     ([(CACHE_CONTROL, "public, max-age=300")], Json(document))
 }
 
-/// `/.well-known/oauth-protected-resource` (RFC 9728): our own API.
+/// `/.well-known/oauth-protected-resource` (RFC 9728): the metadata of our own API.
 pub(crate) async fn protected_resource(State(app): State<App>) -> impl IntoResponse {
     let document = json!({
         "resource": app.url("/api"),

@@ -1,4 +1,4 @@
-//! How OAuth endpoints say that something is wrong: RFC 6749 error objects and nothing else, never cached.
+//! The errors of OAuth endpoints: RFC 6749 error objects, which are never cached.
 
 use crate::web::error::{Problem, retry_after_value};
 use crate::web::json::Json;
@@ -18,10 +18,10 @@ pub(crate) struct OAuthError {
     pub status: StatusCode,
     /// The registered error code.
     pub error: &'static str,
-    /// For the developer who reads it.
+    /// The description for developers.
     pub description: Cow<'static, str>,
     pub retry_after: Option<Duration>,
-    /// Whether the client tried Basic authentication and should see its challenge.
+    /// Whether the client used Basic authentication and gets its challenge.
     pub basic: bool,
 }
 
@@ -35,7 +35,7 @@ impl OAuthError {
         OAuthError::new("invalid_request", description)
     }
 
-    /// Unknown, expired, used, foreign: all look the same.
+    /// Unknown, expired, used and foreign ones look the same.
     pub(crate) fn invalid_grant() -> OAuthError {
         OAuthError::new(
             "invalid_grant",
@@ -68,7 +68,7 @@ impl From<store::Error> for OAuthError {
     }
 }
 
-/// What is nobody's mistake: busy, stopping, broken; and bodies that could not be read.
+/// Errors without an OAuth code: the server is busy, is stopping or fails, or the body cannot be read.
 impl From<Problem> for OAuthError {
     fn from(problem: Problem) -> OAuthError {
         let error = match problem.status.as_u16() {
@@ -92,7 +92,7 @@ struct ErrorBody<'a> {
     error_description: &'a str,
 }
 
-/// What a description may hold (RFC 6749 section 5.2); parts of it may have come from outside.
+/// Removes characters that a description must not have (RFC 6749 section 5.2); parts of it may be input.
 fn plain(letter: char) -> char {
     match letter {
         '"' => '\'',
@@ -115,8 +115,7 @@ impl IntoResponse for OAuthError {
         if let Some(wait) = self.retry_after {
             headers.insert(RETRY_AFTER, retry_after_value(wait));
         }
-        // Who did not try Basic is not asked for it: stock clients take any challenge for one that they
-        // should have answered, and hide the error behind it.
+        // Only in reply to Basic: stock clients react to any challenge and hide the error behind it.
         if self.basic {
             let challenge = HeaderValue::from_static(r#"Basic realm="sarsen", charset="UTF-8""#);
             headers.insert(WWW_AUTHENTICATE, challenge);

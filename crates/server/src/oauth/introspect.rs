@@ -1,4 +1,4 @@
-//! `POST /auth/introspect` (RFC 7662): a confidential client asks what a token of its service stands for.
+//! `POST /auth/introspect` (RFC 7662): returns the state of a token to a confidential client of its service.
 //! Unknown, expired, revoked and foreign tokens look the same.
 
 use super::client_auth::authenticate;

@@ -1,7 +1,7 @@
-//! Polls of the device grant: held while nobody has decided, and told to slow down when they hurry.
+//! Long polling for the device grant: holds polls of pending codes, and detects polls that come too early.
 //!
-//! Poll times live in memory, in two generations that replace each other, so that a flood of codes costs
-//! a bounded amount; a poll whose predecessor was forgotten counts as a first one.
+//! Poll times are in memory, in two generations that replace each other, so their memory is bounded for any number of
+//! codes. A poll whose previous time was dropped counts as the first one.
 
 use crate::limits::network::network;
 use identity::Time;
@@ -16,25 +16,25 @@ use std::time::Duration;
 use store::Change;
 use tokio::sync::Notify;
 
-/// How often a device is asked to poll.
+/// The interval at which a device should poll.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// A poll may come this much too early: clocks and networks are not exact.
+/// The tolerance for early polls, because clocks and networks are not exact.
 const TOLERANCE: Duration = Duration::from_secs(1);
-/// Held polls at once, in all and from one address.
+/// The maximum number of held polls, in total and from one address.
 const HELD_MAX: usize = 20_000;
 const HELD_PER_ADDRESS_MAX: usize = 200;
-/// Poll times kept in one generation, and for how long at least.
+/// The maximum number of poll times in one generation, and its minimum age.
 const REMEMBERED: usize = 40_000;
 const GENERATION: Duration = Duration::from_secs(30);
 
-/// How a poll is to be answered if nobody has decided.
+/// How to answer a poll of a pending code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// The first poll of this code: at once.
+    /// The first poll of the code is answered at once.
     First,
-    /// In time: it may be held.
+    /// The poll is on time and may be held.
     OnTime,
-    /// Too early.
+    /// The poll is too early.
     TooSoon,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Pace {
 pub(crate) struct LongPolls {
     state: Mutex<State>,
     hasher: RandomState,
-    /// Set when the server stops: nothing is held any more.
+    /// Set when the server stops. Then no poll is held.
     closing: std::sync::atomic::AtomicBool,
 }
 
@@ -68,7 +68,7 @@ struct Poll {
     interval_s: u32,
 }
 
-/// A held poll; letting go of it frees its place.
+/// A held poll. Dropping it frees its place.
 pub(crate) struct HeldPoll {
     long_polls: Arc<LongPolls>,
     device: DeviceId,
@@ -77,7 +77,7 @@ pub(crate) struct HeldPoll {
 }
 
 impl LongPolls {
-    /// Notes a poll and says whether it came in time.
+    /// Records a poll and returns how to answer it.
     pub(crate) fn pace(&self, device: &DeviceId, now: Time) -> Pace {
         let key = self.hasher.hash_one(device);
         let mut state = self.state.lock();
@@ -105,7 +105,7 @@ impl LongPolls {
         pace
     }
 
-    /// Takes a place for a poll; an older poll of the same code is released. None when all are taken.
+    /// Takes a place for a poll and releases an older poll of the same code. Returns `None` if all places are taken.
     pub(crate) fn hold(self: &Arc<LongPolls>, device: &DeviceId, address: IpAddr) -> Option<HeldPoll> {
         let address = network(address);
         let mut state = self.state.lock();
@@ -125,8 +125,8 @@ impl LongPolls {
         Some(HeldPoll { long_polls: self.clone(), device: device.clone(), number, wake })
     }
 
-    /// Hears of changes on the thread that publishes them and wakes the polls that wait for them. One that
-    /// is woken for nothing is told that nobody has decided yet.
+    /// Runs on the thread that publishes changes and wakes the affected polls. A poll that is woken without a decision
+    /// answers `authorization_pending`.
     pub(crate) fn notify(&self, change: &Change) {
         for key in change.keys.iter() {
             if key.is_everything() {
@@ -142,7 +142,7 @@ impl LongPolls {
         }
     }
 
-    /// Answers every held poll and long_polls no more.
+    /// Releases every held poll and holds no more.
     pub(crate) fn close(&self) {
         self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
         for held in self.state.lock().held.values() {
@@ -150,7 +150,7 @@ impl LongPolls {
         }
     }
 
-    /// How many polls are held.
+    /// The number of held polls.
     pub(crate) fn count(&self) -> usize {
         self.state.lock().held.len()
     }
@@ -168,13 +168,13 @@ impl State {
 }
 
 impl HeldPoll {
-    /// Waits for a decision, a newer poll, the end of the server, or `longest`.
+    /// Waits for a decision, a newer poll, the stop of the server, or the end of `longest`.
     pub(crate) async fn wait(&self, longest: Duration) {
-        // Which of them it was shows when the state is read again.
+        // The caller reads the state again to see which of them it was.
         let _ = tokio::time::timeout(longest, self.wake.notified()).await;
     }
 
-    /// False when a newer poll of the same code has taken its place: then that one redeems.
+    /// Whether this is still the newest poll of its code. A newer poll redeems the code itself.
     pub(crate) fn is_newest(&self) -> bool {
         self.long_polls.state.lock().held.get(&self.device).is_some_and(|held| held.number == self.number)
     }

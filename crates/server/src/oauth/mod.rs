@@ -1,4 +1,4 @@
-//! OAuth 2.0 and OpenID Connect: one file an endpoint, `token/` one file a grant.
+//! OAuth 2.0 and OpenID Connect: one file per endpoint, and in `token/` one file per grant.
 
 pub(crate) mod authorize;
 pub(crate) mod client_auth;

@@ -1,4 +1,4 @@
-//! `POST /auth/revoke` (RFC 7009): ends a grant by one of its tokens. An unknown token is a success.
+//! `POST /auth/revoke` (RFC 7009): ends the grant of a token. For an unknown token the answer is success too.
 
 use super::client_auth::authenticate;
 use super::error::{OAuthError, Result};

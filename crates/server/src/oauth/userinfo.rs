@@ -1,4 +1,4 @@
-//! `/auth/userinfo` (OpenID Connect Core 5.3): what the token's scope lets a client know of its user.
+//! `/auth/userinfo` (OpenID Connect Core 5.3): the claims about the user that the token's scope allows.
 
 use super::token::subject_claims;
 use crate::app::App;

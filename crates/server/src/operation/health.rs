@@ -1,4 +1,4 @@
-//! `/healthz`: alive. `/readyz`: able to serve, which is to read the database and not to be stopping.
+//! `/healthz`: the process runs. `/readyz`: the server can read the database and is not stopping.
 
 use crate::app::App;
 use crate::web::error::{Problem, Result};

@@ -1,4 +1,4 @@
-//! `/metrics` in the Prometheus text format: for this machine or with a token, not for the public.
+//! `/metrics` in the Prometheus text format, for this machine or with a token.
 
 use crate::app::App;
 use crate::web::auth::Peer;
@@ -11,7 +11,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters of the HTTP face.
+/// Counters of the HTTP server.
 #[derive(Default)]
 pub(crate) struct Metrics {
     by_class: [AtomicU64; 6],

@@ -1,4 +1,4 @@
-//! What operators and their monitoring read.
+//! Endpoints for operators and monitoring.
 
 pub(crate) mod health;
 pub(crate) mod metrics;

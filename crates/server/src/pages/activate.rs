@@ -19,10 +19,10 @@ use identity::{Error, scopes, user_codes};
 use std::sync::Arc;
 
 /// Wrong, expired and used codes look the same.
-const WRONG: &str = "This code is not good (any more). Look at your device: it may show a new one.";
+const WRONG: &str = "This code is wrong or has expired. Check your device: it may show a new code.";
 
 /// Who administers types the code: a link to it may come from somebody else's terminal.
-const TYPE_IT: &str = "Type the code that your own terminal shows. For this sign-in a link is not enough.";
+const TYPE_IT: &str = "Enter the code that your own terminal shows. A link is not enough for this sign-in.";
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
     let Some(typed) = asked.get("user_code") else { return Ok(enter(&app, &browser, "", None)) };
@@ -115,7 +115,7 @@ async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageEr
     let ids = app.user_codes.ids_of(&user_code, now)?;
     if let Err(wait) = app.user_code_attempts.begin(browser.id(), browser.address, now) {
         let text =
-            format!("Too many tries. Please wait {} s, then type the code again.", wait.as_secs().max(1));
+            format!("Too many attempts. Please wait {} s, then enter the code again.", wait.as_secs().max(1));
         let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
         refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         return Ok(Found::Refused(refused));
@@ -250,7 +250,7 @@ async fn decide(
         }
         Decision::Deny => (
             "Nothing was allowed",
-            "The device was told no. If you did not ask for this, nothing else is to be done.",
+            "The device gets no access. If you did not request this, you need not do anything else.",
             false,
         ),
     };

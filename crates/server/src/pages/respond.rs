@@ -32,8 +32,10 @@ pub(crate) fn page(status: StatusCode, markup: Markup, cookies: Vec<HeaderValue>
 /// Redirects with status 303, so that the browser sends a GET next (RFC 9700 section 4.12).
 pub(crate) fn see_other(location: &str, cookies: Vec<HeaderValue>) -> Response {
     let Ok(location) = HeaderValue::from_str(location) else {
-        return PageError::bad("The address to go on to has characters that an address cannot have.")
-            .into_response();
+        return PageError::bad(
+            "The address of the redirect has characters that are not allowed in an address.",
+        )
+        .into_response();
     };
     let mut response = StatusCode::SEE_OTHER.into_response();
     response.headers_mut().insert(LOCATION, location);

@@ -132,9 +132,9 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
         Status::Active => Ok(organization),
         status => Err(PageError::new(
             StatusCode::FORBIDDEN,
-            "Nobody can sign in here now",
+            "Sign-in is not possible",
             format!("The organization {} is {}.", organization.name, status.as_str()),
-            "Ask those who run it.",
+            "Contact an administrator of the organization.",
         )),
     }
 }

@@ -81,7 +81,7 @@ impl FromRequestParts<App> for Bearer {
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
     let access = app.lookups.access(token, now).await?;
-    access.ok_or_else(|| Problem::invalid_token("The token is not good (any more). Sign in again."))
+    access.ok_or_else(|| Problem::invalid_token("The access token is not valid. Sign in again."))
 }
 
 /// A user, at a service that may read about him.

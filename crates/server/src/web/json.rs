@@ -115,7 +115,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     parsed.map_err(|(path, error)| match error.classify() {
         serde_json::error::Category::Data => {
             let place = if matches!(&*path, "" | ".") { String::new() } else { format!(" ({path})") };
-            let detail = format!("The body does not fit{place}: {error}.");
+            let detail = format!("The body is not valid{place}: {error}.");
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
         }
         _ => Problem::bad_request("invalid_json", format!("The body is not JSON: {error}.")),

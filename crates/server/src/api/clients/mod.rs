@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize)]
 pub(crate) struct ClientBody {
     client_id: String,
-    /// Only in the answer to the request that made the client.
+    /// Only in the answer to the request that created the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
     service: String,
@@ -25,7 +25,7 @@ pub(crate) struct ClientBody {
     redirect_uris: Vec<String>,
     consent_required: bool,
     pkce_required: bool,
-    /// Only of kinds that have the device flow.
+    /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
     created_at: String,
@@ -101,7 +101,7 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         kind,
         name: body.name,
         redirect_uris: body.redirect_uris,
-        // Any program on a machine can pretend to be its native app (RFC 8252 section 8.6): ask.
+        // Any program on a machine can impersonate its native app (RFC 8252 section 8.6), so consent is required.
         consent_required: body.consent_required.unwrap_or(kind == Kind::Native),
     };
     let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));

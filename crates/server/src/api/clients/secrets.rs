@@ -12,10 +12,10 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct SecretBody {
     id: String,
-    /// Only in the answer to the request that made it.
+    /// Only in the answer to the request that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
-    /// Its last letters.
+    /// Its last characters.
     hint: String,
     created_at: String,
 }

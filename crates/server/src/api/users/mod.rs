@@ -13,7 +13,7 @@ use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
 
-/// What every answer about an account says, to administrators and to services.
+/// The fields of an account that administrators and services see.
 #[derive(Serialize)]
 pub(crate) struct AccountBody {
     id: String,
@@ -50,7 +50,7 @@ fn show(user: User) -> UserBody {
 pub(crate) struct SeenBody {
     #[serde(flatten)]
     user: UserBody,
-    /// To within five minutes.
+    /// Up to five minutes late.
     last_seen_at: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/users/{user}/sessions`: where a user is signed in.
+//! `/api/organizations/{org}/users/{user}/sessions`: the sessions of a user.
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;

@@ -1,5 +1,5 @@
-//! `POST /api/organizations/{org}/users/{user}/sign_in_link`: lets a user in who has no password yet, or has
-//! lost it. The address is the only copy of the link's secret.
+//! `POST /api/organizations/{org}/users/{user}/sign_in_link`: creates a one-time link for a user without a password. The
+//! URL in the answer is the only copy of the link's secret.
 
 use crate::web::administration::Admin;
 use crate::web::error::Result;

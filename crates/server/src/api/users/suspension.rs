@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/users/{user}/suspension`: stops an account, and lets it go on.
+//! `/api/organizations/{org}/users/{user}/suspension`: suspends an account and activates it again.
 
 use super::{UserBody, show};
 use crate::web::administration::Admin;

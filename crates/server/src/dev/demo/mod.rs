@@ -1,8 +1,7 @@
-//! The demo: a tenant with products, plans and people, made in seconds, and two tiny sample products that
-//! sign in with Sarsen like anybody's product would.
+//! The demo: an organization with products, plans and users, and two sample products that sign their users in with
+//! Sarsen.
 //!
-//! - `seed.rs` makes the tenant. `product.rs` is a sample product: an OAuth client that speaks to this
-//!   server's own endpoints.
+//! - `seed.rs` creates the organization. `product.rs` is a sample product: an OAuth client of this server.
 
 mod product;
 mod seed;
@@ -20,32 +19,32 @@ use std::sync::OnceLock;
 pub(crate) use product::{callback, show, sign_in, sign_out};
 pub use seed::seed;
 
-/// What the demo knows about itself, once it is seeded.
+/// The state of the demo; empty until it is seeded.
 #[derive(Debug, Default)]
 pub struct Demo {
     credentials: OnceLock<Credentials>,
 }
 
 impl Demo {
-    /// A demo that is to be seeded.
+    /// A demo before seeding.
     pub fn new() -> Demo {
         Demo::default()
     }
 }
 
-/// A person's way in. Made up for the demo: a real server never shows a password.
+/// A sign-in of a user. Passwords are shown in the demo only.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Login {
-    /// Address.
+    /// The e-mail address.
     pub email: String,
-    /// Password.
+    /// The password.
     pub password: String,
-    /// The plan's slug, for users of products.
+    /// The slug of the plan, for users of products.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
 }
 
-/// The demo's organization and who administers it.
+/// The organization of the demo and its administrator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DemoOrganization {
     /// Its slug.
@@ -59,10 +58,10 @@ pub struct DemoOrganization {
 pub struct DemoClient {
     /// Its id.
     pub client_id: String,
-    /// Its secret, if it keeps one.
+    /// Its secret, for confidential clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// Where its codes go.
+    /// Its redirect addresses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub redirect_uris: Vec<String>,
 }
@@ -70,34 +69,34 @@ pub struct DemoClient {
 /// A sample product.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DemoProduct {
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// Where it is.
+    /// Its URL.
     pub url: String,
-    /// Its slug, which is its service's too.
+    /// The slug of the product and of its service.
     pub slug: String,
     /// Its client.
     pub client_id: String,
 }
 
-/// Everything that one needs to play with a demo.
+/// Everything that is needed to try the demo.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Credentials {
-    /// The platform's owner.
+    /// The owner of the platform.
     pub owner: Login,
-    /// The tenant.
+    /// The organization.
     pub organization: DemoOrganization,
-    /// `web`, `spa`, `cli`, `machine`.
+    /// The clients `web`, `spa`, `cli` and `machine`.
     pub clients: BTreeMap<String, DemoClient>,
     /// The services of the clients `web` and `cli`.
     pub services: BTreeMap<String, String>,
-    /// People.
+    /// The users.
     pub users: Vec<Login>,
     /// The sample products.
     pub products: Vec<DemoProduct>,
 }
 
-/// `/`: what to try in a demo; the console anywhere else.
+/// `/`: the start page of a demo; without a demo, a redirect to the console.
 pub(crate) async fn home(State(app): State<App>) -> Response {
     let Some(known) = app.demo.as_ref().and_then(|demo| demo.credentials.get()) else {
         return see_other("/console", Vec::new());
@@ -131,19 +130,19 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
     page(StatusCode::OK, view.markup(), Vec::new())
 }
 
-/// The lines for a terminal that is signed in by hand. A shell takes them one after another as they are.
+/// The command lines that sign in a device by hand. They can be pasted into a shell one after another.
 pub struct Commands {
-    /// Finds a field in an answer, for the lines that follow.
+    /// Defines a function that extracts a field from an answer.
     pub field: &'static str,
-    /// Asks for a code and shows the answer.
+    /// Requests a code and prints the answer.
     pub begin: String,
-    /// Exchanges the code for tokens, once it is allowed, and shows them.
+    /// Exchanges the approved code for tokens and prints them.
     pub redeem: String,
-    /// Asks what the user may use.
+    /// Requests the subscription of the user.
     pub ask: String,
 }
 
-/// These lines, for a server and one of its device clients.
+/// The command lines for a server and one of its device clients.
 pub fn commands(issuer: &str, client_id: &str) -> Commands {
     const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
     const FIELD: &str = r#"field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }"#;

@@ -1,6 +1,6 @@
-//! A sample product: a confidential client that signs people in with code and PKCE and asks the API what
-//! they may use, on every page. It speaks to this server's endpoints as if it lived elsewhere, only
-//! without the network between them. Its session is a sealed cookie.
+//! A sample product: a confidential client that signs users in with an authorization code and PKCE, and calls
+//! `GET /api/subscription` for every page. It uses the routes of this server without the network. Its session is a sealed
+//! cookie.
 
 use super::{Credentials, DemoClient, DemoProduct, no_demo};
 use crate::app::App;
@@ -19,16 +19,16 @@ use identity::secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the product keeps about its visitor, sealed, in a cookie.
+/// The content of the cookie: the session of a visitor.
 #[derive(Serialize, Deserialize, Default)]
 struct Visit {
-    /// While signing in: the state and the PKCE verifier that were sent.
+    /// During a sign-in: `state` and the PKCE verifier.
     pending: Option<(String, String)>,
     refresh_token: Option<String>,
     id_token: Option<String>,
 }
 
-/// This product, its client and the other product.
+/// A product, its client and the other product.
 struct Here<'a> {
     product: &'a DemoProduct,
     client: &'a DemoClient,
@@ -51,7 +51,7 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
     let mut cookies = Vec::new();
     let mut person = None;
     if let Some(refresh_token) = visit.refresh_token.clone() {
-        // Asked anew for every page: the plan may have changed a moment ago.
+        // Requested for every page, because the plan can change at any time.
         match refresh(&app, &here, &refresh_token).await {
             Some(tokens) => {
                 person = about(&app, text(&tokens, "access_token")).await;
@@ -151,7 +151,7 @@ async fn refresh(app: &App, here: &Here<'_>, refresh_token: &str) -> Option<Valu
     token(app, here, &[("grant_type", "refresh_token"), ("refresh_token", refresh_token)]).await
 }
 
-/// Asks the token endpoint, authenticated as the product's client.
+/// Calls the token endpoint, authenticated as the client of the product.
 async fn token(app: &App, here: &Here<'_>, form: &[(&str, &str)]) -> Option<Value> {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
     let secret = here.client.client_secret.as_deref().unwrap_or_default();
@@ -159,7 +159,7 @@ async fn token(app: &App, here: &Here<'_>, form: &[(&str, &str)]) -> Option<Valu
     call(app, Method::POST, "/auth/token", &basic, body).await
 }
 
-/// What the API says about the visitor: user and subscription.
+/// The answers of the API about the visitor: user and subscription.
 async fn about(app: &App, access_token: &str) -> Option<(Value, Value)> {
     let bearer = format!("Bearer {access_token}");
     let user = call(app, Method::GET, "/api/user", &bearer, String::new()).await?;

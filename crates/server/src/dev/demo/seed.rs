@@ -1,4 +1,4 @@
-//! Makes the demo's tenant: through the same commands as everybody's, with passwords drawn at random.
+//! Creates the organization of the demo with the commands of the domain and random passwords.
 
 use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login};
 use crate::app::App;
@@ -15,23 +15,23 @@ use identity::{Error, Result, administrators, passwords};
 use std::collections::BTreeMap;
 
 const ORGANIZATION: &str = "acme";
-/// Where test tools listen for codes.
+/// The redirect address for test tools.
 const TEST_CALLBACK: &str = "http://127.0.0.1:9999/callback";
-/// The sample products: slug and name.
+/// Slug and name of the sample products.
 const PRODUCTS: [(&str, &str); 2] = [("sketch", "Acme Sketch"), ("notes", "Acme Notes")];
 
 fn product_path(slug: &str) -> String {
     format!("/demo/{slug}")
 }
 
-/// Makes the demo's tenant, or takes up one that was made before, perhaps at another port.
+/// Creates the organization of the demo, or reads one that exists, perhaps from a run at another port.
 pub async fn seed(app: &App, known: Option<Credentials>) -> Result<Credentials> {
     let credentials = match known {
         Some(known) => move_to_issuer(app, known).await?,
         None => make(app).await?,
     };
     if let Some(demo) = &app.demo {
-        // Seeding twice tells the same.
+        // A second call changes nothing.
         let _ = demo.credentials.set(credentials.clone());
     }
     Ok(credentials)
@@ -124,7 +124,7 @@ async fn make(app: &App) -> Result<Credentials> {
     })
 }
 
-/// The platform's owner, the tenant with its administrator, and its users.
+/// Creates the owner of the platform, the organization with its administrator, and its users.
 async fn store_people(
     app: &App,
     owner: &Login,
@@ -158,7 +158,7 @@ async fn store_people(
         .await
 }
 
-/// Services, plans, clients, and what the users subscribe to.
+/// Creates services, plans, clients and subscriptions.
 async fn store_tenant(
     app: &App,
     drawn: &[(&'static str, Drawn)],
@@ -254,7 +254,7 @@ fn add_client(
     }
 }
 
-/// The same demo at another port: the products' own addresses move with it.
+/// Changes the addresses of the products after a start at another port.
 async fn move_to_issuer(app: &App, mut known: Credentials) -> Result<Credentials> {
     for product in &mut known.products {
         let url = app.url(&product_path(&product.slug));

@@ -1,4 +1,4 @@
-//! The client credentials grant (RFC 6749 section 4.4): a program that acts for itself.
+//! The client credentials grant (RFC 6749 section 4.4): a client that acts for itself.
 
 use super::issue;
 use crate::app::App;
@@ -22,7 +22,7 @@ pub(super) async fn grant(app: &App, client: &Client, posted: &Posted) -> Result
     if organization.status != Status::Active {
         return Err(OAuthError::new("invalid_client", "The organization is not active."));
     }
-    // A program has no name, address or session: nothing of the standard scopes fits it.
+    // A client has no name, e-mail address or session, so the standard scopes do not apply.
     let scope = match posted.params.get("scope") {
         None => Scope::default(),
         Some(_) => return Err(Error::invalid("scope", "this service defines no scopes for programs").into()),

@@ -1,5 +1,5 @@
-//! Polls of the device grant (RFC 8628 section 3.4). The first is answered at once; later ones are held
-//! until somebody decides; a decided code is always answered; one of all who try redeems.
+//! The device grant (RFC 8628 section 3.4). The first poll of a pending code is answered at once; later ones are held
+//! until the user decides. Of several polls of an approved code, one redeems it.
 
 use super::issue::{self, Issue};
 use crate::app::App;
@@ -16,7 +16,7 @@ use identity::organizations::{DeviceFlow, Status};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The longest that a client may ask a poll to be held (RFC 7240 `Prefer: wait`).
+/// The longest time that a client may request a poll to be held (RFC 7240 `Prefer: wait`).
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn poll(app: &App, client: &Client, posted: &Posted, address: IpAddr) -> Result<Response> {
@@ -30,7 +30,7 @@ pub(super) async fn poll(app: &App, client: &Client, posted: &Posted, address: I
     }
 }
 
-/// Every device client understands slow_down; few understand 503.
+/// Every device client handles `slow_down`; few handle 503.
 pub(super) fn patient(error: OAuthError) -> OAuthError {
     match error.error {
         "temporarily_unavailable" => {
@@ -70,7 +70,7 @@ async fn answer(
         Pace::First | Pace::OnTime => {}
     }
     let Some(hold) = app.long_polls.hold(&id, address) else { return Err(pending()) };
-    // Somebody may have decided between the first look and taking the place; who holds looks at the database.
+    // The user may have decided between the first read and taking the place, so the row is read again.
     let device = look(app, client, code).await?;
     if device.state(app.now()) != State::Pending {
         return decided(app, client, device).await;
@@ -89,14 +89,14 @@ async fn look(app: &App, client: &Client, code: &str) -> Result<Device> {
 }
 
 fn pending() -> OAuthError {
-    OAuthError::new("authorization_pending", "Nobody has decided yet; poll again.")
+    OAuthError::new("authorization_pending", "The user has not decided yet. Poll again.")
 }
 
 async fn decided(app: &App, client: &Client, device: Device) -> Result<Response> {
     match device.state(app.now()) {
         State::Pending => Err(pending()),
-        State::Denied => Err(OAuthError::new("access_denied", "The person said no.")),
-        State::Expired => Err(OAuthError::new("expired_token", "The code has expired; ask for a new one.")),
+        State::Denied => Err(OAuthError::new("access_denied", "The user denied the request.")),
+        State::Expired => Err(OAuthError::new("expired_token", "The code has expired. Request a new one.")),
         State::Redeemed => Err(OAuthError::invalid_grant()),
         State::Allowed => Box::pin(redeem(app, client, device)).await,
     }

@@ -1,5 +1,5 @@
-//! Tokens are signed here, after the commit of what they stand for. What they say is read before it: a code that is
-//! spent by then would be lost if that were refused.
+//! Signs tokens, after the commit of their grant. The claims are read before that commit: if reading them fails, the
+//! code is not consumed.
 
 use crate::app::App;
 use crate::oauth::error::Result;
@@ -15,10 +15,10 @@ use identity::scopes::{self, Scope};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
 use serde::Serialize;
 
-/// A token names this many organizations at most: it must fit into a header of every proxy.
+/// The maximum number of organizations in a token, which must fit into a header of any proxy.
 const NAMED_MAX: usize = 32;
 
-/// What a token answer is made of.
+/// The input for an answer with tokens.
 pub(crate) struct Issue {
     pub user: UserId,
     pub session: SessionId,
@@ -29,12 +29,12 @@ pub(crate) struct Issue {
     pub authenticated_at: Time,
 }
 
-/// What the tokens of a user will say, and the keys that sign them.
+/// The claims for the tokens of a user, and the keys that sign them.
 pub(crate) struct Prepared {
     audiences: Vec<String>,
     scope: String,
     customer: Option<String>,
-    /// For the ID token, when the scope asks for one.
+    /// For the ID token, if the scope requests one.
     subject: Option<SubjectClaims>,
     ring: Ring,
 }
@@ -51,7 +51,7 @@ struct TokenBody {
     scope: String,
 }
 
-/// Reads what the tokens of a user say within a scope.
+/// Reads the claims for the tokens of a user within a scope.
 pub(crate) async fn prepare(app: &App, client: &Client, user: &UserId, scope: &Scope) -> Result<Prepared> {
     let now = app.now();
     let (audiences, named) = audiences(app, client, user, scope).await?;
@@ -65,11 +65,11 @@ pub(crate) async fn prepare(app: &App, client: &Client, user: &UserId, scope: &S
     Ok(Prepared { audiences, scope: named, customer, subject, ring })
 }
 
-/// Signs the tokens of a user's grant and answers with them.
+/// Signs the tokens of a grant of a user and returns them.
 pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: Prepared) -> Result<Response> {
     let now = app.now();
     let Prepared { audiences, scope, customer, subject, ring } = prepared;
-    // The random half of an id: the grant's own half says which family it is.
+    // The random half of an id; the other half is that of the grant.
     let unique = AuditId::new(now, app.random());
     let claims = AccessClaims {
         iss: app.settings.issuer.clone(),
@@ -96,7 +96,7 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
     Ok(respond(access_token, issue.refresh_token, id_token, scope))
 }
 
-/// Signs an access token of a client that acts for itself, and answers with it.
+/// Signs an access token of a client that acts for itself, and returns it.
 pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) -> Result<Response> {
     let now = app.now();
     let claims = AccessClaims {
@@ -134,9 +134,9 @@ fn respond(
     ([(CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-/// Who the token is for, and the scope that it says. A service's client: the service. A client of
-/// `platform`: what the user administers now, of what was granted; a grant outlives a role. Who administers more
-/// than [`NAMED_MAX`] organizations and asked for all gets [`scopes::ANY_ORGANIZATION`] as it is.
+/// The audience and the scope of a token. For a client of a service, the audience is the service. For a client of
+/// `platform`, it is the granted organizations that the user still administers, because a grant can outlive a role. A
+/// user who administers more than [`NAMED_MAX`] organizations and requested all keeps [`scopes::ANY_ORGANIZATION`].
 async fn audiences(
     app: &App,
     client: &Client,
@@ -179,7 +179,7 @@ async fn audiences(
     Ok((audiences, granted.join(" ")))
 }
 
-/// The keys. The RSA key of a new installation may still be in the making: then it is made here.
+/// The signing keys. Creates the RSA key of a new installation if it does not exist yet.
 async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
     let ring = app.lookups.ring(now).await?;
     if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
@@ -189,7 +189,7 @@ async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
     Ok(app.lookups.ring(now).await?)
 }
 
-/// RS256 takes most of a millisecond: that is not for a thread that serves others.
+/// Signs on a blocking thread, because RS256 takes most of a millisecond.
 async fn sign_id(ring: Ring, claims: IdClaims, algorithm: String, now: Time) -> Result<String> {
     let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, &algorithm, now));
     Ok(signed.await.map_err(|error| identity::Error::Internal(format!("signing: {error}")))??)
@@ -211,7 +211,7 @@ fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, 
     }
 }
 
-/// What the scope lets a client know of a user (OpenID Connect Core 5.4).
+/// The claims about a user that a scope allows (OpenID Connect Core 5.4).
 #[derive(Serialize)]
 pub(crate) struct SubjectClaims {
     sub: String,

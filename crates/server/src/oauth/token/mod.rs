@@ -1,4 +1,4 @@
-//! `POST /auth/token`: every grant (RFC 6749 section 3.2). Which one is answered by the file of its name.
+//! `POST /auth/token`: (RFC 6749 section 3.2). Each grant has a file.
 
 mod authorization_code;
 mod client_credentials;
@@ -17,7 +17,7 @@ use identity::clients::DEVICE_GRANT;
 
 pub(crate) use issue::subject_claims;
 
-/// The grant types that there are.
+/// The supported grant types.
 pub(crate) const GRANTS: [&str; 4] =
     ["authorization_code", "refresh_token", "client_credentials", DEVICE_GRANT];
 
@@ -38,7 +38,7 @@ pub(crate) async fn post(
     if !client.may(grant) {
         return Err(OAuthError::new("unauthorized_client", "This client may not use this grant type."));
     }
-    // Polls come more often than all else: what the others need is in boxes, and not in the future of each poll.
+    // Polls are the most frequent; the other futures are boxed so that the future of a poll stays small.
     match grant {
         "authorization_code" => Box::pin(authorization_code::redeem(&app, &client, &posted)).await,
         "refresh_token" => Box::pin(refresh_token::refresh(&app, &client, &posted)).await,

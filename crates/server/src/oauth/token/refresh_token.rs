@@ -26,7 +26,7 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
         let refreshed = grants::refresh(tx, &used, &secret, &owner, &successor, now)?;
         match (&refreshed, &asked) {
             (Refreshed::Rotated { grant, .. }, Some(asked)) if !asked.is_within(&grant.scope) => {
-                // Undone with the rotation: a mistake in a parameter must not cost the token.
+                // The error rolls the rotation back, so a wrong parameter does not cost the token.
                 Err(identity::Error::invalid("scope", "more than was granted"))
             }
             _ => Ok(refreshed),
@@ -46,7 +46,7 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
         nonce: None,
         authenticated_at: grant.authenticated_at,
     };
-    // Nothing is lost when this is refused: whoever asks again is given the same successor.
+    // If this fails, nothing is lost: a retry returns the same successor.
     let prepared = issue::prepare(app, client, &issue.user, &issue.scope).await?;
     issue::answer(app, client, issue, prepared).await
 }

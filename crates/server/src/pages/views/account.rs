@@ -47,7 +47,7 @@ impl Account<'_> {
                 }
                 p.small { "Not you? " a href=(self.switch_href) { "Use another account" } }
                 h2 { "Where you are signed in" }
-                p.lead { "Sign out of what you do not know or do not use any more; it ends there at once." }
+                p.lead { "End sessions that you do not recognize or no longer use. They end immediately." }
                 form.stack method="post" action=(self.end_action) {
                     (hidden_fields(self.csrf, &[]))
                     ul.rows {

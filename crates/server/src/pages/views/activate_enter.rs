@@ -40,7 +40,7 @@ impl ActivateEnter<'_> {
                     button.full type="submit" { "Continue" }
                 }
                 p.small {
-                    "Nobody who calls or writes to you needs this code. "
+                    "Do not give this code to anyone who calls or writes to you. "
                     "Only type one from a device in front of you."
                 }
             }

@@ -76,7 +76,7 @@ impl Product<'_> {
             }
             section.stack {
                 h2 { "You are known next door" }
-                p { "One sign-in holds for every product. Walk over, and nobody asks for a password." }
+                p { "One sign-in works for every product: the other one needs no password." }
                 p { a.button href=(self.other_href) { "Open " bdi { (self.other_name) } } }
             }
             section.stack {

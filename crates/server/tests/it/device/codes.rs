@@ -76,7 +76,7 @@ async fn guessing_user_codes_ends_soon_for_a_browser() {
     let full = browser.get(&format!("/activate?user_code={code}")).await;
     assert_eq!(full.status, 429);
     assert!(full.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1), "{full:?}");
-    assert!(full.body.contains("Too many tries. Please wait"), "{full:?}");
+    assert!(full.body.contains("Too many attempts. Please wait"), "{full:?}");
     let csrf = full.input("csrf");
     let decision = [("csrf", &*csrf), ("user_code", &code), ("decision", "allow")];
     assert_eq!(browser.post("/activate", &decision).await.status, 429, "the form counts as well");
@@ -142,7 +142,7 @@ async fn wrong_expired_and_used_codes_look_the_same() {
     for code in used.iter().map(String::as_str).chain(["BBBB-BBBB", "nonsense"]) {
         let page = ada.get(&format!("/activate?user_code={code}")).await;
         assert_eq!(page.status, 422);
-        assert!(page.body.contains("This code is not good (any more)."), "{page:?}");
+        assert!(page.body.contains("This code is wrong or has expired."), "{page:?}");
         pages.insert(page.body.replace(code, "CODE"));
     }
     assert_eq!(pages.len(), 1, "{pages:#?}");

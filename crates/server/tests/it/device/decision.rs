@@ -56,7 +56,7 @@ async fn a_form_that_is_not_ours_does_nothing() {
     for wrong in ["", "x", &foreign, &session] {
         let refused = ada.post("/activate", &decision(wrong)).await;
         assert_eq!(refused.status, 403, "{wrong:?}");
-        assert!(refused.body.contains("Nothing was done"), "{refused:?}");
+        assert!(refused.body.contains("Nothing was changed"), "{refused:?}");
     }
     let without = [("user_code", &*code), ("session", &session), ("decision", "allow")];
     assert_eq!(ada.post("/activate", &without).await.status, 403);
@@ -149,7 +149,7 @@ async fn who_administers_types_the_code_soon_and_proves_himself_again() {
     for link in [&format!("/activate?user_code={code}"), &format!("/activate?user_code={code}&typed=x"), &own]
     {
         let page = victim.get(link).await;
-        assert!(page.body.contains("a link is not enough") && !page.body.contains(&code), "{link}: {page:?}");
+        assert!(page.body.contains("A link is not enough") && !page.body.contains(&code), "{link}: {page:?}");
     }
     let page = admin.type_code(&code).await;
     assert!(

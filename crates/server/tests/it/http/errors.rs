@@ -227,12 +227,12 @@ async fn the_api_says_which_field_is_wrong() {
     400 invalid_json: The body is not a JSON object.
     400 invalid_json: The body is not a JSON object.
     400 invalid_json: The body is not JSON: trailing characters at line 1 column 83.
-    422 invalid: The body does not fit: missing field `name` at line 1 column 15.
-    422 invalid: The body does not fit (name): invalid type: integer `1`, expected a string at line 1 column 23.
-    422 invalid: The body does not fit (services[1]): invalid type: integer `2`, expected a string at line 1 column 48.
-    422 invalid: The body does not fit (price_cents): invalid type: string "1", expected i64 at line 1 column 65.
-    422 invalid: The body does not fit (colour): unknown field `colour`, expected one of `slug`, `name`, `services`, `price_cents`, `currency`, `features`, `limits`, `seats` at line 1 column 89.
-    422 invalid: The body does not fit: duplicate field `slug` at line 1 column 21.
+    422 invalid: The body is not valid: missing field `name` at line 1 column 15.
+    422 invalid: The body is not valid (name): invalid type: integer `1`, expected a string at line 1 column 23.
+    422 invalid: The body is not valid (services[1]): invalid type: integer `2`, expected a string at line 1 column 48.
+    422 invalid: The body is not valid (price_cents): invalid type: string "1", expected i64 at line 1 column 65.
+    422 invalid: The body is not valid (colour): unknown field `colour`, expected one of `slug`, `name`, `services`, `price_cents`, `currency`, `features`, `limits`, `seats` at line 1 column 89.
+    422 invalid: The body is not valid: duplicate field `slug` at line 1 column 21.
     422 invalid: slug: "Gold" is not a slug; use 2 to 50 characters of a-z, 0-9 and -, starting with a letter, like "acme".
     "#);
     for media_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/json5"] {
