@@ -17,12 +17,12 @@ const POSTGRES_DAILY: &[Selection] = &[
     DOMAIN,
     Selection {
         package: "server",
-        modules: &["device::", "housekeeping::", "instances::", "token::", "versions::"],
+        modules: &["device::", "housekeeping::", "instances::", "token::", "upgrades::", "versions::"],
     },
     SURVIVAL,
 ];
 const MARIADB_DAILY: &[Selection] =
-    &[DOMAIN, Selection { package: "server", modules: &["device::"] }, SURVIVAL];
+    &[DOMAIN, Selection { package: "server", modules: &["device::", "upgrades::"] }, SURVIVAL];
 
 /// In a soak: all that asks for a database.
 const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, SURVIVAL];

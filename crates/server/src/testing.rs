@@ -1,15 +1,18 @@
 //! A whole server for tests: on a free port, with a throw-away database, a clock that the test sets, and
 //! the demo's tenant in it. And a client that speaks plain HTTP/1.1, so that nothing helps or hides.
 
+pub mod fixture;
 pub mod full_lane;
 pub mod parsers;
 
 use crate::dev::demo::{Credentials, Demo, seed};
 use crate::jobs::janitor::Janitor;
 use crate::{
-    App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, first_start, serve,
+    App, Clock, Limits, Running, SecretKey, Settings, StoreOptions, SystemRandom, WriterLimits, first_start,
+    serve,
 };
 use browser::{Cookies, forms};
+use fixture::Fixture;
 use identity::Time;
 use identity::keys::Algorithm;
 use serde_json::Value;
@@ -109,14 +112,37 @@ impl TestServer {
         TestServer::open(patient(), |_| {}, |_| {}, false).await
     }
 
+    /// A server of this version on the database of an earlier one.
     #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+    pub async fn start_upgraded(fixture: &Fixture) -> TestServer {
+        let place = Arc::new(TestPlace::create());
+        let mut options = StoreOptions::new(place.url(), fixture.migrations());
+        options.writer = patient();
+        let before = Store::open(options).expect("opens");
+        let rows = fixture.clone();
+        before.write("test.fixture", move |tx| rows.insert(tx)).await.expect("inserts the rows");
+        before.close();
+        let server = TestServer::open_at(place, patient(), |_| {}, |_| {}, false).await;
+        TestServer { demo: fixture.demo.clone(), ..server }
+    }
+
     async fn open(
         writer: WriterLimits,
         change: impl FnOnce(&mut Settings),
         limit: impl FnOnce(&mut Limits),
         with_demo: bool,
     ) -> TestServer {
-        let place = Arc::new(TestPlace::create());
+        TestServer::open_at(Arc::new(TestPlace::create()), writer, change, limit, with_demo).await
+    }
+
+    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+    async fn open_at(
+        place: Arc<TestPlace>,
+        writer: WriterLimits,
+        change: impl FnOnce(&mut Settings),
+        limit: impl FnOnce(&mut Limits),
+        with_demo: bool,
+    ) -> TestServer {
         let store = open_store(&place, writer);
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");

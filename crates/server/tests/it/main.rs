@@ -15,4 +15,5 @@ mod signed_in;
 mod support;
 mod tenancy;
 mod token;
+mod upgrades;
 mod versions;

@@ -1,0 +1,139 @@
+//! Databases of released versions, with rows in every table that the version wrote, upgrade on every kind of database and
+//! keep what users have: passwords, sessions, refresh tokens, plans, device codes.
+//!
+//! A release adds its fixture: `cargo test -p server --test it -- --ignored write_the_fixture`, named after the version.
+
+use crate::device;
+use crate::support::*;
+use serde_json::json;
+use server::testing::fixture::Fixture;
+use server::testing::{Answer, TestServer};
+use std::path::Path;
+
+/// The fixtures of all released versions, oldest first.
+const RELEASED: &[(&str, &str)] = &[("0.1.0", include_str!("../fixtures/0.1.0.jsonl"))];
+
+/// Tables of the schema that no command writes yet.
+const UNUSED: &[&str] = &["customer_members", "seats", "leases"];
+
+/// A server on which everything was used once. Returns it with what its users hold.
+async fn used() -> (TestServer, serde_json::Value) {
+    let server = TestServer::start().await;
+    let ask = Ask::of(&server, "spa").with("scope", "openid offline_access");
+    let mut ada = device::signed_in(&server, "ada@acme.test").await;
+    let tokens = tokens_of(&server, &mut ada, &ask).await;
+    let unused_code = code(&mut ada, &ask).await;
+    let pending = device::codes(&server).await;
+    let device = device::ada_on_a_device(&server).await;
+    let posted = server.post("/auth/authorize", &ask.fields()).send().await;
+    assert_eq!(posted.status, 303, "{posted:?}");
+    let consent = ada.get(&ask.clone().with("prompt", "consent").path()).await;
+    let fields = [("csrf", consent.input("csrf")), ("next", consent.input("next"))];
+    let fields = [
+        ("csrf", &*fields[0].1),
+        ("next", &*fields[1].1),
+        ("session", &*consent.input("session")),
+        ("decision", "allow"),
+    ];
+    assert_eq!(ada.post("/consent", &fields).await.status, 303);
+
+    // A token that was revoked, a user who was suspended, a link, another organization that waits and one that was
+    // suspended, a rule.
+    let machine = [("client_id", server.client("machine")), ("client_secret", server.secret("machine"))];
+    let own = server.post("/auth/token", &[&machine[..], &[("grant_type", "client_credentials")]].concat());
+    let own = own.send().await.text("access_token");
+    let revoked = server.post("/auth/revoke", &[&machine[..], &[("token", &*own)]].concat()).send().await;
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/acme/users";
+    let bob = admin.make(users, json!({ "email": "bob@acme.test", "name": "Bob" })).await;
+    let bob = format!("{users}/{}", text(&bob, "id"));
+    admin.make(&format!("{bob}/sign_in_link"), json!(null)).await;
+    admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
+    admin.change("PATCH", "/api/organizations/acme", json!({ "device_flow": "short" })).await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    owner.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
+    owner.change("PUT", "/api/platform/organizations/globex/suspension", json!({})).await;
+    // Written in the background.
+    assert_eq!(server.get("/api/user").bearer(&device.text("access_token")).send().await.status, 200);
+    let found = admin.read(&format!("{users}?email=ada@acme.test")).await;
+    let ada_s = format!("{users}/{}", text(&found["items"][0], "id"));
+    while admin.read(&ada_s).await["last_seen_at"].is_null() {
+        tokio::task::yield_now().await;
+    }
+    let held = json!({
+        "cookie": ada.cookies.header(),
+        "refresh": tokens.text("refresh_token"),
+        "device_refresh": device.text("refresh_token"),
+        "code": unused_code,
+        "pending": pending.text("device_code"),
+        "user_code": pending.text("user_code"),
+    });
+    (server, held)
+}
+
+async fn refresh(server: &TestServer, client: &str, token: &str) -> Answer {
+    let fields =
+        [("grant_type", "refresh_token"), ("refresh_token", token), ("client_id", server.client(client))];
+    server.post("/auth/token", &fields).send().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_used_has_rows_in_every_table() {
+    let (server, _) = used().await;
+    let fixture = Fixture::of(&server.app.store, &server.demo).await;
+    let empty = fixture.tables.iter().filter(|(_, rows)| rows.is_empty());
+    let empty: Vec<&str> = empty.map(|(table, _)| table.name.as_str()).collect();
+    assert_eq!(empty, UNUSED, "make the fixture use these");
+    let copy = Fixture::parse(&fixture.to_text());
+    let filled: Vec<_> = fixture.tables.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+    assert_eq!(copy.tables, filled);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn released_databases_upgrade_with_all_that_their_users_hold() {
+    for (version, fixture) in RELEASED {
+        let (held, rows) = fixture.split_once('\n').expect("two lines");
+        let held: serde_json::Value = serde_json::from_str(held).expect("what users hold");
+        let fixture = Fixture::parse(rows);
+        let server = TestServer::start_upgraded(&fixture).await;
+        let now = Fixture::of(&server.app.store, &server.demo).await;
+        for (table, rows) in &fixture.tables {
+            let kept = now.tables.iter().find(|(found, _)| found.name == table.name);
+            assert!(kept.is_some_and(|(_, kept)| kept.len() >= rows.len()), "{version}: {}", table.name);
+        }
+
+        let account = server.get("/o/acme/account").header("cookie", text(&held, "cookie"));
+        assert_eq!(account.send().await.status, 200, "{version}: ada is signed in");
+        for (client, name) in [("spa", "refresh"), ("cli", "device_refresh")] {
+            let refreshed = refresh(&server, client, text(&held, name)).await;
+            assert_eq!(refreshed.status, 200, "{version}: {name}: {refreshed:?}");
+            let plan = server.get("/api/subscription").bearer(&refreshed.text("access_token")).send().await;
+            assert_eq!(plan.json()["plan"], "pro", "{version}: {plan:?}");
+        }
+        let redeemed = redeem(&server, server.client("spa"), CALLBACK, text(&held, "code")).await;
+        assert_eq!(redeemed.status, 200, "{version}: {redeemed:?}");
+        let mut ada = device::signed_in(&server, "ada@acme.test").await;
+        let decided = ada.decide(text(&held, "user_code"), "allow").await;
+        assert!(decided.body.contains("signed in"), "{version}: {decided:?}");
+        let polled = device::polling(&server, text(&held, "pending"), server.client("cli")).send().await;
+        assert_eq!(polled.status, 200, "{version}: {polled:?}");
+        assert_eq!(server.browser().sign_in("acme", "bob@acme.test").await.status, 422, "{version}");
+        let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+        assert_eq!(admin.read("/api/organizations/acme").await["device_flow"], "short", "{version}");
+        server.stop().await;
+    }
+}
+
+/// Writes the fixture of this version, when it is released.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes a file of the tree"]
+async fn write_the_fixture_of_this_version() {
+    let (server, held) = used().await;
+    let fixture = Fixture::of(&server.app.store, &server.demo).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let path = folder.join(concat!(env!("CARGO_PKG_VERSION"), ".jsonl"));
+    std::fs::write(path, format!("{held}\n{}", fixture.to_text())).expect("writes");
+    server.stop().await;
+}
