@@ -5,7 +5,7 @@ use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time, customers, names};
 use store::{
-    Key, Row, Snapshot, Tx, Value, Where, args, insert, lock, select, sql, statements, update, upsert,
+    Key, Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert,
 };
 
 /// A user account.
@@ -27,15 +27,14 @@ pub struct User {
     pub suspended_at: Option<Time>,
 }
 
-/// The editable data of an account, without the e-mail address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
-    /// The display name.
-    pub name: String,
+columns! {
+    /// The editable data of an account, without the e-mail address.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Profile {
+        /// The display name.
+        pub name: String,
+    }
 }
-
-/// The columns of [`Profile`], in the order of [`Profile::values`].
-const PROFILE: &[&str] = &["name"];
 
 impl Profile {
     /// Creates a profile with a name; every other field has its default.
@@ -46,10 +45,6 @@ impl Profile {
 
     fn checked(self) -> Result<Profile> {
         Ok(Profile { name: names::display("name", &self.name)? })
-    }
-
-    fn values(&self) -> Vec<Value<'_>> {
-        args![&self.name].to_vec()
     }
 }
 
@@ -88,13 +83,13 @@ pub(crate) const COLUMNS: &str =
 statements! {
     static INSERT = insert(
         "users",
-        &[&["id", "organization_id", "email", "email_verified_at", "created_at"], PROFILE],
+        &[&["id", "organization_id", "email", "email_verified_at", "created_at"], Profile::COLUMNS],
     );
     static GET = select(COLUMNS, "WHERE u.id = ?1");
     static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
-    static SET_PROFILE = update("users", "id", PROFILE);
+    static SET_PROFILE = update("users", "id", Profile::COLUMNS);
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
 }
@@ -107,7 +102,7 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
         email_verified_at: row.get(3)?,
         created_at: row.get(4)?,
         suspended_at: row.get(5)?,
-        profile: Profile { name: row.get(6)? },
+        profile: Profile::read(row, 6)?,
     })
 }
 

@@ -276,3 +276,26 @@ impl<'a> Where<'a> {
         (Sql::dynamic(self.text), self.args)
     }
 }
+/// Declares a struct whose fields are columns of a table: `COLUMNS` has their names, `values` the arguments of a
+/// statement, and `read` reads them from a row that has them from the position `first` on.
+#[macro_export]
+macro_rules! columns {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$field_about:meta])* pub $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        pub struct $name { $($(#[$field_about])* pub $field: $type,)* }
+
+        impl $name {
+            const COLUMNS: &[&str] = &[$(stringify!($field)),*];
+
+            fn values(&self) -> Vec<$crate::Value<'_>> {
+                vec![$((&self.$field).into()),*]
+            }
+
+            fn read(row: &$crate::Row<'_>, first: usize) -> std::result::Result<$name, $crate::Error> {
+                let mut column = first..;
+                let mut next = || column.next().unwrap_or_default();
+                Ok($name { $($field: row.get(next())?,)* })
+            }
+        }
+    };
+}

@@ -281,6 +281,13 @@ impl Fields {
         Fields::default()
     }
 
+    /// The fields that a set of arguments has values for.
+    pub fn of(arguments: &impl serde::Serialize) -> Fields {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(arguments) else { return Fields::new() };
+        fields.retain(|_, value| !value.is_null());
+        Fields(fields)
+    }
+
     /// With this field, if it was given.
     #[must_use]
     pub fn with<T: Into<Value>>(mut self, name: &str, value: Option<T>) -> Fields {

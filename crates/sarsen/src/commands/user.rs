@@ -4,7 +4,7 @@ use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{Cell, Field, Record, Time, column, detail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Users: the accounts of an organization. Name a user by e-mail address or id.
 #[derive(clap::Args)]
@@ -48,9 +48,8 @@ enum Verb {
     Change {
         /// E-mail address or id
         user: String,
-        /// New display name
-        #[arg(long)]
-        name: Option<String>,
+        #[command(flatten)]
+        profile: ProfileArgs,
     },
     /// Suspend an account and end all of its sessions
     Suspend {
@@ -81,6 +80,14 @@ enum Verb {
         /// E-mail address or id
         user: String,
     },
+}
+
+/// What an administrator changes of an account.
+#[derive(clap::Args, Serialize)]
+struct ProfileArgs {
+    /// New display name
+    #[arg(long)]
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -160,9 +167,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             api.show_list(&found, "No users.")
         }
         Verb::Show { user } => show(&mut api, user),
-        Verb::Change { user, name } => {
+        Verb::Change { user, profile } => {
             let path = api.user_path(user, &[])?;
-            let changed = api.patch::<User>(&path, Fields::new().with("name", name.clone()))?;
+            let changed = api.patch::<User>(&path, Fields::of(profile))?;
             api.show(&changed)
         }
         Verb::Suspend { user, reason } => {
