@@ -10,6 +10,7 @@ use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
+use crate::web::cidr::Cidr;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -27,8 +28,8 @@ use store::Store;
 pub struct Settings {
     /// The one origin, without a slash at its end; advertised byte for byte.
     pub issuer: String,
-    /// Peers whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpAddr>,
+    /// Peers whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<Cidr>,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
     /// Whether people may make accounts by themselves.

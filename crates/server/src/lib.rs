@@ -37,7 +37,9 @@ pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
+pub use web::cidr::Cidr;
 pub use web::listener::{Bound, Limits, Running, serve, serve_on};
+pub use web::watched_stream::Pace;
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

@@ -146,7 +146,7 @@ impl TestServer {
         let store = open_store(&place, writer);
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");
-        settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1])];
+        settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1]).into()];
         // It has its turns when the test says so, and not when the machine is slow.
         settings.housekeeping = false;
         // At the lowest priority, a busy machine would have no time for it at all.

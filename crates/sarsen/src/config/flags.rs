@@ -31,8 +31,8 @@ pub struct Flags {
     /// File with the secret key; SARSEN_SECRET_KEY is the key itself [default: sarsen.key]
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
-    /// Proxy that may send X-Forwarded-For; may be repeated [default: none]
-    #[arg(long, value_name = "IP")]
+    /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
+    #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
     /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]

@@ -24,7 +24,7 @@ pub use value::LogFormat;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use server::WriterLimits;
+use server::{Cidr, WriterLimits};
 use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub struct Config {
     /// The key itself, from the environment only.
     pub secret_key: Option<String>,
     /// Proxies that may send `X-Forwarded-For`.
-    pub trusted_proxies: Setting<Vec<IpAddr>>,
+    pub trusted_proxies: Setting<Vec<Cidr>>,
     /// Bearer token for `/metrics`.
     pub metrics_token: Setting<Option<String>>,
     /// Whether visitors may create accounts.
@@ -114,7 +114,7 @@ impl Config {
             wake_ups: layers.setting("wake_ups", value::boolean, || true)?,
             secret_key_file,
             secret_key: environment.get(SECRET_KEY_VARIABLE).map(str::to_owned),
-            trusted_proxies: layers.setting("trusted_proxies", value::ip_addresses, Vec::new)?,
+            trusted_proxies: layers.setting("trusted_proxies", value::networks, Vec::new)?,
             metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
             sign_up: layers.setting("sign_up", value::boolean, || true)?,
             hash_threads: layers.setting(

@@ -32,7 +32,7 @@ pub(super) const SETTINGS: [Definition; 15] = [
     },
     key("wake_ups", "true or false"),
     key("secret_key_file", "the path of a file"),
-    key("trusted_proxies", "addresses of proxies without a port, like 10.0.0.7"),
+    key("trusted_proxies", "addresses or networks of proxies, like 10.0.0.7 or 10.0.0.0/8"),
     Definition {
         secret: true,
         ..key("metrics_token", "at least 16 characters of A-Z, a-z, 0-9 and -._~+/=")

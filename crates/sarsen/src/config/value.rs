@@ -3,8 +3,9 @@
 
 use super::database::Database;
 use crate::logs;
+use server::Cidr;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -75,7 +76,7 @@ pub(super) fn addresses(raw: &RawValue) -> Option<Vec<SocketAddr>> {
     parsed.filter(|addresses| !addresses.is_empty())
 }
 
-pub(super) fn ip_addresses(raw: &RawValue) -> Option<Vec<IpAddr>> {
+pub(super) fn networks(raw: &RawValue) -> Option<Vec<Cidr>> {
     items(raw)?.into_iter().map(|item| item.parse().ok()).collect()
 }
 

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Metrics {
     by_class: [AtomicU64; 6],
     pub(crate) connections: AtomicU64,
+    /// Connections that were reset because their network had too many.
+    pub(crate) connections_refused: AtomicU64,
 }
 
 impl Metrics {
@@ -57,8 +59,9 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 19] = [
+    let numbers: [(&str, u64); 20] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
+        ("sarsen_http_connections_refused_total", app.metrics.connections_refused.load(Relaxed)),
         ("sarsen_held_polls", app.long_polls.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),

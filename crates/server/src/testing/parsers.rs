@@ -3,6 +3,7 @@
 use crate::oauth::client_auth;
 use crate::oauth::params::Params;
 use crate::pages::browser;
+use crate::web::cidr::Cidr;
 use crate::web::json::{self, Page};
 use crate::web::{auth, middleware};
 use axum::extract::FromRequestParts as _;
@@ -51,7 +52,8 @@ pub fn media_type(headers: &HeaderMap) -> String {
 
 /// Who asks, behind proxies.
 pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
-    auth::forwarded(headers, peer, trusted)
+    let trusted: Vec<Cidr> = trusted.iter().copied().map(Cidr::from).collect();
+    auth::forwarded(headers, peer, &trusted)
 }
 
 /// A bearer token.

@@ -4,6 +4,7 @@
 //! says which one it wants by the type of its argument; those for administration are in `administration.rs`.
 
 use crate::app::App;
+use crate::web::cidr::Cidr;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;
 use http::HeaderMap;
@@ -39,15 +40,16 @@ impl FromRequestParts<App> for Address {
 }
 
 /// Walks `X-Forwarded-For` from the right, as long as the one who says it is trusted.
-pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
+pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|block| block.contains(address));
     let mut address = peer.to_canonical();
-    if !trusted.contains(&address) {
+    if !is_trusted(address) {
         return address;
     }
     let said = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
     for hop in said.iter().rev() {
-        if !trusted.contains(&address) {
+        if !is_trusted(address) {
             break;
         }
         match hop.parse::<IpAddr>() {
@@ -153,10 +155,13 @@ mod tests {
         headers.insert("x-forwarded-for", "6.6.6.6, 1.2.3.4".parse().expect("a value"));
         let proxy: IpAddr = "127.0.0.1".parse().expect("an address");
         let stranger: IpAddr = "9.9.9.9".parse().expect("an address");
-        assert_eq!(forwarded(&headers, proxy, &[proxy]).to_string(), "1.2.3.4");
-        assert_eq!(forwarded(&headers, stranger, &[proxy]), stranger);
+        let trusted = [Cidr::from(proxy)];
+        assert_eq!(forwarded(&headers, proxy, &trusted).to_string(), "1.2.3.4");
+        assert_eq!(forwarded(&headers, stranger, &trusted), stranger);
         assert_eq!(forwarded(&headers, proxy, &[]), proxy);
         headers.insert("x-forwarded-for", "rubbish".parse().expect("a value"));
-        assert_eq!(forwarded(&headers, proxy, &[proxy]), proxy);
+        assert_eq!(forwarded(&headers, proxy, &trusted), proxy);
+        headers.insert("x-forwarded-for", "1.2.3.4, 127.9.9.9".parse().expect("a value"));
+        assert_eq!(forwarded(&headers, proxy, &Cidr::LOOPBACK).to_string(), "1.2.3.4", "a block of proxies");
     }
 }

@@ -1,28 +1,41 @@
-//! Our own accept loop: limits on connections, headers and time, and a graceful end.
+//! Our own accept loop: limits on connections, headers and time, and a graceful stop.
 //!
-//! At the end: stop accepting, answer held polls, finish requests, then close the database, which drains
-//! the writer and leaves no log behind.
+//! `places.rs` decides which connections there is room for, `watched_stream.rs` closes those whose client does not read.
+//! A stop has these steps: stop accepting, answer held polls, finish requests, then close the database, which drains the
+//! writer and leaves no log behind.
 
+use super::cidr::Cidr;
+use super::log_interval::LogInterval;
+use super::places::{Place, Places, Rules};
+use super::watched_stream::{Pace, WatchedStream, reset_when_dropped};
 use crate::app::App;
 use crate::router::router;
 use crate::web::auth::Peer;
+use crate::web::dispatch::Routes;
 use crate::web::middleware;
+use http_body::Body as _;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// What a connection may do.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Connections at once; fewer when the process may not open as many files.
     pub connections: usize,
+    /// Addresses to which the share of one network does not apply. Listed proxies come in addition.
+    pub unshared: Vec<Cidr>,
+    /// How fast a client must read.
+    pub pace: Pace,
+    /// A connection with more recent progress than this is never closed for another one.
+    pub stale_after: Duration,
     /// How long a client may take for its headers, and be idle between requests.
     pub header_time: Duration,
     /// Bytes of a request's head.
@@ -37,6 +50,9 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 50_000,
+            unshared: Cidr::LOOPBACK.to_vec(),
+            pace: Pace::default(),
+            stale_after: Duration::from_secs(1),
             header_time: Duration::from_secs(60),
             head_bytes: 32 * 1024,
             body_time: Duration::from_secs(10),
@@ -47,6 +63,11 @@ impl Default for Limits {
 
 /// Connections that the system keeps while we are busy.
 const BACKLOG: i32 = 4096;
+/// Bytes that the kernel keeps for a client that has not read them; Linux counts its own overhead too and doubles this.
+/// A third of that must be free before it accepts more: a client that reads 1 KiB/s makes progress every 20 s.
+const SEND_BUFFER: usize = 32 * 1024;
+/// Descriptors that connections leave to the database and to outgoing calls.
+const DESCRIPTORS_BESIDE: u64 = 256;
 /// Connections that are accepted before others get a turn. The runtime's own bound of 128 would let the kernel's
 /// queue overflow when thousands arrive at a busy server, and who falls out of it tries again after seconds.
 const ACCEPTED_A_TURN: u32 = 512;
@@ -115,8 +136,22 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
 
 /// Starts serving on addresses that were taken before.
 pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result<Running> {
-    raise_file_limit();
+    let places = limits.connections.min(room(raise_file_limit()));
+    if places < limits.connections {
+        tracing::warn!(
+            places,
+            wanted = limits.connections,
+            "the limit of open files bounds connections; raise it"
+        );
+    }
+    let exempt = limits.unshared.iter().chain(&app.settings.trusted_proxies).copied().collect();
+    let rules = Rules { places, exempt, stale_after: limits.stale_after };
+    let places = Arc::new(Places::new(rules, Instant::now()));
     let listen = |socket: Socket| {
+        // Connections inherit both.
+        socket.set_send_buffer_size(SEND_BUFFER)?;
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(limits.pace.stall_max))?;
         socket.listen(BACKLOG)?;
         TcpListener::from_std(socket.into())
     };
@@ -125,7 +160,6 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
     let (stop, stopped) = watch::channel(false);
     let janitor = app.settings.housekeeping.then(|| tokio::spawn(app.janitor().run(stopped.clone())));
     let ended = tokio::spawn(async move {
-        let places = Arc::new(Semaphore::new(limits.connections));
         let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
             .into_iter()
@@ -168,8 +202,52 @@ struct Ends {
     cut: watch::Receiver<bool>,
 }
 
-async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Semaphore>, mut ends: Ends) {
-    let routes = Arc::new(router());
+async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Places>, mut ends: Ends) {
+    let server = Server { app, routes: Arc::new(router()), http: http(&limits), limits };
+    let (failures, refusals) = (LogInterval::minute(), LogInterval::minute());
+    let mut accepted_in_turn = 0;
+    loop {
+        accepted_in_turn += 1;
+        if accepted_in_turn == ACCEPTED_A_TURN {
+            accepted_in_turn = 0;
+            tokio::task::yield_now().await;
+        }
+        let next = async {
+            let (stream, peer) = listener.accept().await?;
+            let place = places.admit(peer.ip()).await;
+            Ok::<_, std::io::Error>((stream, peer, place))
+        };
+        let accepted = tokio::select! {
+            accepted = next => accepted,
+            _ = ends.stopped.wait_for(|stopped| *stopped) => return,
+        };
+        match accepted {
+            Ok((stream, peer, Some(place))) => {
+                let id = place.id();
+                let task = tokio::spawn(server.connection(stream, peer, place, ends.clone()));
+                places.set_task(id, task.abort_handle());
+            }
+            Ok((stream, peer, None)) => {
+                reset_when_dropped(&stream);
+                server.app.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
+                if let Some(refused) = refusals.due(Instant::now()) {
+                    let address = peer.ip();
+                    tracing::warn!(%address, refused, "connections were refused: one network has too many");
+                }
+            }
+            Err(error) => {
+                // Mostly no file descriptor is left.
+                if let Some(failed) = failures.due(Instant::now()) {
+                    tracing::warn!(%error, failed, "connections could not be accepted");
+                }
+                places.close_stalest(Instant::now());
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn http(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -178,40 +256,49 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
         // Answers are small: one copy is cheaper than a list of buffers. (`pipeline_flush` would do the same,
         // but keeps answers back while the client has sent more than was read: 431 and 413 never arrive.)
         .writev(false);
-    let mut accepted_in_turn = 0;
-    loop {
-        accepted_in_turn += 1;
-        if accepted_in_turn == ACCEPTED_A_TURN {
-            accepted_in_turn = 0;
-            tokio::task::yield_now().await;
-        }
-        let next = async { (places.clone().acquire_owned().await, listener.accept().await) };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
-            _ = ends.stopped.wait_for(|stopped| *stopped) => return,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of file descriptors, mostly: give others time to finish.
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
+    builder
+}
+
+/// What serves connections.
+struct Server {
+    app: App,
+    routes: Arc<Routes>,
+    http: http1::Builder,
+    limits: Limits,
+}
+
+impl Server {
+    /// Serves one connection until its end.
+    fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        ends: Ends,
+    ) -> impl Future<Output = ()> + Send + use<> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY");
         }
-        let peer = Peer { address: peer.ip(), body_time: limits.body_time };
-        let (served, routes) = (app.clone(), routes.clone());
+        let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
+        let (app, routes, pulse) = (self.app.clone(), self.routes.clone(), place.pulse.clone());
+        let stream = WatchedStream::new(stream, pulse.clone(), self.limits.pace);
         let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            middleware::serve(&served, &routes, peer, request)
+            pulse.set_handling(true);
+            let (answer, pulse) = (middleware::serve(&app, &routes, peer, request), pulse.clone());
+            async move {
+                let answer = answer.await;
+                pulse.set_handling(false);
+                pulse.set_stream(
+                    answer.as_ref().is_ok_and(|answer| answer.body().size_hint().exact().is_none()),
+                );
+                answer
+            }
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let Ends { mut stopped, mut cut } = ends.clone();
-        app.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        let app = app.clone();
-        tokio::spawn(async move {
+        let connection = self.http.serve_connection(stream, service);
+        let Ends { mut stopped, mut cut } = ends;
+        let open = Open::count(&self.app, place);
+        async move {
+            let _open = open;
             let mut connection = std::pin::pin!(connection);
             let by_itself = tokio::select! {
                 biased;
@@ -229,21 +316,46 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Sem
                 }
             };
             if let Err(error) = ended {
-                // A client that breaks off is its own affair.
+                // A client may break off when it wants.
                 tracing::debug!(%error, "a connection broke");
             }
-            app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(place);
-        });
+        }
     }
 }
 
-/// A connection is a file descriptor: as many as the system lets us have.
-fn raise_file_limit() {
+/// An open connection, for the metrics and its place. Dropped with the task that serves it.
+struct Open {
+    app: App,
+    _place: Place,
+}
+
+impl Open {
+    fn count(app: &App, place: Place) -> Open {
+        app.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        Open { app: app.clone(), _place: place }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection is a file descriptor. Raises the limit as far as the system allows; its value, if there is one.
+fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files could not be raised");
+        return limit.current;
     }
+    limit.maximum
+}
+
+/// Connections for which there are descriptors.
+fn room(descriptors: Option<u64>) -> usize {
+    let room = |limit: u64| limit - DESCRIPTORS_BESIDE.min(limit / 4);
+    descriptors.and_then(|limit| usize::try_from(room(limit)).ok()).unwrap_or(usize::MAX)
 }

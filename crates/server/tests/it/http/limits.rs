@@ -154,7 +154,11 @@ async fn a_body_that_breaks_off_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_bounded_and_a_full_server_stops() {
-    let server = TestServer::start_with(|_| {}, |limits| limits.connections = 1).await;
+    let limit = |limits: &mut server::Limits| {
+        limits.connections = 1;
+        limits.stale_after = Duration::from_secs(3600);
+    };
+    let server = TestServer::start_with(|_| {}, limit).await;
     let mut only = TcpStream::connect(server.address).await.expect("connects");
     only.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await.expect("sent");
     let mut answer = [0; 12];

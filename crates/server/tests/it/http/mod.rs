@@ -1,5 +1,6 @@
 //! What HTTP itself can do to a server: limits, headers, addresses (SECURITY, section 7; PROTOCOL 2, 3).
 
+mod connections;
 mod errors;
 mod headers;
 mod limits;

@@ -1,0 +1,49 @@
+//! A log line that may have to be written thousands of times a second, and is written once in a while with a count.
+
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// How often such a line is written.
+pub(crate) struct LogInterval {
+    at_most_every: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Instant>,
+    count: u64,
+}
+
+impl LogInterval {
+    /// Once a minute.
+    pub(crate) fn minute() -> LogInterval {
+        LogInterval { at_most_every: Duration::from_secs(60), state: Mutex::default() }
+    }
+
+    /// Counts an event. When a line is due, how many events it stands for.
+    pub(crate) fn due(&self, now: Instant) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.count += 1;
+        if state.last.is_some_and(|last| now.saturating_duration_since(last) < self.at_most_every) {
+            return None;
+        }
+        state.last = Some(now);
+        Some(std::mem::take(&mut state.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_event_is_written_at_once_and_a_minute_of_others_as_one() {
+        let (interval, start) = (LogInterval::minute(), Instant::now());
+        let due = |seconds| interval.due(start + Duration::from_secs(seconds));
+        assert_eq!(due(0), Some(1));
+        assert_eq!((due(1), due(59)), (None, None));
+        assert_eq!(due(60), Some(3));
+        assert_eq!(due(61), None);
+    }
+}
