@@ -11,6 +11,7 @@ use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
 use crate::web::cidr::Cidr;
+use crate::web::host::Hosts;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub issuer: String,
     /// Peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Cidr>,
+    /// Names of hosts, beside the issuer's, that requests may be for.
+    pub allowed_hosts: Vec<String>,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
     /// Whether people may make accounts by themselves.
@@ -56,6 +59,7 @@ impl Settings {
         Settings {
             issuer: issuer.into(),
             trusted_proxies: Vec::new(),
+            allowed_hosts: Vec::new(),
             metrics_token: None,
             sign_up: true,
             hash_threads: None,
@@ -107,6 +111,8 @@ pub struct Parts {
     pub(crate) user_code_attempts: UserCodeAttempts,
     /// Counters.
     pub(crate) metrics: Metrics,
+    /// The hosts that requests may be for.
+    pub(crate) hosts: Hosts,
     /// The demo's sample products, when this is a demo.
     pub(crate) demo: Option<crate::dev::demo::Demo>,
     clock: Arc<dyn Clock>,
@@ -150,6 +156,7 @@ impl App {
             posted_requests: Quota::default(),
             user_code_attempts: UserCodeAttempts::default(),
             metrics: Metrics::default(),
+            hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             demo,
             instance: identity::secrets::secret(&*random),
             store,

@@ -38,6 +38,7 @@ pub use router::router;
 pub use store::fault_injection;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 pub use web::cidr::Cidr;
+pub use web::host::is_loopback;
 pub use web::listener::{Bound, Limits, Running, serve, serve_on};
 pub use web::watched_stream::Pace;
 

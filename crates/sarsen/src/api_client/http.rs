@@ -1,6 +1,5 @@
 //! HTTP for a terminal: one request, one answer, no redirects. `http` is for this machine; other machines need `https`.
 
-use crate::config::loopback_name;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::{output, terminal};
@@ -128,7 +127,7 @@ impl HttpClient {
         let uri: Option<Uri> = url.parse().ok();
         let (scheme, host) =
             uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))).unwrap_or_default();
-        match (scheme, loopback_name(host)) {
+        match (scheme, server::is_loopback(host)) {
             ("http" | "https", true) => Ok(&self.direct),
             ("https", false) => Ok(&self.proxied),
             ("http", false) => {

@@ -126,6 +126,7 @@ impl Answers {
              # More settings, with their defaults:\n\
              # secret_key_file = \"sarsen.key\"\n\
              # trusted_proxies = []       # proxies that may send X-Forwarded-For: addresses or networks like 10.0.0.0/8\n\
+             # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
              # sign_up = true             # whether visitors may create accounts\n\
              # session_days = 30\n\

@@ -34,6 +34,9 @@ pub struct Flags {
     /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
     #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
+    /// Host name, beside the issuer's, that requests may be for; may be repeated [default: none]
+    #[arg(long, value_name = "NAME")]
+    allowed_hosts: Vec<String>,
     /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]
     metrics_token: Option<String>,
@@ -76,6 +79,7 @@ impl Flags {
             one("wake_ups", &self.wake_ups),
             one("secret_key_file", &self.secret_key_file),
             many("trusted_proxies", &self.trusted_proxies),
+            many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),
             one("sign_up", &self.sign_up),
             one("hash_threads", &self.hash_threads),

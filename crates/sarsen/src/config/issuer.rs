@@ -1,7 +1,6 @@
 //! The setting `issuer`: an origin, advertised byte for byte as it was given.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use ureq::http::Uri;
 
 /// `https://host` or `http://host:port`, and nothing after it.
@@ -39,7 +38,7 @@ impl Origin {
 
     /// Whether its host is this machine.
     pub fn is_loopback(&self) -> bool {
-        loopback_name(&self.host)
+        server::is_loopback(&self.host)
     }
 }
 
@@ -47,15 +46,6 @@ impl fmt::Display for Origin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }
-}
-
-/// Whether a name or an address of a host is this machine.
-pub fn loopback_name(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

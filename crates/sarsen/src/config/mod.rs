@@ -17,7 +17,7 @@ mod value;
 
 pub use database::Database;
 pub use flags::Flags;
-pub use issuer::{Origin, loopback_name};
+pub use issuer::Origin;
 pub use print::print;
 pub use sources::Source;
 pub use value::LogFormat;
@@ -67,6 +67,8 @@ pub struct Config {
     pub secret_key: Option<String>,
     /// Proxies that may send `X-Forwarded-For`.
     pub trusted_proxies: Setting<Vec<Cidr>>,
+    /// Names of hosts, beside the issuer's, that requests may be for.
+    pub allowed_hosts: Setting<Vec<String>>,
     /// Bearer token for `/metrics`.
     pub metrics_token: Setting<Option<String>>,
     /// Whether visitors may create accounts.
@@ -115,6 +117,7 @@ impl Config {
             secret_key_file,
             secret_key: environment.get(SECRET_KEY_VARIABLE).map(str::to_owned),
             trusted_proxies: layers.setting("trusted_proxies", value::networks, Vec::new)?,
+            allowed_hosts: layers.setting("allowed_hosts", value::hosts, Vec::new)?,
             metrics_token: layers.setting("metrics_token", |raw| value::token(raw).map(Some), || None)?,
             sign_up: layers.setting("sign_up", value::boolean, || true)?,
             hash_threads: layers.setting(
@@ -197,6 +200,7 @@ impl Config {
     pub fn settings(&self, listen: &[SocketAddr]) -> server::Settings {
         let mut settings = server::Settings::new(self.issuer_at(listen));
         settings.trusted_proxies = self.trusted_proxies.value.clone();
+        settings.allowed_hosts = self.allowed_hosts.value.clone();
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.hash_threads = self.hash_threads.value;

@@ -29,6 +29,8 @@ pub fn print(config: &Config) -> String {
     }
     let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
     lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
+    let hosts = config.allowed_hosts.value.iter().map(|host| quoted(host)).collect();
+    lines.add("allowed_hosts", &config.allowed_hosts, Some(list(hosts)));
     lines.add(
         "metrics_token",
         &config.metrics_token,

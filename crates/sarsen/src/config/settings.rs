@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 15] = [
+pub(super) const SETTINGS: [Definition; 16] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -33,6 +33,7 @@ pub(super) const SETTINGS: [Definition; 15] = [
     key("wake_ups", "true or false"),
     key("secret_key_file", "the path of a file"),
     key("trusted_proxies", "addresses or networks of proxies, like 10.0.0.7 or 10.0.0.0/8"),
+    key("allowed_hosts", "names of hosts without a port, like sarsen.internal"),
     Definition {
         secret: true,
         ..key("metrics_token", "at least 16 characters of A-Z, a-z, 0-9 and -._~+/=")

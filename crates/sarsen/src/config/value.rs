@@ -80,6 +80,14 @@ pub(super) fn networks(raw: &RawValue) -> Option<Vec<Cidr>> {
     items(raw)?.into_iter().map(|item| item.parse().ok()).collect()
 }
 
+/// Names of hosts, without ports.
+pub(super) fn hosts(raw: &RawValue) -> Option<Vec<String>> {
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    items(raw)?.into_iter().map(|item| Some(item).filter(is_name).map(str::to_owned)).collect()
+}
+
 pub(super) fn path(raw: &RawValue) -> Option<PathBuf> {
     text(raw).filter(|path| !path.is_empty()).map(PathBuf::from)
 }

@@ -41,7 +41,7 @@ pub(crate) struct ChangeBody {
     role: String,
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<AdministratorBody>>> {
+pub(crate) async fn list(admin: Administrator, page: Page<UserId>) -> Result<Json<List<AdministratorBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =
         admin.list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));

@@ -4,6 +4,7 @@ use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use identity::audit::{self, Entry};
+use identity::ids::AuditId;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -33,7 +34,7 @@ fn show(entry: Entry) -> EntryBody {
     }
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<EntryBody>>> {
+pub(crate) async fn list(admin: Administrator, page: Page<AuditId>) -> Result<Json<List<EntryBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))

@@ -4,6 +4,7 @@ use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use identity::customers::{self, Customer};
+use identity::ids::CustomerId;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -25,7 +26,7 @@ fn show(customer: Customer) -> CustomerBody {
     }
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<CustomerBody>>> {
+pub(crate) async fn list(admin: Administrator, page: Page<CustomerId>) -> Result<Json<List<CustomerBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found =
         admin.list(move |snapshot| customers::list(snapshot, &organization, cursor.as_deref(), fetch));

@@ -2,7 +2,7 @@
 
 use crate::web::administration::{Administrator, Owner, PlatformUser};
 use crate::web::error::Result;
-use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
 use identity::ids::OrganizationId;
 use identity::organizations::{self, DeviceFlow, Organization};
 use identity::{Error, administrators};
@@ -43,7 +43,7 @@ pub(crate) struct ChangeBody {
     device_flow: Option<String>,
 }
 
-pub(crate) async fn list(caller: PlatformUser, page: Page) -> Result<Json<List<OrganizationBody>>> {
+pub(crate) async fn list(caller: PlatformUser, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
     let (user, cursor, fetch) = (caller.user.clone(), page.cursor.clone(), page.fetch());
     let found =
         caller.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));

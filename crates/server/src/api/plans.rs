@@ -2,7 +2,7 @@
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
-use crate::web::json::{Body, Created, Json, List, Page, nullable, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, nullable, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
@@ -65,7 +65,7 @@ pub(crate) struct ChangeBody {
     seats: Option<Option<i64>>,
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<PlanBody>>> {
+pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<PlanBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| plans::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |plan| plan.slug.clone(), show)))

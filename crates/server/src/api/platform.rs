@@ -4,7 +4,7 @@
 use super::organizations::{OrganizationBody, show};
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
-use crate::web::json::{Body, Json, List, Page};
+use crate::web::json::{Body, Json, List, Page, Slug};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::organizations::{self, Decision};
@@ -23,7 +23,7 @@ pub(crate) struct SuspendBody {
     reason: Option<String>,
 }
 
-pub(crate) async fn list(caller: PlatformOwner, page: Page) -> Result<Json<List<OrganizationBody>>> {
+pub(crate) async fn list(caller: PlatformOwner, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found = caller.list(move |snapshot| organizations::list(snapshot, None, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))

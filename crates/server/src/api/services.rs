@@ -2,7 +2,7 @@
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
-use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
@@ -40,7 +40,7 @@ pub(crate) struct ChangeBody {
     name: String,
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page) -> Result<Json<List<ServiceBody>>> {
+pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<ServiceBody>>> {
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| services::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |service| service.slug.clone(), show)))

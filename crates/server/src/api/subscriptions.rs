@@ -85,7 +85,7 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<SubscriptionBody>>> {
-    let page = Page::new(query.limit, query.cursor)?;
+    let page = Page::<SubscriptionId>::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let filter = Filter { user: query.user.as_deref().map(UserId::parse).transpose()?, plan: query.plan };
     let found = admin.list(move |snapshot| {

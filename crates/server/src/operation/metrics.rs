@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
+use crate::web::host::is_for_loopback;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -10,6 +11,10 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Headers of proxies, which may send on what anybody asks for.
+const FORWARDING: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
 /// Counters of the HTTP server.
 #[derive(Default)]
@@ -45,8 +50,10 @@ fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
             identity::secrets::matches(sent.as_bytes(), &identity::secrets::hash(token.as_bytes()))
         }
         None => {
-            let direct = !headers.contains_key("x-forwarded-for") && !headers.contains_key("forwarded");
-            direct && peer.is_some_and(|peer| peer.address.to_canonical().is_loopback())
+            let is_direct = !FORWARDING.iter().any(|name| headers.contains_key(*name));
+            let is_local = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
+            // A page in this machine's browser may get any name to lead here.
+            is_direct && is_local && is_for_loopback(headers)
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::oauth::client_auth;
 use crate::oauth::params::Params;
 use crate::pages::browser;
 use crate::web::cidr::Cidr;
-use crate::web::json::{self, Page};
+use crate::web::json::{self, Page, Slug};
 use crate::web::{auth, middleware};
 use axum::extract::FromRequestParts as _;
 use http::{HeaderMap, Request};
@@ -30,10 +30,10 @@ pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     json::parse(bytes).ok()
 }
 
-/// `limit` and `cursor` of a list's address.
+/// `limit` and `cursor` of the URL of a list that is sorted by slug.
 pub fn page(address: &str) -> Option<(i64, Option<String>)> {
     let (mut parts, ()) = Request::get(address).body(()).ok()?.into_parts();
-    let reading = pin!(Page::from_request_parts(&mut parts, &()));
+    let reading = pin!(Page::<Slug>::from_request_parts(&mut parts, &()));
     match reading.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(page) => page.ok().map(|page| (page.limit, page.cursor)),
         Poll::Pending => None,

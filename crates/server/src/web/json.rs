@@ -13,6 +13,8 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::str::FromStr;
 use std::time::Duration;
 use store::Time;
 
@@ -147,41 +149,57 @@ struct PageQuery {
     cursor: Option<String>,
 }
 
-/// Which part of a list is wanted.
-pub struct Page {
+/// Which part of a list is wanted. `C` is what its items are sorted by, an id or [`Slug`].
+pub struct Page<C> {
     /// How many, 1 to 200.
     pub limit: i64,
     /// After which one.
     pub cursor: Option<String>,
+    sorted_by: PhantomData<fn() -> C>,
 }
 
-impl Page {
-    /// The page that a query string asks for; for lists that can also be asked for something else.
-    pub fn new(limit: Option<i64>, cursor: Option<String>) -> Result<Page> {
+/// The cursor of lists that are sorted by slug.
+pub struct Slug;
+
+impl FromStr for Slug {
+    type Err = identity::Error;
+    fn from_str(text: &str) -> identity::Result<Slug> {
+        identity::names::slug("cursor", text).map(|_| Slug)
+    }
+}
+
+impl<C: FromStr> Page<C> {
+    /// The page that a query string asks for, with other parameters beside these two.
+    pub fn new(limit: Option<i64>, cursor: Option<String>) -> Result<Page<C>> {
         let limit = limit.unwrap_or(50);
         if !(1..=200).contains(&limit) {
             return Err(Problem::bad_request("invalid_query", format!("limit is {limit}; use 1 to 200.")));
         }
-        if cursor.as_ref().is_some_and(|cursor| cursor.len() > 200 || cursor.chars().any(char::is_control)) {
-            return Err(Problem::bad_request("invalid_query", "cursor is not one that a list gave as next."));
+        if cursor.as_ref().is_some_and(|cursor| cursor.parse::<C>().is_err()) {
+            let detail = "cursor is not valid. Use the `next` value of the previous page.";
+            return Err(Problem::bad_request("invalid_query", detail));
         }
-        Ok(Page { limit, cursor })
+        Ok(Page { limit, cursor, sorted_by: PhantomData })
     }
+}
 
+impl Page<()> {
     /// For a list that is so short that it has no pages.
-    pub fn whole() -> Page {
-        Page { limit: 200, cursor: None }
+    pub fn whole() -> Page<()> {
+        Page { limit: 200, cursor: None, sorted_by: PhantomData }
     }
+}
 
-    /// How many to ask the database for: one more, to know whether there is a next page.
+impl<C> Page<C> {
+    /// How many to ask the database for: one more, to see whether there is a next page.
     pub fn fetch(&self) -> i64 {
         self.limit + 1
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Page {
+impl<C: FromStr, S: Send + Sync> FromRequestParts<S> for Page<C> {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Page> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Page<C>> {
         let Params(query) = Params::<PageQuery>::from_request_parts(parts, state).await?;
         Page::new(query.limit, query.cursor)
     }
@@ -196,9 +214,9 @@ pub struct List<T> {
 
 impl<T> List<T> {
     /// Takes one item more than the page holds, and makes the cursor of the next page from the last shown.
-    pub fn new<S>(
+    pub fn new<S, C>(
         mut found: Vec<S>,
-        page: &Page,
+        page: &Page<C>,
         cursor: impl Fn(&S) -> String,
         show: impl Fn(S) -> T,
     ) -> List<T> {

@@ -3,6 +3,7 @@
 
 use super::dispatch::{Answer, Routes};
 use crate::app::App;
+use crate::oauth::error::OAuthError;
 use crate::pages::respond::PageError;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
@@ -10,7 +11,8 @@ use crate::web::json;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use std::convert::Infallible;
@@ -63,24 +65,19 @@ where
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
-    let carried = match path {
-        path if path.contains('%') && !json::is_text(path.as_bytes()) => {
-            let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
-            Err(Problem::bad_request("invalid_path", detail))
-        }
-        _ if versioned => carried(request.headers()),
-        _ => Ok(None),
-    };
-    let answering = match carried {
-        _ if asks_first => Answering::at_once(preflight()),
+    let accepted = app.hosts.check(&request).and_then(|()| check_path(path)).and_then(|()| match versioned {
+        true => carried(request.headers()),
+        false => Ok(None),
+    });
+    let answering = match accepted {
+        Err(problem) => Answering::at_once(refusal(path, problem)),
+        Ok(_) if asks_first => Answering::at_once(preflight()),
         Ok(None) => Answering::Plainly(answer(app, routes, peer, request)),
         Ok(Some(version)) => {
             let (answer, app) = (answer(app, routes, peer, request), app.clone());
             let answer = async move { (answer.await, app.store.version_token()) };
             Answering::NotBefore(Box::pin(store::not_before(version, answer)))
         }
-        Err(problem) if versioned => Answering::at_once(problem.into_response()),
-        Err(problem) => Answering::at_once(PageError::from(problem).into_response()),
     };
     let app = app.clone();
     async move {
@@ -94,6 +91,10 @@ where
             headers.insert(VERSION, HeaderValue::from(version));
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if app.settings.issuer.starts_with("https:") {
+            // Subdomains may be somebody else's.
+            headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+        }
         if shareable {
             // A cache that keeps an answer without CORS headers must not give it to who needs them.
             headers.insert(VARY, HeaderValue::from_static("origin"));
@@ -107,6 +108,23 @@ where
         }
         app.metrics.answered(response.status().as_u16());
         Ok(response)
+    }
+}
+
+fn check_path(path: &str) -> Result<(), Problem> {
+    if !path.contains('%') || json::is_text(path.as_bytes()) {
+        return Ok(());
+    }
+    let detail = "The path contains something that is not UTF-8 in percent-encoding, or a NUL.";
+    Err(Problem::bad_request("invalid_path", detail))
+}
+
+/// A problem in the form that the caller of this path expects.
+fn refusal(path: &str, problem: Problem) -> Response {
+    match path {
+        path if path.starts_with("/api/") => problem.into_response(),
+        path if path.starts_with("/auth/") => OAuthError::from(problem).into_response(),
+        _ => PageError::from(problem).into_response(),
     }
 }
 

@@ -5,7 +5,7 @@
 //!   `watched_stream.rs`: clients that do not read. `log_interval.rs`: one log line for many events.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
-//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `administration.rs`: for administrators,
+//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: hosts that are answered for; `administration.rs`: for administrators,
 //!   whose types say what a handler may change.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
@@ -14,6 +14,7 @@ pub(crate) mod auth;
 pub(crate) mod cidr;
 pub(crate) mod dispatch;
 pub(crate) mod error;
+pub(crate) mod host;
 pub(crate) mod json;
 pub(crate) mod listener;
 mod log_interval;

@@ -50,6 +50,20 @@ pub(super) fn proxies(config: &Config) -> Finding {
     }
 }
 
+/// A proxy on this machine may send on what the whole internet asks for, in requests that look like this machine's own.
+pub(super) fn metrics(config: &Config) -> Finding {
+    const CHECK: &str = "metrics";
+    let is_https = config.issuer.value.as_ref().is_some_and(Origin::is_https);
+    match config.metrics_token.value {
+        Some(_) => ok(CHECK, "/metrics needs the token"),
+        None if is_https => warn(
+            CHECK,
+            "/metrics needs no token on this machine, and a proxy on it may make them public; set metrics_token",
+        ),
+        None => ok(CHECK, "only this machine may read /metrics"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::State;
@@ -68,6 +82,20 @@ mod tests {
         assert!(state(https) == State::Warn);
         assert!(state(&format!("{https}trusted_proxies = [\"127.0.0.1\"]")) == State::Ok);
         assert!(state(&format!("{https}listen = \"0.0.0.0:7070\"")) == State::Ok);
+        assert!(state("") == State::Ok, "no proxy");
+    }
+
+    #[test]
+    fn metrics_without_a_token_behind_a_proxy_are_a_warning() {
+        let state = |settings: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("sarsen.toml");
+            std::fs::write(&file, settings).expect("written");
+            metrics(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
+        };
+        let https = "issuer = \"https://id.example.com\"\n";
+        assert!(state(https) == State::Warn);
+        assert!(state(&format!("{https}metrics_token = \"0123456789abcdef\"")) == State::Ok);
         assert!(state("") == State::Ok, "no proxy");
     }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<ClientBody>>> {
-    let page = Page::new(query.limit, query.cursor)?;
+    let page = Page::<ClientId>::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
         let service = match &query.service {

@@ -92,7 +92,7 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<UserBody>>> {
-    let page = Page::new(query.limit, query.cursor)?;
+    let page = Page::<UserId>::new(query.limit, query.cursor)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
         users::list(snapshot, &organization, query.email.as_deref(), cursor.as_deref(), fetch)

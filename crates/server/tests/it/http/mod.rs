@@ -1,8 +1,10 @@
 //! What HTTP itself can do to a server: limits, headers, addresses (SECURITY, section 7; PROTOCOL 2, 3).
 
 mod connections;
+mod cursors;
 mod errors;
 mod headers;
+mod hosts;
 mod limits;
 mod operating;
 

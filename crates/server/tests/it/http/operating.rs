@@ -1,15 +1,21 @@
 //! What those who operate the server look at: metrics, health, discovery.
 
 use super::problem;
-use server::testing::TestServer;
+use server::testing::{Answer, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_not_public() {
     let server = TestServer::start().await;
     assert_eq!(server.get("/metrics").send().await.status, 200, "this machine may read them");
-    for header in ["x-forwarded-for", "forwarded"] {
+    for header in
+        ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "forwarded", "via"]
+    {
         let proxied = server.get("/metrics").header(header, "127.0.0.1").send().await;
         assert_eq!(problem(&proxied).0, 404, "{header}");
+    }
+    for (host, status) in [("127.0.0.1:7070", 200), ("[::1]", 200), ("test", 404), ("10.0.0.7", 404)] {
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        assert_eq!(Answer::parse(&server.raw(request.as_bytes()).await).status, status, "{host}");
     }
     server.stop().await;
 

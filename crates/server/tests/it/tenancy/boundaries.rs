@@ -87,8 +87,16 @@ async fn what_belongs_to_another_organization_is_not_there() {
         assert!(answer.status == 404 || (answer.status == 200 && found == 0), "{query}: {answer:?}");
     }
     // A cursor from elsewhere moves within one's own things only.
-    for list in ["services", "clients", "plans", "customers", "users", "audit"] {
-        let answer = stranger.read(&format!("/api/organizations/globex/{list}?cursor=a")).await;
+    let zeros = "0".repeat(26);
+    for (list, cursor) in [
+        ("services", "aa".to_owned()),
+        ("plans", "aa".to_owned()),
+        ("clients", format!("client_{zeros}")),
+        ("customers", format!("customer_{zeros}")),
+        ("users", format!("user_{zeros}")),
+        ("audit", format!("audit_7{}", "z".repeat(25))),
+    ] {
+        let answer = stranger.read(&format!("/api/organizations/globex/{list}?cursor={cursor}")).await;
         assert!(
             !answer.to_string().contains("acme") && !answer.to_string().contains(&acme.user),
             "{list}: {answer}"

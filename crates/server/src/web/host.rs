@@ -1,0 +1,163 @@
+//! The hosts that this server answers for: the issuer's, the ones of the setting `allowed_hosts`, and this machine.
+//!
+//! A request for another name is refused (421). That name may be one that an attacker lets lead to this machine, so that
+//! a page of theirs reads what this server answers (DNS rebinding). An address in place of a name cannot be such a name.
+
+use super::error::Problem;
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Version};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The names, and how the issuer writes its own.
+pub(crate) struct Hosts {
+    issuer: String,
+    names: Vec<String>,
+}
+
+impl Hosts {
+    pub(crate) fn new(issuer: &str, allowed: &[String]) -> Hosts {
+        let authority = issuer.split_once("://").map_or(issuer, |(_, authority)| authority);
+        let own = name(authority.as_bytes()).unwrap_or_default();
+        let names = std::iter::once(own).chain(allowed.iter().map(String::as_str));
+        Hosts { issuer: authority.to_owned(), names: names.map(normalized).collect() }
+    }
+
+    /// Refuses a request for another server. Health checks have any host.
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = match (hosts.next(), hosts.next()) {
+            (Some(_), Some(_)) => return Err(invalid("The request has several Host headers; send one.")),
+            (host, _) => host.map(HeaderValue::as_bytes),
+        };
+        // The host of an absolute URL overrides the header (RFC 9112 section 3.2.2).
+        let host = request.uri().authority().map_or(host, |authority| Some(authority.as_str().as_bytes()));
+        match host {
+            // Nearly all requests.
+            Some(host) if host == self.issuer.as_bytes() => Ok(()),
+            _ if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(()),
+            Some(host) => self.check_name(name(host)),
+            // A client of HTTP/1.0 need not send one, and no browser is one.
+            None if request.version() < Version::HTTP_11 => Ok(()),
+            None => Err(invalid("The request has no Host header; send one.")),
+        }
+    }
+
+    fn check_name(&self, name: Option<&str>) -> Result<(), Problem> {
+        let Some(name) = name else { return Err(invalid("The Host header is not a host; fix it.")) };
+        if is_address(name) || is_loopback(name) || self.names.contains(&normalized(name)) {
+            return Ok(());
+        }
+        let detail = "This server does not answer for the host of this request. Use the host of the issuer, or add \
+                      this one to `allowed_hosts`.";
+        Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail))
+    }
+}
+
+fn invalid(detail: &str) -> Problem {
+    Problem::bad_request("invalid_host", detail)
+}
+
+/// The name or the address in a Host header, without its port.
+fn name(host: &[u8]) -> Option<&str> {
+    let host = std::str::from_utf8(host).ok()?;
+    let (name, port) = match host.rsplit_once(':') {
+        // A colon in brackets is part of an IPv6 address.
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (host, ""),
+    };
+    let good = !name.is_empty()
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte))
+        && (name.starts_with('[') || !name.contains(':'));
+    good.then_some(name)
+}
+
+/// In lower case, without the dot at the end of a complete name.
+fn normalized(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+fn is_address(name: &str) -> bool {
+    let v6 = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match v6 {
+        Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+/// Whether a name or an address of a host, without a port, is this machine.
+pub fn is_loopback(host: &str) -> bool {
+    let host = normalized(host);
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether the Host header of a request is this machine.
+pub(crate) fn is_for_loopback(headers: &HeaderMap) -> bool {
+    headers.get(HOST).and_then(|host| name(host.as_bytes())).is_some_and(is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(host: &str) -> u16 {
+        let hosts = Hosts::new("https://id.example.com", &["Sarsen.internal".to_owned()]);
+        let request = Request::get("/console").header(HOST, host).body(()).expect("a request");
+        hosts.check(&request).map_or_else(|problem| problem.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn only_configured_names_addresses_and_this_machine_pass() {
+        for own in [
+            "id.example.com",
+            "id.example.com:443",
+            "ID.example.com.",
+            "sarsen.internal:7070",
+            "localhost:7070",
+            "app.localhost",
+            "10.0.0.7:7070",
+            "203.0.113.9",
+            "[2001:db8::1]:7070",
+            "[::1]",
+        ] {
+            assert_eq!(status(own), 200, "{own}");
+        }
+        for other in [
+            "evil.example",
+            "id.example.com.evil.example",
+            "xid.example.com",
+            "localhost.evil.example",
+            "example.com",
+            "10.0.0.7.evil.example",
+            "0x7f.1",
+        ] {
+            assert_eq!(status(other), 421, "{other}");
+        }
+        for broken in [
+            "",
+            ":80",
+            "id.example.com:x",
+            "a b",
+            "ada@id.example.com",
+            "id.example.com/x",
+            "::1",
+            "id.example.com:80:80",
+        ] {
+            assert_eq!(status(broken), 400, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_a_name_or_an_address_of_this_machine() {
+        for own in ["localhost", "LOCALHOST", "app.localhost", "127.1.2.3", "[::1]", "::1"] {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in ["", "localhost.example.com", "10.0.0.1", "[::2]", "127.0.0.1.example.com", "128.0.0.1"]
+        {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
+}
