@@ -1,5 +1,5 @@
-//! What a database needs before it serves: the right `secret_key`, the platform organization with its
-//! clients, a key that signs, and a way in for the first owner.
+//! What a database needs before it serves: the right `secret_key`, the organization `platform` with its clients, a
+//! signing key, and a link for the first owner. Several instances may start on one database at once.
 
 use crate::app::App;
 use identity::clients::{self, Kind, NewClient};
@@ -8,9 +8,10 @@ use identity::keys::Algorithm;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
 use identity::{Error, Result, administrators, database_move, settings};
+use store::Snapshot;
 
 /// Makes what is missing. Fails when the database belongs to another `secret_key`, and while a move into it is not
-/// finished. Several instances may start on one database at once.
+/// finished.
 pub async fn prepare(app: &App) -> Result<()> {
     app.store.point(database_move::check_finished).await?;
     let sealed = settings::make_check(&app.secret_key, app.random())?;
@@ -22,11 +23,8 @@ pub async fn prepare(app: &App) -> Result<()> {
 }
 
 async fn make_platform(app: &App) -> Result<()> {
-    let found = app.store.point(|snapshot| organizations::find(snapshot, PLATFORM)).await;
-    match found {
-        Ok(_) => return Ok(()),
-        Err(Error::NotFound { .. }) => {}
-        Err(error) => return Err(error),
+    if app.store.point(has_platform).await? {
+        return Ok(());
     }
     let (id, actor) = (OrganizationId::new(app.now(), app.random()), app.system());
     let cli = NewClient {
@@ -44,14 +42,22 @@ async fn make_platform(app: &App) -> Result<()> {
         consent_required: false,
     };
     let made = app.store.write("platform.create", move |tx| {
+        settings::lock_installation(tx)?;
+        if has_platform(tx.snapshot())? {
+            return Ok(());
+        }
         organizations::create_platform(tx, &id, &actor)?;
         clients::create(tx, &id, None, &cli, &actor)?;
         clients::create(tx, &id, None, &console, &actor)
     });
-    match made.await {
-        // Another instance was first.
-        Err(Error::Taken { .. }) => Ok(()),
-        other => other,
+    made.await
+}
+
+fn has_platform(snapshot: &mut Snapshot<'_>) -> Result<bool> {
+    match organizations::find(snapshot, PLATFORM) {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
