@@ -11,7 +11,7 @@
 
 use super::tls::{Tls, Verify};
 use crate::Error;
-use ::postgres::config::{Host, SslMode};
+use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
 use ::postgres::{Client, Config};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
@@ -25,12 +25,14 @@ pub(super) struct Address {
     roots: Option<PathBuf>,
 }
 
-/// Where to connect to, with everything that takes.
+/// What a connection needs.
 pub(super) struct Server {
     config: Config,
     tls: Tls,
     /// Nothing may live on a session.
     pub(super) pooled: bool,
+    /// A server in recovery is refused: its data may be old.
+    pub(super) is_primary: bool,
 }
 
 impl Address {
@@ -77,14 +79,34 @@ impl Address {
         Some(Address { config: url.parse().ok()?, pooled, verified, roots })
     }
 
-    /// Reads the certificates, and settles what the URL leaves open.
-    pub(super) fn server(self) -> Result<Server, Error> {
+    /// The primary. Of several hosts, the one that accepts writes.
+    pub(super) fn primary(mut self) -> Result<Server, Error> {
+        if self.config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(Error::Open(
+                "the database URL asks for a server that accepts no writes; remove target_session_attrs"
+                    .to_owned(),
+            ));
+        }
+        if self.config.get_hosts().len() > 1 {
+            self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        self.server(true)
+    }
+
+    /// A server that is only read from, and may be a standby.
+    pub(super) fn replica(self) -> Result<Server, Error> {
+        self.server(false)
+    }
+
+    /// Reads the certificates and sets what the URL leaves open.
+    fn server(self, is_primary: bool) -> Result<Server, Error> {
         let verify = match self.roots {
             Some(file) => Verify::CaFile(file),
             None if self.verified => Verify::PublicRoots,
             None => Verify::Nothing,
         };
-        Ok(Server { tls: Tls::new(verify)?, config: settings(self.config), pooled: self.pooled })
+        let tls = Tls::new(verify)?;
+        Ok(Server { tls, config: settings(self.config), pooled: self.pooled, is_primary })
     }
 }
 
@@ -108,7 +130,7 @@ impl Server {
     }
 }
 
-/// What the URL leaves open. A dead server is noticed in seconds, not when TCP gives up.
+/// Defaults for what the URL does not set. A dead server is noticed in seconds, not when TCP gives up.
 fn settings(mut config: Config) -> Config {
     if config.get_application_name().is_none() {
         config.application_name("sarsen");
@@ -166,7 +188,8 @@ mod tests {
             assert_eq!(parse(query).expect("reads").config.get_ssl_mode(), SslMode::Require, "{query}");
         }
         for mode in ["prefer", "disable"] {
-            let text = parse(&format!("sslrootcert=ca.pem&sslmode={mode}")).err().expect("refused").to_string();
+            let text =
+                parse(&format!("sslrootcert=ca.pem&sslmode={mode}")).err().expect("refused").to_string();
             assert!(text.contains("sslmode=verify-full") && !text.contains("hunter2"), "{mode}: {text}");
         }
     }

@@ -52,7 +52,7 @@ pub(crate) struct Postgres;
 
 impl Database for Postgres {
     fn open(&self, options: Options) -> Result<Opened, Error> {
-        let server = Arc::new(parse(&options.url)?.server()?);
+        let server = Arc::new(parse(&options.url)?.primary()?);
         let snapshot = on_its_own_thread({
             let (server, migrations) = (server.clone(), options.migrations);
             move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
@@ -90,7 +90,7 @@ fn parse(url: &str) -> Result<Address, Error> {
 }
 
 fn replica(url: &str) -> Result<Arc<Server>, Error> {
-    Ok(Arc::new(Address::parse("the URL of a replica", url)?.server()?))
+    Ok(Arc::new(Address::parse("the URL of a replica", url)?.replica()?))
 }
 
 /// Starts the threads that hear of other instances and speak to them.
@@ -109,7 +109,7 @@ fn follow(
         return Ok(threads);
     }
     let direct = match &following.direct_url {
-        Some(url) => Some(Arc::new(Address::parse("the direct URL of the database", url)?.server()?)),
+        Some(url) => Some(Arc::new(Address::parse("the direct URL of the database", url)?.primary()?)),
         // A pooler takes away the connection that would hear.
         None => Some(server.clone()).filter(|server| !server.pooled),
     };
