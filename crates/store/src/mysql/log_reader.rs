@@ -121,7 +121,7 @@ impl LogReader {
             self.restart()?;
             self.publish_everything();
         }
-        let began = Instant::now();
+        let began = self.shared.feed.uptime();
         if self.read()? || self.session.generation() != self.generation {
             return Ok(true);
         }

@@ -58,10 +58,11 @@ impl Publisher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BootTime;
 
     #[test]
     fn a_row_of_our_own_is_known_once() {
-        let publisher = Publisher::new(Arc::new(Feed::new(0)));
+        let publisher = Publisher::new(Arc::new(Feed::new(0, Arc::new(BootTime))));
         publisher.note_own(7);
         assert_eq!(
             [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
