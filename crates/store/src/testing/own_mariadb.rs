@@ -108,6 +108,11 @@ impl OwnMariaDb {
         format!("mysql://sarsen:{}@{host}:{}/sarsen", self.password, self.port)
     }
 
+    /// For [`crate::Options`], at another port: that of a proxy.
+    pub fn url_at_port(&self, port: u16) -> String {
+        format!("mysql://sarsen:{}@127.0.0.1:{port}/sarsen", self.password)
+    }
+
     /// Runs SQL past the store.
     pub fn sql(&self, text: &str) {
         let opts = Opts::from_url(&self.url()).expect("a URL");

@@ -4,7 +4,7 @@
 //! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
-//!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `outages.rs`, `failover.rs`,
+//!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
 //!   `pooler.rs`, `replicas.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
@@ -23,6 +23,7 @@ mod faults;
 mod flushes;
 mod foreign_servers;
 mod instances;
+mod late_commit;
 mod log_capture;
 mod mysql;
 mod outages;
