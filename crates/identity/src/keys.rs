@@ -6,7 +6,7 @@
 
 use crate::ids::KeyId;
 use crate::secrets::{Random, SecretKey};
-use crate::{Error, Result, Time};
+use crate::{Error, Result, Time, settings};
 use aws_lc_rs::encoding::{AsBigEndian as _, AsDer, EcPublicKeyUncompressedBin, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
@@ -116,6 +116,7 @@ statements! {
 
 /// Stores a key unless another instance has stored a new one of this algorithm in the meantime.
 pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
+    settings::lock_installation(tx)?;
     if is_due(tx.snapshot(), new.algorithm, now)? { add(tx, new, now) } else { Ok(()) }
 }
 

@@ -6,6 +6,7 @@ use store::{Snapshot, Tx, args, insert_if_absent, sql, statements};
 
 statements! {
     static PUT = insert_if_absent("settings", &["name", "value"]);
+    static LOCK = sql("UPDATE settings SET value = value WHERE name = ?1");
     static GET = sql("SELECT value FROM settings WHERE name = ?1");
 }
 
@@ -15,6 +16,14 @@ const CHECK_TEXT: &[u8] = b"sarsen";
 /// Stores the check value of the `secret_key`, unless one is already stored.
 pub fn seal_check(tx: &mut Tx<'_>, sealed: &[u8]) -> Result<()> {
     tx.exec(&PUT, args![CHECK, sealed])?;
+    Ok(())
+}
+
+/// Locks the check value until the transaction ends: instances that make a row that may exist only once take turns.
+/// It is an update: after the wait PostgreSQL runs the command again, with a snapshot that includes the rows of the
+/// other instance.
+pub fn lock_installation(tx: &mut Tx<'_>) -> Result<()> {
+    tx.exec(&LOCK, args![CHECK])?;
     Ok(())
 }
 

@@ -4,13 +4,14 @@
 //! something has a [`Version`]. Listeners run on the committing thread *before* `write` returns, so caches are up to
 //! date by then.
 
+use crate::Uptime;
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 /// The number of a commit. Later commits have larger numbers. Numbers are not reused within an epoch.
 pub type Version = u64;
@@ -110,9 +111,9 @@ pub(crate) struct Feed {
     shown: AtomicU64,
     /// Every state from this version on includes all that this process has committed.
     written: AtomicU64,
-    /// When cached entries become stale, in microseconds after `born`; [`ALWAYS`] if this process is the only writer.
+    /// When cached entries become stale, in microseconds of `clock`; [`ALWAYS`] if this process is the only writer.
     fresh_until: AtomicU64,
-    born: Instant,
+    clock: Arc<dyn Uptime>,
     /// Newest last. Locked for a push or a scan, never while a listener runs.
     recent: Mutex<VecDeque<Change>>,
     listeners: RwLock<Vec<Listener>>,
@@ -123,7 +124,7 @@ const RECENT_MAX: usize = 1024;
 const ALWAYS: u64 = u64::MAX;
 
 impl Feed {
-    pub(crate) fn new(version: Version) -> Feed {
+    pub(crate) fn new(version: Version, clock: Arc<dyn Uptime>) -> Feed {
         Feed {
             position: AtomicU64::new(version),
             horizon: AtomicU64::new(0),
@@ -131,7 +132,7 @@ impl Feed {
             shown: AtomicU64::new(version),
             written: AtomicU64::new(0),
             fresh_until: AtomicU64::new(ALWAYS),
-            born: Instant::now(),
+            clock,
             recent: Mutex::new(VecDeque::with_capacity(64)),
             listeners: RwLock::new(Vec::new()),
         }
@@ -149,12 +150,16 @@ impl Feed {
         self.position.load(Ordering::Acquire)
     }
 
+    /// The time that [`Feed::advance`] is measured in.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clock.now()
+    }
+
     /// Every commit before `horizon`, of any instance, has been published, and so has everything else that was visible
     /// shortly before `until`. Cached entries are fresh up to then.
-    pub(crate) fn advance(&self, horizon: Version, until: Instant) {
+    pub(crate) fn advance(&self, horizon: Version, until: Duration) {
         self.horizon.fetch_max(horizon, Ordering::AcqRel);
-        let until = until.saturating_duration_since(self.born).as_micros() as u64;
-        self.fresh_until.store(until, Ordering::Release);
+        self.fresh_until.store(until.as_micros() as u64, Ordering::Release);
     }
 
     /// The last read of the change log included no commit from `end` on. It may have missed some before.
@@ -170,7 +175,7 @@ impl Feed {
     /// False if changes of other instances may be missing for longer than promised.
     pub(crate) fn is_fresh(&self) -> bool {
         let until = self.fresh_until.load(Ordering::Acquire);
-        until == ALWAYS || (self.born.elapsed().as_micros() as u64) < until
+        until == ALWAYS || (self.uptime().as_micros() as u64) < until
     }
 
     /// A state up to `version` is about to be returned to a caller. Called before a commit, and before results of a
@@ -256,6 +261,21 @@ impl Feed {
 mod tests {
     use super::*;
 
+    /// A clock that stands at one second.
+    struct Still;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    impl Uptime for Still {
+        fn now(&self) -> Duration {
+            NOW
+        }
+    }
+
+    fn feed(version: Version) -> Feed {
+        Feed::new(version, Arc::new(Still))
+    }
+
     #[test]
     fn a_key_contains_its_table_and_value() {
         let key = Key::row("sessions", "id", "session_1");
@@ -274,18 +294,18 @@ mod tests {
 
     #[test]
     fn a_feed_with_other_writers_is_fresh_until_its_deadline() {
-        let feed = Feed::new(7);
+        let feed = feed(7);
         assert_eq!((feed.is_fresh(), feed.version()), (true, 7));
-        feed.advance(900, Instant::now() + std::time::Duration::from_secs(60));
+        feed.advance(900, NOW * 2);
         feed.publish(8, vec![Key::table("users")]);
         assert_eq!((feed.is_fresh(), feed.version(), feed.position()), (true, 900, 8));
-        feed.advance(800, Instant::now());
+        feed.advance(800, NOW);
         assert_eq!((feed.is_fresh(), feed.version()), (false, 900), "versions do not go backwards");
     }
 
     #[test]
     fn a_shown_version_is_covered_once_it_is_published() {
-        let feed = Feed::new(7);
+        let feed = feed(7);
         assert_eq!((feed.shown(), feed.covers(7), feed.covers(8)), (7, true, false));
         feed.note_shown(8);
         assert_eq!((feed.shown(), feed.covers(feed.shown())), (8, false), "committing");
@@ -295,17 +315,17 @@ mod tests {
 
     #[test]
     fn with_other_writers_the_horizon_decides_what_is_covered() {
-        let feed = Feed::new(7);
-        feed.advance(0, Instant::now());
+        let feed = feed(7);
+        feed.advance(0, NOW);
         assert!(feed.covers(0) && !feed.covers(1), "versions are not comparable");
-        feed.advance(900, Instant::now());
+        feed.advance(900, NOW);
         feed.note_shown(905);
         assert_eq!((feed.shown(), feed.covers(900), feed.covers(905)), (905, true, false));
     }
 
     #[test]
     fn a_feed_that_no_longer_knows_reports_a_change() {
-        let feed = Feed::new(0);
+        let feed = feed(0);
         let key = Key::table("users");
         for version in 1..=(RECENT_MAX as u64 + 1) {
             feed.publish(version, vec![Key::table("plans")]);

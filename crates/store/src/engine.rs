@@ -75,7 +75,7 @@ impl Shared {
         Shared {
             commands: Queue::new(batch_max, writers, deadline).batching(|job| job.is_batchable()),
             queries: Queue::new(1, options.readers, deadline).batching(|query| query.is_point()),
-            feed: Arc::new(Feed::new(version)),
+            feed: Arc::new(Feed::new(version, options.following.clock.clone())),
             stats: Stats::default(),
             options,
             replies: Replies::default(),

@@ -18,7 +18,7 @@
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
 //! - `changes.rs`, `cache.rs`: keys of changed rows, the feed of changes, and the caches that it invalidates.
-//!   `not_before.rs`: reads that must not be older than a version.
+//!   `not_before.rs`: reads that must not be older than a version. `uptime.rs`: a clock that counts suspension.
 //! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `job.rs`, `replies.rs`: how a command or query
 //!   gets to a database thread and its result back.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
@@ -70,6 +70,7 @@ mod threads;
 mod time;
 pub mod transfer;
 mod tx;
+mod uptime;
 mod value;
 
 pub use cache::{Cache, FeedPosition, Filled};
@@ -87,4 +88,5 @@ pub use stats::{Stats, StatsSnapshot};
 pub use store::Store;
 pub use time::Time;
 pub use tx::{Snapshot, Tx};
+pub use uptime::{BootTime, Uptime};
 pub use value::{FromValue, Row, Value, ValueRef};

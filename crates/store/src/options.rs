@@ -1,7 +1,8 @@
 //! Settings of a store.
 
-use crate::{Error, Migration};
+use crate::{BootTime, Error, Migration, Uptime};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where the database is, and how many threads the store may use.
@@ -46,6 +47,8 @@ pub struct Following {
     pub wake_ups: bool,
     /// The URL of the server itself for notifications, if `url` names a pooler. It may contain a password.
     pub direct_url: Option<String>,
+    /// Measures `lag_max` and `kept`. It must count the time in which the machine is suspended.
+    pub clock: Arc<dyn Uptime>,
 }
 
 impl Default for Following {
@@ -56,6 +59,7 @@ impl Default for Following {
             kept: Duration::from_secs(60),
             wake_ups: true,
             direct_url: None,
+            clock: Arc::new(BootTime),
         }
     }
 }

@@ -8,6 +8,7 @@ use identity::keys::Algorithm;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, PLATFORM};
 use identity::{Error, Result, administrators, database_move, settings};
+use store::Snapshot;
 
 /// Creates what is missing. Fails if the database belongs to another `secret_key` or is the target of an unfinished
 /// move. Several instances may start on one database at the same time.
@@ -22,11 +23,8 @@ pub async fn prepare(app: &App) -> Result<()> {
 }
 
 async fn make_platform(app: &App) -> Result<()> {
-    let found = app.store.point(|snapshot| organizations::find(snapshot, PLATFORM)).await;
-    match found {
-        Ok(_) => return Ok(()),
-        Err(Error::NotFound { .. }) => {}
-        Err(error) => return Err(error),
+    if app.store.point(has_platform).await? {
+        return Ok(());
     }
     let (id, actor) = (OrganizationId::new(app.now(), app.random()), app.system());
     let cli = NewClient {
@@ -44,14 +42,22 @@ async fn make_platform(app: &App) -> Result<()> {
         consent_required: false,
     };
     let made = app.store.write("platform.create", move |tx| {
+        settings::lock_installation(tx)?;
+        if has_platform(tx.snapshot())? {
+            return Ok(());
+        }
         organizations::create_platform(tx, &id, &actor)?;
         clients::create(tx, &id, None, &cli, &actor)?;
         clients::create(tx, &id, None, &console, &actor)
     });
-    match made.await {
-        // Another instance was first.
-        Err(Error::Taken { .. }) => Ok(()),
-        other => other,
+    made.await
+}
+
+fn has_platform(snapshot: &mut Snapshot<'_>) -> Result<bool> {
+    match organizations::find(snapshot, PLATFORM) {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

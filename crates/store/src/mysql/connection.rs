@@ -7,7 +7,7 @@
 
 use super::address::Server;
 use super::client::Client;
-use super::errors::{connect_error, is_done_already, is_duplicate, translate};
+use super::errors::{accepts_no_writes, connect_error, is_done_already, is_duplicate, translate};
 use super::placeholders::{Positional, RowCount};
 use super::tx_mode::{self, Vendor};
 use super::values::{Read, bound};
@@ -39,6 +39,8 @@ struct Prepared {
 pub(super) struct Connection {
     client: Client,
     vendor: Vendor,
+    /// The server accepted no writes when the connection was opened. A replica does not, and its data may be old.
+    is_read_only: bool,
     /// What the session's settings are for.
     set_for: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
@@ -53,14 +55,16 @@ impl Connection {
     fn connect(server: &Server) -> ::mysql_async::Result<Connection> {
         let mut client = server.connect()?;
         client.batch(SESSION)?;
-        let version: Option<String> = client.first("SELECT VERSION()")?;
-        let vendor = match version.unwrap_or_default().contains("MariaDB") {
+        let told: Option<(String, i64)> = client.first("SELECT VERSION(), @@global.read_only")?;
+        let (version, read_only) = told.unwrap_or_default();
+        let vendor = match version.contains("MariaDB") {
             true => Vendor::MariaDb,
             false => Vendor::MySql,
         };
         Ok(Connection {
             client,
             vendor,
+            is_read_only: read_only != 0,
             set_for: None,
             statements: HashMap::new(),
             began: Instant::now(),
@@ -161,7 +165,11 @@ impl Session for Connection {
     type Address = Server;
 
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
-        Connection::connect(server).map_err(|error| connect_error(&error))
+        let connection = Connection::connect(server).map_err(|error| connect_error(&error))?;
+        if connection.is_read_only {
+            return Err((true, accepts_no_writes()));
+        }
+        Ok(connection)
     }
 
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {

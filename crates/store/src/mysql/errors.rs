@@ -157,6 +157,11 @@ fn about_tls(error: &Told) -> Option<String> {
     None
 }
 
+/// A server whose `read_only` is set.
+pub(super) fn accepts_no_writes() -> Error {
+    unavailable("the database cannot be written".to_owned(), "connect to the primary and check its read_only")
+}
+
 /// The driver's own complaint about a statement or its arguments, found before anything was sent.
 fn is_about_the_statement(error: &Told) -> bool {
     matches!(

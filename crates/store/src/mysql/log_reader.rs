@@ -121,7 +121,7 @@ impl LogReader {
             self.restart()?;
             self.publish_everything();
         }
-        let began = Instant::now();
+        let began = self.shared.feed.uptime();
         if self.read()? || self.session.generation() != self.generation {
             return Ok(true);
         }
@@ -130,8 +130,10 @@ impl LogReader {
         Ok(false)
     }
 
-    /// Publishes what has appeared; true when there was more than fits into one look.
+    /// Publishes what has appeared; true when there was more than fits into one read.
     fn read(&mut self) -> Result<bool, Error> {
+        let now = Instant::now();
+        self.missing.extend(self.publisher.take_late().into_iter().map(|seq| (seq, now)));
         let missed: Vec<Version> = self.missing.keys().copied().collect();
         let [few, many] = GAP_BATCHES;
         let length = if missed.len() > few { many } else { few };

@@ -53,7 +53,9 @@ impl ChangeLog for LogWriter {
         self.publish(keys);
     }
 
-    fn maybe_committed(&mut self, _entry: &LogEntry, keys: Vec<Key>) {
+    fn maybe_committed(&mut self, entry: &LogEntry, keys: Vec<Key>) {
+        // Before the publication: a row that appears after it is published by the log reader.
+        self.publisher.note_late(entry.seq);
         self.publish(keys);
     }
 

@@ -12,25 +12,27 @@ const TRIM_EVERY: Version = 10_000;
 /// Own rows that the log reader has not met yet; more only when it cannot reach the server.
 const OWN_MAX: usize = 100_000;
 
-/// The feed, for threads that commit side by side and the one that follows the log: lets them in one by one.
+/// The feed, for the threads that commit side by side and the one that reads the log: one at a time publishes.
 pub(super) struct Publisher {
     feed: Arc<Feed>,
-    /// Held while the listeners hear of one commit, which is quick.
+    /// Held while the listeners run for one commit, which is quick.
     turn: Mutex<()>,
     /// Numbers of rows that this process publishes itself. Held for a look-up.
     own: Mutex<HashSet<u64>>,
+    /// Numbers of own rows whose commit may take effect later, for the log reader.
+    late: Mutex<Vec<u64>>,
 }
 
 impl Publisher {
     pub(super) fn new(feed: Arc<Feed>) -> Publisher {
-        Publisher { feed, turn: Mutex::new(()), own: Mutex::new(HashSet::new()) }
+        Publisher { feed, turn: Mutex::new(()), own: Mutex::default(), late: Mutex::default() }
     }
 
-    /// Says, before the commit, that this process will publish the row itself.
+    /// Notes, before the commit, that this process will publish the row itself.
     pub(super) fn note_own(&self, seq: u64) {
         let mut own = self.own.lock();
         if own.len() == OWN_MAX {
-            // To publish a change twice costs a few cached entries, and nothing else.
+            // A change that is published twice costs a few cached entries, and nothing else.
             own.clear();
         }
         own.insert(seq);
@@ -39,6 +41,17 @@ impl Publisher {
     /// Whether this process publishes that row itself. It is asked once for each.
     pub(super) fn take_own(&self, seq: u64) -> bool {
         self.own.lock().remove(&seq)
+    }
+
+    /// Leaves a row to the log reader: its commit may take effect later, or never.
+    pub(super) fn note_late(&self, seq: u64) {
+        self.take_own(seq);
+        self.late.lock().push(seq);
+    }
+
+    /// The rows of [`Publisher::note_late`] since the last call.
+    pub(super) fn take_late(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.late.lock())
     }
 
     /// Forgets which numbers are our own: the server may have lost them, and given them to others.
@@ -58,14 +71,24 @@ impl Publisher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BootTime;
 
     #[test]
     fn a_row_of_our_own_is_known_once() {
-        let publisher = Publisher::new(Arc::new(Feed::new(0)));
+        let publisher = Publisher::new(Arc::new(Feed::new(0, Arc::new(BootTime))));
         publisher.note_own(7);
         assert_eq!(
             [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
             [true, false, false]
         );
+    }
+
+    #[test]
+    fn a_late_row_is_not_our_own_and_is_left_to_the_log_reader_once() {
+        let publisher = Publisher::new(Arc::new(Feed::new(0, Arc::new(BootTime))));
+        publisher.note_own(7);
+        publisher.note_late(7);
+        assert!(!publisher.take_own(7));
+        assert_eq!([publisher.take_late(), publisher.take_late()], [vec![7], vec![]]);
     }
 }

@@ -1,22 +1,23 @@
 //! The URL of a database on PostgreSQL, and how to get there.
 //!
 //! It is libpq's, with these words of our own:
-//! - `sslmode=verify-full`: encrypted, and the server shows a certificate for its name.
-//! - `sslrootcert=FILE`: who signs that certificate; without it, those whom browsers trust. A file means
-//!   `verify-full` whenever TLS is spoken. Otherwise TLS is spoken as with libpq: `prefer` (where the
-//!   server offers it, the default), `require`, `disable`; the certificate is then not looked at.
-//! - `pooler=transaction`: what listens there is a pooler that lends a connection for one transaction
-//!   (PgBouncer). Then nothing may live on a session, prepared statements included.
+//! - `sslmode`: `disable`, `prefer` (TLS where the server offers it, the default), `require` (the certificate is not
+//!   checked), `verify-full` (the certificate must be for this host).
+//! - `sslrootcert=FILE`: the authority that signs that certificate, instead of those that browsers trust. It means
+//!   `verify-full`, also beside `require`, and is refused beside `prefer` and `disable`, which may send the password
+//!   without TLS.
+//! - `pooler=transaction`: the URL leads to a pooler that lends a connection for one transaction (PgBouncer). No state
+//!   may live on a session then, prepared statements included.
 
 use super::tls::{Tls, Verify};
 use crate::Error;
-use ::postgres::config::{Host, SslMode};
+use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
 use ::postgres::{Client, Config};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A URL that was read.
+/// A parsed URL.
 pub(super) struct Address {
     config: Config,
     pooled: bool,
@@ -24,17 +25,41 @@ pub(super) struct Address {
     roots: Option<PathBuf>,
 }
 
-/// Where to connect to, with everything that takes.
+/// What a connection needs.
 pub(super) struct Server {
     config: Config,
     tls: Tls,
     /// Nothing may live on a session.
     pub(super) pooled: bool,
+    /// A server in recovery is refused: its data may be old.
+    pub(super) is_primary: bool,
 }
 
 impl Address {
-    /// None for what is no URL of PostgreSQL.
-    pub(super) fn parse(url: &str) -> Option<Address> {
+    /// Parses the URL that an error calls `what`. The error does not repeat it: it may hold a password.
+    pub(super) fn parse(what: &str, url: &str) -> Result<Address, Error> {
+        let scheme = url.split(':').next().unwrap_or_default();
+        let unreadable = || {
+            Error::Open(format!(
+                "{what} cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, with special characters \
+                 of a password as %XX"
+            ))
+        };
+        let mut address = Address::read(url).ok_or_else(unreadable)?;
+        if address.roots.is_some() && !address.verified {
+            let says_sslmode = url.split(['?', '&']).any(|setting| setting.starts_with("sslmode="));
+            if says_sslmode && address.config.get_ssl_mode() != SslMode::Require {
+                return Err(Error::Open(format!(
+                    "{what} names an authority (sslrootcert) and an sslmode that checks no certificate; remove the \
+                     sslmode, or write sslmode=verify-full"
+                )));
+            }
+            address.config.ssl_mode(SslMode::Require);
+        }
+        Ok(address)
+    }
+
+    fn read(url: &str) -> Option<Address> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut known = vec![];
         let (mut pooled, mut verified, mut roots) = (false, false, None);
@@ -54,15 +79,34 @@ impl Address {
         Some(Address { config: url.parse().ok()?, pooled, verified, roots })
     }
 
-    /// Reads the certificates, and settles what the URL leaves open.
-    pub(super) fn server(self) -> Result<Server, Error> {
-        let verify = match (self.config.get_ssl_mode(), self.roots) {
-            (SslMode::Disable, _) => Verify::Nothing,
-            (_, Some(file)) => Verify::CaFile(file),
-            (_, None) if self.verified => Verify::PublicRoots,
-            (_, None) => Verify::Nothing,
+    /// The primary. Of several hosts, the one that accepts writes.
+    pub(super) fn primary(mut self) -> Result<Server, Error> {
+        if self.config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(Error::Open(
+                "the database URL asks for a server that accepts no writes; remove target_session_attrs"
+                    .to_owned(),
+            ));
+        }
+        if self.config.get_hosts().len() > 1 {
+            self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        self.server(true)
+    }
+
+    /// A server that is only read from, and may be a standby.
+    pub(super) fn replica(self) -> Result<Server, Error> {
+        self.server(false)
+    }
+
+    /// Reads the certificates and sets what the URL leaves open.
+    fn server(self, is_primary: bool) -> Result<Server, Error> {
+        let verify = match self.roots {
+            Some(file) => Verify::CaFile(file),
+            None if self.verified => Verify::PublicRoots,
+            None => Verify::Nothing,
         };
-        Ok(Server { tls: Tls::new(verify)?, config: settings(self.config), pooled: self.pooled })
+        let tls = Tls::new(verify)?;
+        Ok(Server { tls, config: settings(self.config), pooled: self.pooled, is_primary })
     }
 }
 
@@ -86,7 +130,7 @@ impl Server {
     }
 }
 
-/// What the URL leaves open. A dead server is noticed in seconds, not when TCP gives up.
+/// Defaults for what the URL does not set. A dead server is noticed in seconds, not when TCP gives up.
 fn settings(mut config: Config) -> Config {
     if config.get_application_name().is_none() {
         config.application_name("sarsen");
@@ -116,26 +160,44 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    fn parse(query: &str) -> Result<Address, Error> {
+        Address::parse("the database URL", &format!("postgres://ada:hunter2@db.test/sarsen?{query}"))
+    }
+
     #[test]
     fn our_own_words_are_taken_out_of_the_url() {
-        let url = "postgres://ada:x@db.test/sarsen?pooler=transaction&sslmode=verify-full\
-                   &sslrootcert=%2Fetc%2Four%20ca.pem&connect_timeout=3";
-        let address = Address::parse(url).expect("reads");
+        let query =
+            "pooler=transaction&sslmode=verify-full&sslrootcert=%2Fetc%2Four%20ca.pem&connect_timeout=3";
+        let address = parse(query).expect("reads");
         assert!(address.pooled && address.verified);
         assert_eq!(address.roots.as_deref(), Some(Path::new("/etc/our ca.pem")));
         assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
         assert_eq!(address.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
-        let address = Address::parse("postgres://ada:x@db.test/sarsen").expect("reads");
+        let address = parse("").expect("reads");
         assert!(!address.pooled && !address.verified && address.roots.is_none());
+        assert_eq!(address.config.get_ssl_mode(), SslMode::Prefer);
         for wrong in ["pooler=session", "pooler", "sslmode=verify-ca", "what=ever"] {
-            assert!(Address::parse(&format!("postgres://db.test/sarsen?{wrong}")).is_none(), "{wrong}");
+            let text = parse(wrong).err().expect("refused").to_string();
+            assert!(text.contains("cannot be read") && !text.contains("hunter2"), "{wrong}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_authority_means_verification() {
+        for query in ["sslrootcert=ca.pem", "sslmode=require&sslrootcert=ca.pem"] {
+            assert_eq!(parse(query).expect("reads").config.get_ssl_mode(), SslMode::Require, "{query}");
+        }
+        for mode in ["prefer", "disable"] {
+            let text =
+                parse(&format!("sslrootcert=ca.pem&sslmode={mode}")).err().expect("refused").to_string();
+            assert!(text.contains("sslmode=verify-full") && !text.contains("hunter2"), "{mode}: {text}");
         }
     }
 
     #[test]
     fn a_url_that_cannot_be_read_is_not_repeated() {
-        let refused = crate::postgres::parse("postgres://ada:hun@host?ter2=1@db/x").err().expect("refused");
-        let text = refused.to_string();
+        let refused = Address::parse("the database URL", "postgres://ada:hun@host?ter2=1@db/x");
+        let text = refused.err().expect("refused").to_string();
         assert!(text.contains("%XX") && !text.contains("ter2"), "{text}");
     }
 }

@@ -8,6 +8,7 @@
 //! crashes may give the id of a transaction that it lost to another one, and only the mark tells.
 
 use super::connection::Connection;
+use super::errors::follows_another;
 use super::pg_snapshot::PgSnapshot;
 use crate::remote::key_text::{keys_of, text_of};
 use crate::tx::Connection as _;
@@ -26,14 +27,14 @@ INSERT INTO change_log_cut (only_row, below) VALUES (0, 0) ON CONFLICT DO NOTHIN
 const LOG: &str = "INSERT INTO change_log (keys, mark) VALUES ($1, $2) RETURNING CAST(xid AS TEXT)";
 const FIND: &str = "SELECT 1 FROM change_log WHERE xid = CAST(CAST($1 AS TEXT) AS XID8) AND mark = $2";
 const NOW: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
-/// First what can be seen now, and how far the log is cut off; then every row that could not be seen
-/// before: of transactions that began later, or ran. One statement, so one snapshot.
+/// First the current snapshot, how far the log is cut off, and whether the server follows another one; then every row
+/// that the snapshot before did not include. One statement, so one snapshot.
 const NEWS: &str = "
-SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), NULL, NULL
+SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), pg_is_in_recovery(), NULL, NULL
 UNION ALL
-SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CAST($1 AS XID8)
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CAST($1 AS XID8)
 UNION ALL
-SELECT NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
 
 /// Any row that a snapshot cannot see. Its order keeps to the index, whatever the arguments are.
 const MORE: &str = "
@@ -113,7 +114,7 @@ pub(super) fn shows_more(connection: &mut Connection, other: &PgSnapshot) -> Res
     Ok(found)
 }
 
-/// Reads what has appeared since `before`.
+/// Reads what has appeared since `before`. Fails on a standby: what it shows may be old.
 pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<News, Error> {
     let (next, running) = (before.xmax().to_string(), before.xip_array());
     let (mut snapshot, mut cut_below, mut changes) = (None, 0, Vec::new());
@@ -122,9 +123,12 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
         if let Some(text) = row.get::<Option<String>>(0)? {
             snapshot = Some(PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?);
             cut_below = row.get::<i64>(1)?.unsigned_abs();
+            if row.get(2)? {
+                return Err(follows_another());
+            }
         } else {
-            let xid: String = row.get(2)?;
-            changes.push((xid.parse().map_err(|_| unreadable(&xid))?, keys_of(&row.get::<String>(3)?)));
+            let xid: String = row.get(3)?;
+            changes.push((xid.parse().map_err(|_| unreadable(&xid))?, keys_of(&row.get::<String>(4)?)));
         }
         Ok(true)
     })?;

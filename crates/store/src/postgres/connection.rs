@@ -6,7 +6,7 @@
 //! thread can tell a command that must run again from one that failed by itself.
 
 use super::address::Server;
-use super::errors::{closed, connect_error, translate};
+use super::errors::{closed, connect_error, follows_another, translate};
 use super::pg_snapshot::PgSnapshot;
 use super::values::{Bound, for_each_row, type_of};
 use super::{change_log, cluster, tx_mode};
@@ -28,6 +28,8 @@ pub(super) struct Connection {
     client: Client,
     /// Nothing may live on the session.
     pooled: bool,
+    /// A transaction on a server in recovery is refused.
+    is_primary: bool,
     /// By text. Gone with the connection, as on the server.
     statements: HashMap<String, Statement>,
     began: Instant,
@@ -118,6 +120,15 @@ impl Connection {
         }))
     }
 
+    /// Fails if the server follows another one: it may be behind, and refuses writes.
+    fn check_primary(&mut self) -> Result<(), Error> {
+        let row = self.first_row("SELECT pg_is_in_recovery()")?;
+        match row.is_some_and(|row| row.get(0) == Some("t")) {
+            true => Err(follows_another()),
+            false => Ok(()),
+        }
+    }
+
     /// What can be seen now, outside of a transaction.
     fn current_snapshot(&mut self) -> Result<PgSnapshot, Error> {
         (self.limit, self.failure) = (None, None);
@@ -163,16 +174,21 @@ impl Session for Connection {
 
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
-        Ok(Connection {
+        let mut connection = Connection {
             client: server.connect().map_err(|error| connect_error(&error))?,
             pooled: server.pooled,
+            is_primary: server.is_primary,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
             snapshot: None,
             in_recovery: false,
             failure: None,
-        })
+        };
+        if server.is_primary {
+            connection.check_primary().map_err(|error| (true, error))?;
+        }
+        Ok(connection)
     }
 
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
@@ -180,9 +196,15 @@ impl Session for Connection {
         self.limit = tx_mode::limit(mode);
         (self.failure, self.snapshot) = (None, None);
         if !matches!(mode, TxMode::Query | TxMode::Replica) {
-            return self.batch(tx_mode::begin(mode));
+            // A connection on which no transaction begins is replaced: behind a pooler it may lead to a standby.
+            let begun = self.batch(tx_mode::begin(mode));
+            return begun.map_err(|error| self.fail(Failure::ConnectionLost, error));
         }
-        self.snapshot = Some(self.read_snapshot(tx_mode::begin(mode))?);
+        let snapshot = self.read_snapshot(tx_mode::begin(mode))?;
+        if self.in_recovery && self.is_primary {
+            return Err(self.fail(Failure::ConnectionLost, follows_another()));
+        }
+        self.snapshot = Some(snapshot);
         Ok(())
     }
 

@@ -113,6 +113,14 @@ pub(super) fn closed() -> Error {
     unavailable("the database server ended the connection".to_owned(), "try again")
 }
 
+/// A server that is no primary: what it shows may be old.
+pub(super) fn follows_another() -> Error {
+    unavailable(
+        "the database server follows another one and accepts no writes".to_owned(),
+        "let the database URL lead to the primary",
+    )
+}
+
 /// The driver's own complaint about an argument or a column: the connection is as good as before.
 fn is_about_a_value(error: &::postgres::Error) -> bool {
     let text = error.to_string();

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The row gives the transaction an id, so from now on the horizon stands still.
 pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
-    let mut connection = Connection::connect(&address.server()?)?;
+    let mut connection = Connection::connect(&address.primary()?)?;
     connection.begin(TxMode::Schema)?;
     connection.batch("SET LOCAL idle_in_transaction_session_timeout = 0")?;
     change_log::write(&mut connection, &[], 0)?;
@@ -28,7 +28,7 @@ pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
 }
 
 pub(super) fn pause_replay(address: Address) -> Result<Undo, Error> {
-    let server = address.server()?;
+    let server = address.replica()?;
     let mut connection = Connection::connect(&server)?;
     match replay(&mut connection)?.as_str() {
         "replays" => connection.batch_outside_tx("SELECT pg_wal_replay_pause()")?,

@@ -13,7 +13,7 @@ use super::publisher::Publisher;
 use crate::options::Following;
 use crate::remote::Backoff;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 pub(super) struct LogReader {
     server: Arc<Server>,
@@ -21,8 +21,8 @@ pub(super) struct LogReader {
     signal: Arc<Signal>,
     following: Following,
     connection: Option<Connection>,
-    /// From then on nothing was missed; None before the first look.
-    last: Option<Instant>,
+    /// When the last read began; none before the first.
+    last: Option<Duration>,
 }
 
 impl LogReader {
@@ -65,10 +65,10 @@ impl LogReader {
             None => Connection::connect(&self.server)?,
         };
         let connection = self.connection.insert(open);
-        let asked = Instant::now();
+        let asked = self.following.clock.now();
         let news = change_log::news(connection, &self.publisher.snapshot())?;
         self.publisher.publish_read(news, asked);
-        let away = self.last.map_or_else(Default::default, |last| last.elapsed());
+        let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));
         if away > self.following.lag_max {
             tracing::warn!(
                 ms = away.as_millis() as u64,

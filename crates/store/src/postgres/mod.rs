@@ -52,7 +52,7 @@ pub(crate) struct Postgres;
 
 impl Database for Postgres {
     fn open(&self, options: Options) -> Result<Opened, Error> {
-        let server = Arc::new(parse(&options.url)?.server()?);
+        let server = Arc::new(parse(&options.url)?.primary()?);
         let snapshot = on_its_own_thread({
             let (server, migrations) = (server.clone(), options.migrations);
             move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
@@ -85,26 +85,12 @@ impl Database for Postgres {
     }
 }
 
-/// What cannot be read is not repeated: it may hold a password.
 fn parse(url: &str) -> Result<Address, Error> {
-    Address::parse(url).ok_or_else(|| {
-        let scheme = url.split(':').next().unwrap_or_default();
-        Error::Open(format!(
-            "the database URL cannot be read; expected {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, with what is \
-             special in a password as %XX"
-        ))
-    })
+    Address::parse("the database URL", url)
 }
 
 fn replica(url: &str) -> Result<Arc<Server>, Error> {
-    let unreadable = || {
-        Error::Open(
-            "the URL of a replica cannot be read; expected postgres://USER:PASSWORD@HOST:PORT/DATABASE, with what is \
-             special in a password as %XX"
-                .to_owned(),
-        )
-    };
-    Ok(Arc::new(Address::parse(url).ok_or_else(unreadable)?.server()?))
+    Ok(Arc::new(Address::parse("the URL of a replica", url)?.replica()?))
 }
 
 /// Starts the threads that hear of other instances and speak to them.
@@ -122,9 +108,8 @@ fn follow(
     if !following.wake_ups {
         return Ok(threads);
     }
-    let unreadable = || Error::Open("the direct URL of the database cannot be read".to_owned());
     let direct = match &following.direct_url {
-        Some(url) => Some(Arc::new(Address::parse(url).ok_or_else(unreadable)?.server()?)),
+        Some(url) => Some(Arc::new(Address::parse("the direct URL of the database", url)?.primary()?)),
         // A pooler takes away the connection that would hear.
         None => Some(server.clone()).filter(|server| !server.pooled),
     };

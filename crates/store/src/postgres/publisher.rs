@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Marks of the horizon over time, from newest to oldest, span what is kept of the log.
 const MARKS: u32 = 8;
@@ -45,10 +45,10 @@ struct State {
     own: HashSet<u64>,
     /// The tail has lost its connection: after a crash ids are given out again, so `seen` says nothing.
     lost: bool,
-    marks: VecDeque<(Instant, u64)>,
-    next_cut: Instant,
+    marks: VecDeque<(Duration, u64)>,
+    next_cut: Duration,
     /// Since when the horizon has not moved, and when that is to be complained about.
-    standstill: (Instant, Instant),
+    standstill: (Duration, Duration),
 }
 
 impl Publisher {
@@ -59,7 +59,7 @@ impl Publisher {
         notify_others: Arc<Signal>,
         options: &Options,
     ) -> Publisher {
-        let (following, now) = (&options.following, Instant::now());
+        let (following, now) = (&options.following, feed.uptime());
         feed.note_snapshot_end(snapshot.xmax());
         feed.advance(snapshot.xmin(), now + following.lag_max);
         let state = State {
@@ -127,7 +127,7 @@ impl Publisher {
     }
 
     /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
-    pub(super) fn publish_read(&self, news: News, asked: Instant) {
+    pub(super) fn publish_read(&self, news: News, asked: Duration) {
         let mut state = self.state.lock();
         let connected_anew = std::mem::take(&mut state.lost);
         // A restored database, a standby that was promoted and had not received everything: ids may come
@@ -153,7 +153,7 @@ impl Publisher {
         if state.snapshot.xmin() != news.snapshot.xmin() || news.snapshot.xmin() == news.snapshot.xmax() {
             state.standstill = (asked, asked + STANDSTILL);
         } else if asked >= state.standstill.1 {
-            let since = asked.saturating_duration_since(state.standstill.0).as_secs();
+            let since = asked.saturating_sub(state.standstill.0).as_secs();
             tracing::warn!(
                 seconds = since,
                 "a transaction in the database server does not end: versions stand still and the log of \
@@ -180,13 +180,13 @@ impl Publisher {
 
     /// Every live instance has read, long ago, what was behind the horizon `kept` ago. The age of rows
     /// says nothing: one that was written early and committed late has only just appeared.
-    fn plan_cut(&self, state: &mut State, now: Instant) {
+    fn plan_cut(&self, state: &mut State, now: Duration) {
         let horizon = state.snapshot.xmin();
-        let due = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) >= self.kept / MARKS;
+        let due = |(at, _): &(Duration, u64)| now.saturating_sub(*at) >= self.kept / MARKS;
         if state.marks.back().is_none_or(due) {
             state.marks.push_back((now, horizon));
         }
-        let old = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) >= self.kept;
+        let old = |(at, _): &(Duration, u64)| now.saturating_sub(*at) >= self.kept;
         while state.marks.get(1).is_some_and(old) {
             state.marks.pop_front();
         }
@@ -214,10 +214,11 @@ fn version_with(xid: &str) -> Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BootTime;
 
     #[test]
     fn what_became_of_a_commit_is_known_to_who_is_read_from_also_when_nobody_else_knows() {
-        let feed = Arc::new(Feed::new(7));
+        let feed = Arc::new(Feed::new(7, Arc::new(BootTime)));
         let snapshot = PgSnapshot::parse("7:7:").expect("reads");
         let publisher =
             Publisher::new(feed.clone(), snapshot, Arc::default(), &Options::new("postgres://db.test", &[]));

@@ -12,7 +12,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(1);
 /// A query may run this long, as on SQLite.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
-/// Says what can be seen now.
+/// The current snapshot.
 pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
 
 /// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
@@ -27,14 +27,8 @@ pub(super) fn begin(mode: TxMode) -> &'static str {
              SET LOCAL lock_timeout = 900;
              SET LOCAL idle_in_transaction_session_timeout = 10000"
         }
-        TxMode::Query => {
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-             SET LOCAL statement_timeout = 5000;
-             SET LOCAL idle_in_transaction_session_timeout = 10000;
-             SELECT CAST(pg_current_snapshot() AS TEXT)"
-        }
-        // Asked after the snapshot was taken: what followed then has followed until then.
-        TxMode::Replica => {
+        // Asked after the snapshot was taken: a server that is a primary then was one at the snapshot.
+        TxMode::Query | TxMode::Replica => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 5000;
              SET LOCAL idle_in_transaction_session_timeout = 10000;

@@ -31,7 +31,7 @@ pub(crate) trait ChangeLog: Send + 'static {
     /// Publishes a commit that is durable.
     fn committed(&mut self, entry: &Self::LogEntry, keys: Vec<Key>);
 
-    /// Publishes what may have been committed, or may be yet.
+    /// Publishes what may have been committed, or may be yet: then the log reader publishes it again.
     fn maybe_committed(&mut self, entry: &Self::LogEntry, keys: Vec<Key>);
 
     /// Keeps the log short, when that is due. Called when callers have their answers.

@@ -64,10 +64,7 @@ impl OwnMariaDb {
         let Some(mut server) = self.server.take() else { return };
         match how {
             End::Crash => server.kill().expect("is killed"),
-            End::Orderly => {
-                let opts = Opts::from_url(&self.url()).expect("a URL");
-                MysqlClient::connect(opts).run("SHUTDOWN");
-            }
+            End::Orderly => self.sql("SHUTDOWN"),
         }
         let ended = server.wait().expect("ends");
         assert!(how == End::Crash || ended.success(), "{ended}: {}", log(&self.folder));
@@ -109,6 +106,17 @@ impl OwnMariaDb {
     /// For [`crate::Options`], under another name of this machine than the usual one.
     pub fn url_at(&self, host: &str) -> String {
         format!("mysql://sarsen:{}@{host}:{}/sarsen", self.password, self.port)
+    }
+
+    /// For [`crate::Options`], at another port: that of a proxy.
+    pub fn url_at_port(&self, port: u16) -> String {
+        format!("mysql://sarsen:{}@127.0.0.1:{port}/sarsen", self.password)
+    }
+
+    /// Runs SQL past the store.
+    pub fn sql(&self, text: &str) {
+        let opts = Opts::from_url(&self.url()).expect("a URL");
+        MysqlClient::connect(opts).run(text);
     }
 
     /// The folder of its files.

@@ -2,13 +2,13 @@
 
 use crate::support::{BODY, Database, TestStore, add};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::testing::postgres::{Config, with_client};
-use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
+use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, Uptime, args, sql};
 
 pub const NOW: Time = Time::from_millis(1_000);
 
@@ -295,6 +295,36 @@ async fn caches_are_bypassed_while_the_log_cannot_be_read() {
     lock.end("INSERT INTO change_log (keys) VALUES ('notes.id=n'); COMMIT");
     keep(&other, &cache, "n").await;
     assert_eq!(cache.get("n", NOW).as_deref(), Some("three"));
+}
+
+/// Like that of a machine: it goes on when the machine was suspended, while no thread ran.
+struct TestClock(AtomicU64);
+
+impl Uptime for TestClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[tokio::test]
+async fn after_a_suspension_caches_are_bypassed_until_the_log_is_read() {
+    let clock = Arc::new(TestClock(AtomicU64::new(1_000_000)));
+    let Some(one) = Database::postgres().map(Database::open) else { return };
+    let mut options = one.options();
+    options.following.lag_max = Duration::from_millis(250);
+    options.following.clock = clock.clone();
+    let other = Store::open(options).expect("opens");
+    let cache = other.cache("bodies", 100);
+    one.add("n", "ada", "one").await.expect("writes");
+    keep(&other, &cache, "n").await;
+    // No read of the log ends while the machine is suspended.
+    let lock = Foreign::begin(one.database().config(), "LOCK TABLE change_log IN ACCESS EXCLUSIVE MODE");
+    assert!(cache.get("n", NOW).is_some(), "no time has passed");
+    clock.0.fetch_add(10_000, Ordering::SeqCst);
+    assert!(cache.get("n", NOW).is_none(), "ten seconds have passed");
+    lock.end("COMMIT");
+    keep(&other, &cache, "n").await;
+    other.close();
 }
 
 #[tokio::test]

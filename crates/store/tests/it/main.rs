@@ -4,8 +4,8 @@
 //! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
-//!   `instances.rs`: several stores on one server. `renumbered.rs`: after a crash of MySQL. `outages.rs`, `pooler.rs`,
-//!   `replicas.rs`, `strangers.rs`, `disturb.rs`, `tls.rs`: with servers of their own.
+//!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
+//!   `pooler.rs`, `replicas.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -17,11 +17,13 @@ mod support;
 mod changes;
 mod commands;
 mod disk;
+mod failover;
 mod fault_injection;
 mod faults;
 mod flushes;
 mod foreign_servers;
 mod instances;
+mod late_commit;
 mod log_capture;
 mod mysql;
 mod outages;

@@ -57,8 +57,8 @@ async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget(database
     assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
     assert!(!error.is_temporary(), "it must not be tried again blindly");
     let times = heard.load(Ordering::SeqCst);
-    // PostgreSQL's log may tell it once more.
-    assert!(times == 1 || times > 1 && database == Database::Postgres, "it may have happened: {times}");
+    // The log may show it once more.
+    assert!(times >= 1, "it may have happened: {times}");
     proxy.open();
     resumes(&store, "after").await;
 }

@@ -1,6 +1,10 @@
 //! Over TLS, to servers whose certificates were made for the test: who is encrypted, and who is refused.
 
 use crate::support::MIGRATIONS;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
 use store::testing::own_mariadb::OwnMariaDb;
 use store::testing::own_server::OwnServer;
 use store::testing::{certificates, say_skipped};
@@ -27,9 +31,14 @@ async fn postgres_speaks_tls_and_must_be_the_right_server() {
         Store::open(Options::new(format!("{}?{query}", server.url_at(host, server.port)), MIGRATIONS))
     };
     let verified = format!("sslmode=verify-full&sslrootcert={authority}");
-    for (query, encrypted) in
-        [("sslmode=require", 1), ("sslmode=prefer", 1), ("sslmode=disable", 0), (&*verified, 1)]
-    {
+    let implied = format!("sslrootcert={authority}");
+    for (query, encrypted) in [
+        ("sslmode=require", 1),
+        ("sslmode=prefer", 1),
+        ("sslmode=disable", 0),
+        (&*verified, 1),
+        (&*implied, 1),
+    ] {
         let store = open("localhost", query).expect("opens");
         let read = store.read(|snapshot| snapshot.one(&ENCRYPTED, args![], |row| row.get::<i64>(0)));
         assert_eq!(read.await.map_err(|error: Error| error).expect("reads"), Some(encrypted), "{query}");
@@ -39,6 +48,7 @@ async fn postgres_speaks_tls_and_must_be_the_right_server() {
     let nowhere = format!("sslmode=require&sslrootcert={authority}.not");
     for (host, query, why) in [
         ("127.0.0.1", &*verified, "not valid for name"),
+        ("127.0.0.1", &*implied, "not valid for name"),
         ("localhost", "sslmode=verify-full", "UnknownIssuer"),
         ("localhost", &*foreign, "certificate"),
         ("localhost", &*nowhere, "sslrootcert"),
@@ -47,6 +57,33 @@ async fn postgres_speaks_tls_and_must_be_the_right_server() {
         assert!(refused.to_string().contains(why), "{query}: {refused}");
         assert!(!refused.to_string().contains(&server.password), "{refused}");
     }
+}
+
+/// Somebody between the program and its server says that there is no TLS, and reads what is sent then.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_gets_no_password_without_tls_from_a_url_that_names_an_authority() {
+    let folder = tempfile::tempdir().expect("a folder");
+    if certificates::make(folder.path()).is_none() {
+        return say_skipped("over TLS: there is no openssl to make certificates with");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let listening = thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client");
+        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let mut asks = [0; 8];
+        client.read_exact(&mut asks).expect("asks for TLS");
+        client.write_all(b"N").expect("answers");
+        // A client that goes on sends its user's name, and gets a question for the password.
+        let mut first = [0; 1];
+        client.read(&mut first).expect("a byte or the end")
+    });
+    let authority = folder.path().join("ca.pem").display().to_string();
+    let url = format!("postgres://ada:hunter2@127.0.0.1:{port}/sarsen?sslrootcert={authority}");
+    let opened = tokio::task::spawn_blocking(move || Store::open(Options::new(url, MIGRATIONS)));
+    let refused = opened.await.expect("ends").err().expect("refused").to_string();
+    assert!(refused.contains("sslrootcert") && !refused.contains("hunter2"), "{refused}");
+    assert_eq!(listening.join().expect("ends"), 0, "it sent something in the clear");
 }
 
 /// Opens a store there, and says whether its connections are encrypted.

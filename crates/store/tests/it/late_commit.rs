@@ -1,0 +1,50 @@
+//! A COMMIT whose connection broke, and that MariaDB completes only after its caller was told that nobody knows: here
+//! it waits for a semi-synchronous replica that is away, as it could for a slow disk.
+
+use crate::instances::{NOW, cached, count_changes, keep, soon};
+use crate::proxy::{Cut, Proxy};
+use crate::support::{MIGRATIONS, add};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::testing::own_mariadb::OwnMariaDb;
+use store::{Error, Key, Options, Sql, Store, args, sql};
+
+static RENAME: Sql = sql("UPDATE notes SET body = ?2 WHERE id = ?1");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
+    let settings =
+        |name: &str| vec![format!("--log-bin={name}"), "--sync-binlog=1".into(), "--server-id=1".into()];
+    let Some(server) =
+        OwnMariaDb::start_with(|folder| settings(&folder.join("binlog").display().to_string()))
+    else {
+        return;
+    };
+    let proxy = Proxy::start("127.0.0.1".to_owned(), server.port);
+    let mut options = Options::new(server.url_at_port(proxy.port), MIGRATIONS);
+    (options.watched, options.writers) = (&["notes"], 1);
+    options.following.lag_max = Duration::from_secs(10);
+    let store = Store::open(options).expect("opens");
+    let cache = store.cache("bodies", 10);
+    add(&store, "n", "ada", "one").await.expect("writes");
+    server.sql("SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'");
+    server.sql("SET GLOBAL rpl_semi_sync_master_timeout = 600000");
+    server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 1");
+    proxy.cut_next(Cut::After);
+    let renamed = store.write("note.rename", |tx| {
+        tx.changed(Key::row("notes", "id", "n"));
+        tx.exec(&RENAME, args!["n", "two"])
+    });
+    let unknown = renamed.await.expect_err("it has not ended");
+    assert!(matches!(unknown, Error::OutcomeUnknown), "{unknown:?}");
+    // Another transaction with a larger number, which waits for no replica, is read from the log.
+    let heard = count_changes(&store);
+    server.sql("SET sql_log_bin = 0; INSERT INTO change_log (`keys`) VALUES ('notes.id=other')");
+    soon("the larger number is read", || heard.load(Ordering::SeqCst) > 0).await;
+    keep(&store, &cache, "n").await;
+    assert_eq!(cache.get("n", NOW).as_deref(), Some("one"), "it has not been committed");
+    server.sql("SET GLOBAL rpl_semi_sync_master_enabled = 0");
+    soon("the late commit is read", || cache.get("n", NOW).is_none()).await;
+    assert_eq!(cached(&store, &cache, "n").await.as_deref(), Some("two"));
+    store.close();
+}
