@@ -139,7 +139,7 @@ impl App {
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
-            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice),
+            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
             long_polls,
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,

@@ -28,8 +28,10 @@ const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/ac
 /// What the browser's own cookie is for; no slug begins like this.
 const BROWSER: &str = "_browser";
 
-/// What the cookie is for that says so of a browser in which somebody has signed in.
+/// What the cookie is for that names the users who have signed in with this browser: a tag for each.
 const KNOWN: &str = "_known";
+/// The most tags in that cookie. The one of the latest sign-in is first.
+const KNOWN_USERS_MAX: usize = 8;
 /// How long browsers keep these two: as long as they keep any (RFC 6265bis).
 const BROWSER_LIFE_S: u64 = 400 * 24 * 3600;
 
@@ -74,15 +76,40 @@ impl Browser {
         if good { Ok(()) } else { Err(PageError::forged()) }
     }
 
-    /// Who wants a password to be hashed, for the lane.
-    pub(crate) fn asker<'a>(&'a self, app: &App, organization: &'a str) -> Asker<'a> {
-        let device = self.is_known(app).then_some(&*self.id);
-        Asker { address: self.address, organization, device }
+    /// A sign-in of an account in which this browser has never signed in, for the lane.
+    pub(crate) fn asker<'a>(&self, organization: &'a str) -> Asker<'a> {
+        Asker { address: self.address, organization, known: None }
     }
 
-    /// Whether somebody has signed in with this browser before.
-    fn is_known(&self, app: &App) -> bool {
-        self.cookie(app, KNOWN).is_some_and(|tag| app.secret_key.derives(&[KNOWN, &self.id], tag))
+    /// The same for an account that exists: the reserve of the lane is open to it if the browser is known for it.
+    pub(crate) fn asker_for<'a>(&self, app: &App, organization: &'a str, user: &User) -> Asker<'a> {
+        let known = self.is_known(app, user).then(|| format!("{} {}", user.id, self.id));
+        Asker { known, ..self.asker(organization) }
+    }
+
+    /// Whether this user has signed in with this browser since they last changed their password or signed out
+    /// everywhere.
+    pub(crate) fn is_known(&self, app: &App, user: &User) -> bool {
+        let epoch = user.known_browsers_epoch.to_string();
+        let parts = [KNOWN, &self.id, user.id.as_str(), &epoch];
+        self.known_tags(app).any(|tag| app.secret_key.derives(&parts, tag))
+    }
+
+    /// The cookie that makes this browser known for a user. Whoever raises the user's epoch sends it again.
+    pub(crate) fn known_cookie(&self, app: &App, user: &User) -> Option<HeaderValue> {
+        let epoch = user.known_browsers_epoch.to_string();
+        let tag = app.secret_key.derive(&[KNOWN, &self.id, user.id.as_str(), &epoch]);
+        let others = self.known_tags(app).filter(|known| *known != tag);
+        let tags: Vec<&str> = std::iter::once(&*tag).chain(others).take(KNOWN_USERS_MAX).collect();
+        set_cookie(app, KNOWN, &tags.join("."), BROWSER_LIFE_S)
+    }
+
+    fn known_tags(&self, app: &App) -> impl Iterator<Item = &str> {
+        self.cookie(app, KNOWN)
+            .unwrap_or_default()
+            .split('.')
+            .filter(|tag| tag.len() == 43)
+            .take(KNOWN_USERS_MAX)
     }
 
     /// What attempts of this browser are counted by.
@@ -148,8 +175,7 @@ impl Browser {
             .await?;
         let life = app.settings.session_life.as_secs();
         let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);
-        let tag = app.secret_key.derive(&[KNOWN, &self.id]);
-        let known = set_cookie(app, KNOWN, &tag, BROWSER_LIFE_S);
+        let known = self.known_cookie(app, user);
         Ok(see_other(next, [session, known].into_iter().flatten().collect()))
     }
 

@@ -218,8 +218,11 @@ pub(crate) async fn check_password(
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
     let stored = hash.clone().unwrap_or_else(|| passwords::DUMMY_HASH.to_owned());
     let tried = password.clone();
-    let asker = browser.asker(app, &organization.slug);
-    let verdict = app.hash_lane.run(asker, move || passwords::verify(&tried, &stored)).await;
+    let asker = match &user {
+        Some(user) => browser.asker_for(app, &organization.slug, user),
+        None => browser.asker(&organization.slug),
+    };
+    let verdict = app.hash_lane.run(asker.clone(), move || passwords::verify(&tried, &stored)).await;
     let verdict = match verdict {
         Ok(verdict) => verdict?,
         Err(full) => return Ok(Checked::Full(full.retry_after)),
