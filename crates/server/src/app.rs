@@ -47,6 +47,8 @@ pub struct Settings {
     pub pending_codes_max: usize,
     /// Authorization requests that were posted, in a quarter of an hour and for one client, at most.
     pub posted_requests_max: usize,
+    /// Wrong user codes that all browsers without a signed-in user may enter in a minute.
+    pub wrong_codes_max: u32,
 }
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
             posted_requests_max: 10_000,
+            wrong_codes_max: 10_000,
         }
     }
 }
@@ -147,7 +150,7 @@ impl App {
             failed_sign_ins: FailedSignIns::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
-            user_code_attempts: UserCodeAttempts::default(),
+            user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             demo,
             instance: identity::secrets::secret(&*random),

@@ -9,6 +9,7 @@ use crate::lanes::Asker;
 use crate::oauth::error::OAuthError;
 use crate::oauth::params::Params;
 use crate::web::auth::Address;
+use crate::web::fetch_metadata::may_be_own_form;
 use crate::web::json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
@@ -32,6 +33,8 @@ const BROWSER: &str = "_browser";
 const KNOWN: &str = "_known";
 /// The most tags in that cookie. The one of the latest sign-in is first.
 const KNOWN_USERS_MAX: usize = 8;
+/// The most cookies of sessions that are looked up to find any live one.
+const SESSIONS_TRIED_MAX: usize = 8;
 /// How long browsers keep these two: as long as they keep any (RFC 6265bis).
 const BROWSER_LIFE_S: u64 = 400 * 24 * 3600;
 
@@ -45,6 +48,8 @@ pub(crate) struct Browser {
     pub address: IpAddr,
     /// What it says it is.
     pub agent: String,
+    /// Whether its form may come from one of our pages, as its headers have it.
+    is_own_form: bool,
 }
 
 impl FromRequestParts<App> for Browser {
@@ -59,7 +64,8 @@ impl FromRequestParts<App> for Browser {
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies })
+        let is_own_form = may_be_own_form(&parts.headers, &app.settings.issuer);
+        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies, is_own_form })
     }
 }
 
@@ -72,7 +78,7 @@ impl Browser {
     /// Fails unless the form came from one of our pages in this browser.
     pub(crate) fn check_csrf(&self, app: &App, form: &Form) -> std::result::Result<(), PageError> {
         let sent = form.get("csrf").unwrap_or_default();
-        let good = !self.fresh && app.secret_key.derives(&["csrf", &self.id], sent);
+        let good = self.is_own_form && !self.fresh && app.secret_key.derives(&["csrf", &self.id], sent);
         if good { Ok(()) } else { Err(PageError::forged()) }
     }
 
@@ -128,6 +134,18 @@ impl Browser {
         let Some(cookie) = self.cookie(app, organization) else { return Ok(None) };
         let (slug, cookie, now) = (organization.to_owned(), cookie.to_owned(), app.now());
         app.store.point(move |snapshot| sessions::by_cookie(snapshot, &slug, &cookie, now)).await
+    }
+
+    /// A live session in any organization.
+    pub(crate) async fn any_session(&self, app: &App) -> Result<Option<Session>> {
+        let prefix = cookie_name(app, "");
+        let organizations = self.cookies.iter().filter_map(|(name, _)| name.strip_prefix(&prefix));
+        for organization in organizations.filter(|name| !name.starts_with('_')).take(SESSIONS_TRIED_MAX) {
+            if let Some(session) = self.session(app, organization).await? {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
     }
 
     /// A page, with the browser's cookie when it has none yet.

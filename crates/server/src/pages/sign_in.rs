@@ -130,12 +130,15 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     match organization.status {
         Status::Active => Ok(organization),
-        status => Err(PageError::new(
-            StatusCode::FORBIDDEN,
-            "Nobody can sign in here now",
-            format!("The organization {} is {}.", organization.name, status.as_str()),
-            "Ask those who run it.",
-        )),
+        status => {
+            // Nobody has reviewed the name of a pending or rejected one.
+            let what = match status {
+                Status::Suspended => format!("The organization {} is suspended.", organization.name),
+                _ => format!("This organization is {}.", status.as_str()),
+            };
+            let title = "Nobody can sign in here now";
+            Err(PageError::new(StatusCode::FORBIDDEN, title, what, "Ask those who run it."))
+        }
     }
 }
 

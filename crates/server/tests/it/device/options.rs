@@ -24,7 +24,7 @@ async fn asked(server: &TestServer, client: &str) -> Answer {
 async fn refused(browser: &mut TestBrowser<'_>, codes: &Answer) {
     let page = browser.decide(&codes.text("user_code"), "allow").await;
     assert_eq!(page.status, 422, "{page:?}");
-    assert!(page.body.contains("This code is not good (any more)."), "{page:?}");
+    assert!(page.body.contains("This code is not valid (any more)."), "{page:?}");
 }
 
 /// Actions of a kind in the trail, the newest first: what was done to what, and more about it.
