@@ -117,6 +117,7 @@ function signIn(account) {
   const { device_code, user_code } = expect(begun, 200, 'a device code').json();
   // The page of `verification_uri_complete`, at BASE_URL.
   let page = withRetries(() => http.get(`${BASE_URL}/activate?user_code=${user_code}`, unmeasured()));
+  page = submit(page, {}, 'the page that shows the code');
   if (account) page = submit(page, account, 'the page that asks for the password');
   page = submit(page, { decision: 'allow' }, 'the page that asks whether to allow the device');
   expect(page, 200, 'the page that says that the device is signed in');

@@ -75,6 +75,9 @@ statements! {
     );
     static SLUGS_OF_USER = sql("SELECT o.slug, a.role FROM administrators a JOIN organizations o ON o.id = a.organization_id
      WHERE a.user_id = ?1 ORDER BY o.slug");
+    static PENDING_OF_USER = sql("SELECT o.id FROM administrators a JOIN organizations o ON o.id = a.organization_id
+     LEFT JOIN organization_reviews r ON r.organization_id = o.id
+     WHERE a.user_id = ?1 AND r.organization_id IS NULL LIMIT 5");
     static ANOTHER_OWNER = sql(
         "SELECT user_id FROM administrators WHERE organization_id = ?1 AND role = 'owner' AND user_id <> ?2 LIMIT 1",
     );
@@ -154,6 +157,22 @@ pub fn add(
     insert(tx, &organization.id, &user.id, role, actor)?;
     audit::note(tx, &organization.id, actor, "administrator.added", user.id.as_str(), role.as_str())?;
     get(tx.snapshot(), &organization.id, &user.id)
+}
+
+/// The most organizations of one user that may wait for their review. The statement above has the same number.
+pub const PENDING_MAX: usize = 5;
+
+/// Fails when a user has as many organizations that wait for their review as they may. Nobody else administers such an
+/// organization, and its creator cannot leave it.
+pub fn require_room_for_pending(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.lock(&users::LOCK, user.into())?;
+    let pending: Vec<OrganizationId> = tx.all(&PENDING_OF_USER, args![user], |row| row.get(0))?;
+    if pending.len() < PENDING_MAX {
+        return Ok(());
+    }
+    let problem =
+        "five of your organizations wait for their review; wait until a platform owner has reviewed one";
+    Err(Error::refused("too_many_pending_organizations", problem))
 }
 
 /// Adds the user who created an organization as its owner. The creation itself writes the audit entry.

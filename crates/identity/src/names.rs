@@ -50,13 +50,28 @@ pub fn email(text: &str) -> Result<String> {
     }
 }
 
-/// Validates a display name: 1 to 100 characters, no control characters. Leading and trailing spaces are trimmed.
+/// Validates a display name: 1 to 100 characters, no control characters, none that is invisible or changes the order of
+/// the text around it. Leading and trailing spaces are trimmed.
 pub fn display(field: &'static str, text: &str) -> Result<String> {
     let name = text.trim();
     if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
         return Err(Error::invalid(field, "use 1 to 100 characters on one line"));
     }
+    if name.chars().any(is_deceptive) {
+        let problem =
+            "the name has an invisible character or one that changes the direction of the text; remove it";
+        return Err(Error::invalid(field, problem));
+    }
     Ok(name.to_owned())
+}
+
+/// Whether a character is not visible, or reorders visible ones (bidirectional controls). Two names that look the same
+/// could differ by such characters, and one of them could change the text after it.
+fn is_deceptive(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{3164}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The number of existing names that an error message lists.
@@ -89,9 +104,10 @@ pub(crate) fn suggest_existing<T>(
     }
 }
 
-/// Makes a text from a request safe to display: removes control characters and keeps the first 200 characters.
+/// Makes a text from a request safe to display: removes control, invisible and bidirectional characters and keeps the
+/// first 200 characters.
 pub fn remark(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(200).collect()
+    text.chars().filter(|letter| !letter.is_control() && !is_deceptive(*letter)).take(200).collect()
 }
 
 #[cfg(test)]
@@ -115,6 +131,20 @@ mod tests {
         assert_eq!(suggestion(&known[..2]), "use a or b");
         assert_eq!(suggestion(&known[..10]), "use a, b, c, d, e, f, g, h, i or j");
         assert_eq!(suggestion(&known), "use one of a, b, c, d, e, f, g, h, i, j, …");
+    }
+
+    #[test]
+    fn display_names_have_no_invisible_and_no_reordering_characters() {
+        for good in ["Ada", "  Zoë O\u{2019}Neill ", "株式会社", "שלום", "Ада", "a\u{301}", "🙂"]
+        {
+            assert_eq!(display("name", good).expect("valid"), good.trim());
+        }
+        let deceptive = "\u{ad}\u{61c}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{e0041}";
+        for letter in deceptive.chars() {
+            let refused = display("name", &format!("Ada{letter}Lovelace"));
+            assert!(refused.is_err(), "{letter:?}");
+        }
+        assert_eq!(remark("acme\u{202e}/1.0\u{7}\u{200b}"), "acme/1.0");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(2, "leases", include_str!("../migrations/0002_leases.sql")),
     migration(3, "user codes without an index", include_str!("../migrations/0003_user_codes.sql")),
     migration(4, "device flow by organization", include_str!("../migrations/0004_device_flow.sql")),
+    migration(5, "known browsers", include_str!("../migrations/0005_known_browsers.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

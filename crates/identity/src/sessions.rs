@@ -195,8 +195,9 @@ pub fn end_for(tx: &mut Tx<'_>, user: &User, id: &SessionId, actor: &Actor) -> R
     audit::note(tx, &user.organization, actor, "session.ended", id.as_str(), "")
 }
 
-/// Ends all sessions of a user. Returns the number of ended sessions.
+/// Ends all sessions of a user. Returns the number of ended sessions. No browser stays known.
 pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time) -> Result<u64> {
+    users::forget_known_browsers(tx, user)?;
     end_all_but(tx, user, None, ended_by, now)
 }
 
@@ -221,7 +222,7 @@ fn end_all_but(
 pub enum Own {
     /// One session. A session of another user is not ended.
     One(SessionId),
-    /// All sessions except the requesting one.
+    /// All sessions except the requesting one. No other browser stays known.
     Others,
 }
 
@@ -240,6 +241,7 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
             (u64::from(ended), "session.ended", id.as_str(), String::new())
         }
         Own::Others => {
+            users::forget_known_browsers(tx, &by.user)?;
             let ended = end_all_but(tx, &by.user, Some(&by.id), BY, actor.now)?;
             (ended, "user.sessions_ended", by.user.as_str(), ended.to_string())
         }

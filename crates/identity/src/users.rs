@@ -25,6 +25,8 @@ pub struct User {
     pub created_at: Time,
     /// The time at which the account was suspended; `None` while it is not.
     pub suspended_at: Option<Time>,
+    /// The number in the tags of known browsers. A tag with another number is void.
+    pub known_browsers_epoch: i64,
 }
 
 columns! {
@@ -77,7 +79,8 @@ impl NewUser {
 }
 
 pub(crate) const COLUMNS: &str =
-    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.created_at, s.suspended_at, u.name
+    "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.created_at, s.suspended_at,
+            u.known_browsers_epoch, u.name
      FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id";
 
 statements! {
@@ -89,7 +92,9 @@ statements! {
     static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
-    static SET_PROFILE = update("users", "id", Profile::COLUMNS);
+    static FORGET_BROWSERS =
+        sql("UPDATE users SET known_browsers_epoch = known_browsers_epoch + 1 WHERE id = ?1");
+    static SET_Profile::COLUMNS = update("users", "id", Profile::COLUMNS);
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
 }
@@ -102,7 +107,8 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
         email_verified_at: row.get(3)?,
         created_at: row.get(4)?,
         suspended_at: row.get(5)?,
-        profile: Profile::read(row, 6)?,
+        known_browsers_epoch: row.get(6)?,
+        profile: Profile::read(row, 7)?,
     })
 }
 
@@ -199,5 +205,13 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &
 /// Sets the time at which an account was last seen. The server calls this at most once per user in five minutes.
 pub fn set_last_seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
     tx.exec(&SEEN, args![id, now])?;
+    Ok(())
+}
+
+/// Voids the tags of all browsers in which a user has signed in. Called when the password changes and when all sessions
+/// end, because someone else may hold such a browser.
+pub fn forget_known_browsers(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
+    tx.exec(&FORGET_BROWSERS, args![id])?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
 }

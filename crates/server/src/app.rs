@@ -51,6 +51,8 @@ pub struct Settings {
     pub pending_codes_max: usize,
     /// Authorization requests that were posted, in a quarter of an hour and for one client, at most.
     pub posted_requests_max: usize,
+    /// Wrong user codes that all browsers without a signed-in user may enter in a minute.
+    pub wrong_codes_max: u32,
 }
 
 impl Settings {
@@ -69,6 +71,7 @@ impl Settings {
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
             posted_requests_max: 10_000,
+            wrong_codes_max: 10_000,
         }
     }
 }
@@ -146,7 +149,7 @@ impl App {
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
-            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice),
+            hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
             long_polls,
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
@@ -154,7 +157,7 @@ impl App {
             failed_sign_ins: FailedSignIns::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
-            user_code_attempts: UserCodeAttempts::default(),
+            user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             demo,

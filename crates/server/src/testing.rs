@@ -456,8 +456,19 @@ impl TestBrowser<'_> {
     /// Types a user code; the page that this leads to.
     pub async fn type_code(&mut self, user_code: &str) -> Answer {
         let csrf = self.get("/activate").await.input("csrf");
-        let sent = self.post("/activate", &[("csrf", &*csrf), ("user_code", user_code)]).await;
-        self.get(sent.header("location")).await
+        self.enter_code(&[("csrf", &*csrf), ("user_code", user_code)]).await
+    }
+
+    /// Opens the link with a user code and goes on; the page that this leads to.
+    pub async fn open_code(&mut self, user_code: &str) -> Answer {
+        let page = self.get(&format!("/activate?user_code={user_code}")).await;
+        let (csrf, code) = (page.input("csrf"), page.input("user_code"));
+        self.enter_code(&[("csrf", &*csrf), ("user_code", &code), ("link", &page.input("link"))]).await
+    }
+
+    async fn enter_code(&mut self, fields: &[(&str, &str)]) -> Answer {
+        let sent = self.post("/activate", fields).await;
+        if sent.status == 303 { self.get(sent.header("location")).await } else { sent }
     }
 
     /// Types a user code and decides about it on its confirm page.

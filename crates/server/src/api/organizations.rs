@@ -60,6 +60,9 @@ pub(crate) async fn create(
     let user = caller.user.clone();
     let made = caller.write("organization.create", move |tx, actor| {
         let approved = administrators::is_platform_owner(tx.snapshot(), &user)?;
+        if !approved {
+            administrators::require_room_for_pending(tx, &user)?;
+        }
         let organization = organizations::create(tx, &id, &body.slug, &body.name, approved, actor)?;
         administrators::add_creator(tx, &organization, &user, actor)?;
         Ok::<_, Error>(organization)

@@ -1,59 +1,37 @@
-//! The lane of password hashing. A job enters only if its predicted wait fits the deadline; the place
-//! belongs to the job, not to the request; no address and no organization may fill it alone. The last of its room is
-//! kept for those who run the server and for browsers in which somebody has signed in before: a storm of strangers
-//! does not lock them out.
+//! The lane of password hashing. The queue is as long as the deadline allows; `fair_queue.rs` decides who may wait in
+//! it. A job keeps its place when its request ends.
 
+use super::fair_queue::{FairQueue, Origin, Room};
 use crate::limits::network::network;
-use identity::organizations::PLATFORM;
+use identity::secrets::Random;
 use parking_lot::{Condvar, Mutex};
-use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How long a job may wait before it starts.
 const DEADLINE: Duration = Duration::from_millis(1500);
-/// How long a job of a stranger may: an eighth of the room is kept for others.
-const DEADLINE_OF_STRANGERS: Duration = Duration::from_nanos(DEADLINE.as_nanos() as u64 / 8 * 7);
-/// How many jobs of one known browser may wait.
-const PER_DEVICE: usize = 2;
-/// The lowest priority, as `nice` counts: what serves others comes first.
+/// The lowest priority, as `nice` counts: requests come first.
 pub(crate) const LOWEST_PRIORITY: i32 = 19;
 
-/// Why a job was not taken.
+/// The error of a job for which the lane had no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
-    /// When a new try has a fair chance.
+    /// When to try again.
     pub retry_after: Duration,
 }
 
-/// Who wants a password to be hashed.
-#[derive(Debug, Clone, Copy)]
+/// The origin of a job.
+#[derive(Debug, Clone)]
 pub(crate) struct Asker<'a> {
-    /// From where.
+    /// The client's address.
     pub address: IpAddr,
-    /// At which organization.
+    /// The slug of the organization.
     pub organization: &'a str,
-    /// The browser, if somebody has signed in with it before.
-    pub device: Option<&'a str>,
-}
-
-impl Asker<'_> {
-    /// What the share of each is counted by. A known browser does not have to do with the storm on its organization.
-    fn origins(&self) -> [Origin; 2] {
-        let second = match self.device {
-            Some(device) => Origin::Device(device.to_owned()),
-            None => Origin::Organization(self.organization.to_owned()),
-        };
-        [Origin::Network(network(self.address)), second]
-    }
-
-    fn deadline(&self) -> Duration {
-        let is_stranger = self.device.is_none() && self.organization != PLATFORM;
-        if is_stranger { DEADLINE_OF_STRANGERS } else { DEADLINE }
-    }
+    /// The browser and the account, if the browser is known for the account.
+    pub known: Option<String>,
 }
 
 /// The lane. Its threads end with the process.
@@ -69,46 +47,26 @@ struct Shared {
     average_ns: AtomicU64,
     refused: AtomicU64,
     done: AtomicU64,
+    random: Arc<dyn Random>,
+    /// Whether chance is off, so that of equals the newest is shed. Only tests turn it off.
+    sheds_newest: AtomicBool,
 }
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: FairQueue<Job>,
     running: usize,
-    per_origin: HashMap<Origin, usize>,
 }
 
 struct Job {
     run: Box<dyn FnOnce() + Send>,
-    /// Whether somebody still waits for it.
+    /// Whether its caller still waits for it.
     wanted: Box<dyn Fn() -> bool + Send>,
-    origins: [Origin; 2],
-    deadline: Duration,
-}
-
-/// Who causes work: what fairness counts by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Origin {
-    Network(IpAddr),
-    Organization(String),
-    Device(String),
-}
-
-impl Origin {
-    /// How many jobs of it may wait where there is room for so many in all: a quarter of the room for one network, half
-    /// for one organization.
-    fn share(&self, room: usize, threads: usize) -> usize {
-        match self {
-            Origin::Network(_) => (room / 4).max(threads),
-            Origin::Organization(_) => (room / 2).max(threads),
-            Origin::Device(_) => PER_DEVICE,
-        }
-    }
 }
 
 impl HashLane {
     /// Starts the threads, with a priority as `nice` counts; as many as there are processors when `threads` is none.
-    pub(crate) fn start(threads: Option<usize>, nice: i32) -> HashLane {
+    pub(crate) fn start(threads: Option<usize>, nice: i32, random: Arc<dyn Random>) -> HashLane {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = threads.unwrap_or(cores).max(1);
         let shared = Arc::new(Shared {
@@ -117,6 +75,8 @@ impl HashLane {
             average_ns: AtomicU64::new(30_000_000),
             refused: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            random,
+            sheds_newest: AtomicBool::new(false),
         });
         for _ in 0..threads {
             let shared = shared.clone();
@@ -129,7 +89,7 @@ impl HashLane {
         HashLane { shared, threads }
     }
 
-    /// Runs `job` on the lane. [`Full`] at once when it could not start in time.
+    /// Runs `job` on the lane. [`Full`] if there is no room for it, or none any more.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         asker: Asker<'_>,
@@ -147,11 +107,23 @@ impl HashLane {
                 }
             }),
             wanted: Box::new(move || asked.lock().as_ref().is_some_and(|reply| !reply.is_closed())),
-            origins: asker.origins(),
-            deadline: asker.deadline(),
         };
-        self.shared.admit(job, self.threads)?;
-        answer.await.map_err(|_| Full { retry_after: Duration::from_secs(1) })
+        let origin = Origin {
+            network: network(asker.address),
+            organization: asker.organization.to_owned(),
+            known: asker.known,
+        };
+        let wait = self.shared.admit(origin, job, self.threads);
+        // A job that was shed has dropped its reply.
+        answer.await.map_err(|_| Full { retry_after: wait.max(Duration::from_secs(1)) })
+    }
+
+    /// How many strangers and known browsers may wait now. From here on, chance is off.
+    #[cfg(feature = "testing")]
+    pub(crate) fn room_without_chance(&self) -> (usize, usize) {
+        self.shared.sheds_newest.store(true, Ordering::Relaxed);
+        let room = self.shared.room(self.threads);
+        (room.common, room.reserve)
     }
 
     /// Jobs waiting, done and refused.
@@ -162,27 +134,35 @@ impl HashLane {
 }
 
 impl Shared {
-    fn admit(&self, job: Job, threads: usize) -> Result<(), Full> {
+    /// Takes a job, and sheds one if there is no room. Returns how long a new job would wait.
+    fn admit(&self, origin: Origin, job: Job, threads: usize) -> Duration {
+        let room = self.room(threads);
         let mut queue = self.queue.lock();
-        let each =
-            Duration::from_nanos(self.average_ns.load(Ordering::Relaxed)).max(Duration::from_millis(1));
-        let ahead = queue.jobs.len() + queue.running;
-        let room = (DEADLINE.as_nanos() / each.as_nanos()) as usize * threads;
-        let greedy = job.origins.iter().any(|origin| {
-            queue.per_origin.get(origin).is_some_and(|waiting| *waiting >= origin.share(room, threads))
-        });
-        let wait = each * (ahead / threads) as u32;
-        if greedy || (ahead >= threads && wait > job.deadline) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Full { retry_after: wait.max(Duration::from_secs(1)) });
-        }
-        for origin in &job.origins {
-            *queue.per_origin.entry(origin.clone()).or_default() += 1;
-        }
-        queue.jobs.push_back(job);
+        let wait = self.average() * ((queue.jobs.len() + queue.running) / threads) as u32;
+        let shed = queue.jobs.push(origin, job, room, |most| self.draw(most));
         drop(queue);
+        self.refused.fetch_add(shed.len() as u64, Ordering::Relaxed);
         self.arrived.notify_one();
-        Ok(())
+        wait
+    }
+
+    fn average(&self) -> Duration {
+        Duration::from_nanos(self.average_ns.load(Ordering::Relaxed)).max(Duration::from_millis(1))
+    }
+
+    /// As many places as threads can serve within the deadline.
+    fn room(&self, threads: usize) -> Room {
+        Room::of((DEADLINE.as_nanos() / self.average().as_nanos()) as usize * threads, threads)
+    }
+
+    /// A number below `most`.
+    fn draw(&self, most: usize) -> usize {
+        if self.sheds_newest.load(Ordering::Relaxed) {
+            return most.saturating_sub(1);
+        }
+        let mut bytes = [0; 8];
+        self.random.fill(&mut bytes);
+        (u64::from_le_bytes(bytes) % most.max(1) as u64) as usize
     }
 
     fn work(&self, nice: i32) {
@@ -192,12 +172,11 @@ impl Shared {
             let job = {
                 let mut queue = self.queue.lock();
                 let job = loop {
-                    match queue.jobs.pop_front() {
+                    match queue.jobs.pop() {
                         Some(job) => break job,
                         None => self.arrived.wait(&mut queue),
                     }
                 };
-                queue.leave(&job.origins);
                 queue.running += 1;
                 job
             };
@@ -217,106 +196,30 @@ impl Shared {
     }
 }
 
-impl Queue {
-    fn leave(&mut self, origins: &[Origin]) {
-        for origin in origins {
-            if let Some(count) = self.per_origin.get_mut(origin) {
-                *count -= 1;
-                if *count == 0 {
-                    self.per_origin.remove(origin);
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use identity::secrets::testing::Seeded;
     use std::sync::mpsc;
 
     fn from<'a>(address: &str, organization: &'a str) -> Asker<'a> {
-        Asker { address: address.parse().expect("an address"), organization, device: None }
+        Asker { address: address.parse().expect("an address"), organization, known: None }
     }
 
-    /// A lane with room for fifteen, whose one thread is busy until the sender is dropped.
-    async fn busy() -> (Arc<HashLane>, mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), Full>>) {
-        let lane = Arc::new(HashLane::start(Some(1), 0));
+    #[tokio::test]
+    async fn a_network_has_its_quarter_and_a_shed_job_is_an_error() {
+        let lane = Arc::new(HashLane::start(Some(1), 0, Arc::new(Seeded::new(1))));
         lane.shared.average_ns.store(100_000_000, Ordering::Relaxed);
+        lane.shared.sheds_newest.store(true, Ordering::Relaxed);
         let (release, blocked) = mpsc::channel::<()>();
         let busy = lane.clone();
         let first = tokio::spawn(async move {
-            busy.run(from("10.0.0.1", "a"), move || {
-                let _ = blocked.recv();
-            })
-            .await
+            let wait = move || blocked.recv().is_err();
+            busy.run(from("10.0.0.1", "a"), wait).await
         });
         while lane.shared.queue.lock().running == 0 {
             tokio::task::yield_now().await;
         }
-        (lane, release, first)
-    }
-
-    #[tokio::test]
-    async fn strangers_leave_room_for_known_browsers_and_owners() {
-        let (lane, release, first) = busy().await;
-        let mut waiting = Vec::new();
-        let mut ask = async |asker: Asker<'static>| {
-            let (before, after) = (lane.counts(), lane.clone());
-            waiting.push(tokio::spawn(async move { after.run(asker, || ()).await }));
-            loop {
-                let now = lane.counts();
-                match (now.0 - before.0, now.2 - before.2) {
-                    (0, 0) => tokio::task::yield_now().await,
-                    (_, refused) => return refused == 0,
-                }
-            }
-        };
-        let organizations = ["a", "b", "c"];
-        let mut strangers = 0;
-        while ask(Asker {
-            address: [10, 1, 0, strangers].into(),
-            ..from("::1", organizations[usize::from(strangers) % 3])
-        })
-        .await
-        {
-            strangers += 1;
-        }
-        assert_eq!(strangers, 13, "seven eighths of the room");
-        let known = |device| Asker { device: Some(device), ..from("10.2.0.1", "a") };
-        assert!(ask(known("one")).await);
-        assert!(ask(from("10.2.0.2", PLATFORM)).await);
-        assert!(!ask(known("two")).await, "now the lane is full for all");
-        drop(release);
-        assert!(first.await.expect("joins").is_ok());
-        for job in waiting {
-            job.await.expect("joins").ok();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_known_browser_may_not_fill_the_lane_either() {
-        let (lane, release, first) = busy().await;
-        let known = Asker { device: Some("one"), ..from("10.2.0.1", "a") };
-        let mut waiting = Vec::new();
-        for _ in 0..PER_DEVICE {
-            let lane = lane.clone();
-            waiting.push(tokio::spawn(async move { lane.run(known, || ()).await }));
-        }
-        while lane.counts().0 < PER_DEVICE {
-            tokio::task::yield_now().await;
-        }
-        assert!(lane.run(known, || ()).await.is_err());
-        drop(release);
-        assert!(first.await.expect("joins").is_ok());
-        for job in waiting {
-            assert!(job.await.expect("joins").is_ok());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_full_lane_refuses_at_once_and_keeps_room_for_others() {
-        let (lane, release, first) = busy().await;
         let mut waiting = Vec::new();
         for _ in 0..3 {
             let lane = lane.clone();
@@ -326,7 +229,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let refused = lane.run(from("10.0.0.1", "a"), || ()).await;
-        assert!(refused.is_err(), "one network has its quarter");
+        assert!(refused.is_err(), "the fourth of one network");
         let other = lane.clone();
         let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || 7).await });
         while lane.counts().0 < 4 {
@@ -334,7 +237,7 @@ mod tests {
         }
         drop(release);
         assert_eq!(other.await.expect("joins"), Ok(7));
-        assert!(first.await.expect("joins").is_ok());
+        assert_eq!(first.await.expect("joins"), Ok(true));
         for job in waiting {
             assert!(job.await.expect("joins").is_ok());
         }

@@ -1,5 +1,6 @@
 //! Lanes: bounded pools for one class of slow work each, so that it cannot drown other work.
 
+mod fair_queue;
 mod hash;
 
 #[cfg(feature = "testing")]

@@ -1,11 +1,14 @@
-//! How many device codes, or posted authorization requests, a client has pending: bounded, so that a broken or hostile one cannot fill the
-//! disk. Counted in memory by the minute in which codes were made; a code counts until its life is over,
-//! decided or not.
+//! The number of device codes, or of posted authorization requests, that a client has pending: bounded, so that a broken
+//! or hostile one cannot fill the disk. When half of the room is taken, one network has at most a tenth of it.
+//!
+//! Counted in memory by the minute of creation. A code counts until its life is over, decided or not.
 
+use crate::limits::network::network;
 use identity::Time;
 use identity::ids::ClientId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 const MINUTE_MS: i64 = 60_000;
@@ -18,40 +21,59 @@ pub(crate) struct Quota(Mutex<HashMap<ClientId, Counts>>);
 #[derive(Default)]
 struct Counts {
     newest_minute: i64,
-    by_minute: [usize; MINUTES],
+    by_minute: [Minute; MINUTES],
+}
+
+#[derive(Default)]
+struct Minute {
+    all: usize,
+    by_network: HashMap<IpAddr, usize>,
 }
 
 impl Quota {
-    /// Counts a new code of a client, or says when there will be room for it.
-    pub(crate) fn admit(&self, client: &ClientId, most: usize, now: Time) -> Result<(), Duration> {
+    /// Counts a new code of a client, or returns the time to wait for room.
+    pub(crate) fn admit(
+        &self,
+        client: &ClientId,
+        address: IpAddr,
+        most: usize,
+        now: Time,
+    ) -> Result<(), Duration> {
         let minute = now.millis() / MINUTE_MS;
         let mut clients = self.0.lock();
         if let Some(counts) = clients.get_mut(client) {
-            return counts.admit(most, minute);
+            return counts.admit(network(address), most, minute);
         }
         clients.retain(|_, counts| minute - counts.newest_minute < MINUTES as i64);
         let mut counts = Counts { newest_minute: minute, ..Counts::default() };
-        let admitted = counts.admit(most, minute);
+        let admitted = counts.admit(network(address), most, minute);
         clients.insert(client.clone(), counts);
         admitted
     }
 }
 
 impl Counts {
-    fn admit(&mut self, most: usize, minute: i64) -> Result<(), Duration> {
+    fn admit(&mut self, network: IpAddr, most: usize, minute: i64) -> Result<(), Duration> {
         self.turn(minute);
-        if self.by_minute.iter().sum::<usize>() >= most {
+        let all: usize = self.by_minute.iter().map(|minute| minute.all).sum();
+        if all >= most || (all >= most.div_ceil(2) && self.of(network) >= most.div_ceil(10)) {
             return Err(Duration::from_secs(60));
         }
-        self.by_minute[minute.rem_euclid(MINUTES as i64) as usize] += 1;
+        let current = &mut self.by_minute[minute.rem_euclid(MINUTES as i64) as usize];
+        current.all += 1;
+        *current.by_network.entry(network).or_default() += 1;
         Ok(())
+    }
+
+    fn of(&self, network: IpAddr) -> usize {
+        self.by_minute.iter().filter_map(|minute| minute.by_network.get(&network)).sum()
     }
 
     /// Forgets the minutes that are over.
     fn turn(&mut self, minute: i64) {
         let passed = (minute - self.newest_minute).clamp(0, MINUTES as i64);
         for step in 0..passed {
-            self.by_minute[(minute - step).rem_euclid(MINUTES as i64) as usize] = 0;
+            self.by_minute[(minute - step).rem_euclid(MINUTES as i64) as usize] = Minute::default();
         }
         self.newest_minute = self.newest_minute.max(minute);
     }
@@ -62,16 +84,40 @@ mod tests {
     use super::*;
     use identity::secrets::testing::Seeded;
 
+    fn start() -> Time {
+        Time::from_millis(1_800_000_000_000)
+    }
+
+    fn client(seed: u64) -> ClientId {
+        ClientId::new(start(), &Seeded::new(seed))
+    }
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4((0x0a00_0000 + number).into())
+    }
+
     #[test]
     fn a_client_that_asks_for_too_many_waits_and_others_do_not() {
-        let pending = Quota::default();
-        let start = Time::from_millis(1_800_000_000_000);
-        let [one, other] = [1, 2].map(|seed| ClientId::new(start, &Seeded::new(seed)));
-        for _ in 0..100 {
-            assert!(pending.admit(&one, 100, start).is_ok());
+        let (pending, one, other) = (Quota::default(), client(1), client(2));
+        for number in 0..100 {
+            assert!(pending.admit(&one, address(number), 100, start()).is_ok());
         }
-        assert!(pending.admit(&one, 100, start + Duration::from_secs(14 * 60)).is_err());
-        assert!(pending.admit(&other, 100, start).is_ok());
-        assert!(pending.admit(&one, 100, start + Duration::from_secs(16 * 60)).is_ok());
+        let later = |minutes: u64| start() + Duration::from_secs(minutes * 60);
+        assert!(pending.admit(&one, address(200), 100, later(14)).is_err());
+        assert!(pending.admit(&other, address(200), 100, start()).is_ok());
+        assert!(pending.admit(&one, address(200), 100, later(16)).is_ok());
+    }
+
+    #[test]
+    fn one_network_has_a_tenth_when_half_is_taken() {
+        let (pending, one) = (Quota::default(), client(1));
+        let admit = |number| pending.admit(&one, address(number), 100, start()).is_ok();
+        assert!((0..45).all(|_| admit(1)), "alone, it may have more");
+        assert!((0..5).all(|_| admit(2)));
+        assert!(!admit(1), "half is taken");
+        assert!((0..5).all(|_| admit(2)));
+        assert!(!admit(2), "it has its tenth");
+        assert!((3..48).all(admit), "there is room for others");
+        assert!(!admit(99), "the client has its own limit");
     }
 }

@@ -1,81 +1,148 @@
-//! Attempts at user codes: limited per browser session, per address and in all (RFC 8628 section 5.1).
+//! Rate limits on wrong user codes (RFC 8628 section 5.1), by the minute. An attempt is a form with a good CSRF token.
+//!
+//! A user who is signed in has a budget of their own; a browser in which nobody is has one too. Each network has one for
+//! either kind. All browsers without a user share a last one: above it, a code can be entered only after sign-in.
 
 use crate::limits::network::network;
 use identity::Time;
+use identity::ids::UserId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Wrong codes in a minute: by one session, from one address, in all.
-const PER_SESSION: u32 = 10;
-const PER_ADDRESS: u32 = 30;
-const IN_ALL: u32 = 1_000;
+/// Wrong codes in a minute: by one browser or user, by the browsers of one network without a user, by the users of one
+/// network.
+const PER_BROWSER: u32 = 10;
+const PER_NETWORK: u32 = 30;
+const PER_NETWORK_OF_USERS: u32 = 300;
 const WINDOW: Duration = Duration::from_secs(60);
 /// How long to wait for attempts that are being looked up.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-#[derive(Default)]
-pub(crate) struct UserCodeAttempts(Mutex<Counts>);
+/// The origin of an attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Guesser {
+    /// The user who is signed in, or the browser.
+    pub who: Who,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+/// A user, or a browser in which nobody is signed in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Who {
+    User(UserId),
+    Browser(String),
+}
+
+/// Why an attempt is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The budget of the user, the browser or the network is spent for so long.
+    Wait(Duration),
+    /// The budget of all browsers without a user is. Signing in helps.
+    SignIn(Duration),
+}
+
+pub(crate) struct UserCodeAttempts {
+    strangers_max: u32,
+    counts: Mutex<Counts>,
+}
 
 #[derive(Default)]
 struct Counts {
     since: Time,
-    sessions: HashMap<String, Attempts>,
-    addresses: HashMap<IpAddr, Attempts>,
-    all: Attempts,
+    by_key: HashMap<Key, Attempts>,
+    strangers: Attempts,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Who(Who),
+    Network(IpAddr),
+    NetworkOfUsers(IpAddr),
+}
+
+#[derive(Clone, Copy, Default)]
 struct Attempts {
     wrong: u32,
-    /// Of which nobody knows yet what they are worth.
+    /// Attempts whose result is not known yet.
     open: u32,
 }
 
+impl Guesser {
+    fn is_stranger(&self) -> bool {
+        matches!(self.who, Who::Browser(_))
+    }
+
+    /// What is counted, with the most of each in a minute.
+    fn budgets(&self) -> [(Key, u32); 2] {
+        let network = network(self.address);
+        let of_network = if self.is_stranger() {
+            (Key::Network(network), PER_NETWORK)
+        } else {
+            (Key::NetworkOfUsers(network), PER_NETWORK_OF_USERS)
+        };
+        [(Key::Who(self.who.clone()), PER_BROWSER), of_network]
+    }
+}
+
 impl UserCodeAttempts {
-    /// Begins an attempt, which [`UserCodeAttempts::end`] ends, if it is allowed; otherwise how long to wait. Those that are
-    /// under way count as wrong ones do, so that many at once do not all get through.
-    pub(crate) fn begin(&self, session: &str, address: IpAddr, now: Time) -> Result<(), Duration> {
-        let mut counts = self.0.lock();
+    /// Counts with this budget for all browsers in which nobody is signed in.
+    pub(crate) fn new(strangers_max: u32) -> UserCodeAttempts {
+        UserCodeAttempts { strangers_max, counts: Mutex::default() }
+    }
+
+    /// Begins an attempt, which [`UserCodeAttempts::end`] ends. Attempts under way count as wrong ones, so that many at
+    /// once do not all get through.
+    pub(crate) fn begin(&self, guesser: &Guesser, now: Time) -> Result<(), Refusal> {
+        let mut counts = self.counts.lock();
         counts.turn(now);
         let until_turn = WINDOW.saturating_sub(now.since(counts.since));
-        let (by_session, by_address) =
-            (counts.sessions.get(session), counts.addresses.get(&network(address)));
-        let all = [
-            by_session.map(|attempts| (attempts, PER_SESSION)),
-            by_address.map(|attempts| (attempts, PER_ADDRESS)),
-            Some((&counts.all, IN_ALL)),
-        ];
-        for (attempts, limit) in all.into_iter().flatten() {
-            if attempts.wrong >= limit {
-                return Err(until_turn);
-            }
-            if attempts.wrong + attempts.open >= limit {
-                return Err(A_MOMENT.min(until_turn));
-            }
+        let budgets = guesser.budgets();
+        for (key, most) in &budgets {
+            let spent = counts.by_key.get(key).copied().unwrap_or_default();
+            spent.wait(*most, until_turn).map_err(Refusal::Wait)?;
         }
-        counts.sessions.entry(session.to_owned()).or_default().open += 1;
-        counts.addresses.entry(network(address)).or_default().open += 1;
-        counts.all.open += 1;
+        if guesser.is_stranger() {
+            counts.strangers.wait(self.strangers_max, until_turn).map_err(Refusal::SignIn)?;
+            counts.strangers.open += 1;
+        }
+        for (key, _) in budgets {
+            counts.by_key.entry(key).or_default().open += 1;
+        }
         Ok(())
     }
 
     /// Ends an attempt: the code was wrong, or it was right or could not be looked up.
-    pub(crate) fn end(&self, session: &str, address: IpAddr, wrong: bool) {
-        let mut counts = self.0.lock();
-        let Counts { sessions, addresses, all, .. } = &mut *counts;
-        all.end(wrong);
-        sessions.entry(session.to_owned()).or_default().end(wrong);
-        addresses.entry(network(address)).or_default().end(wrong);
-        sessions.retain(|_, attempts| attempts.wrong + attempts.open > 0);
-        addresses.retain(|_, attempts| attempts.wrong + attempts.open > 0);
+    pub(crate) fn end(&self, guesser: &Guesser, wrong: bool) {
+        let mut counts = self.counts.lock();
+        if guesser.is_stranger() {
+            counts.strangers.end(wrong);
+        }
+        for (key, _) in guesser.budgets() {
+            let attempts = counts.by_key.entry(key.clone()).or_default();
+            attempts.end(wrong);
+            if attempts.wrong + attempts.open == 0 {
+                counts.by_key.remove(&key);
+            }
+        }
     }
 }
 
 impl Attempts {
+    /// Fails with the time to wait when `most` are spent.
+    fn wait(self, most: u32, until_turn: Duration) -> Result<(), Duration> {
+        match self {
+            Attempts { wrong, .. } if wrong >= most => Err(until_turn),
+            Attempts { wrong, open } if wrong + open >= most => Err(A_MOMENT.min(until_turn)),
+            _ => Ok(()),
+        }
+    }
+
     fn end(&mut self, wrong: bool) {
-        // None, when the minute has turned since it began.
+        // None is open if the minute has turned since it began.
         self.open = self.open.saturating_sub(1);
         self.wrong += u32::from(wrong);
     }
@@ -92,23 +159,64 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use identity::secrets::testing::Seeded;
+
+    fn browser(name: u32) -> Guesser {
+        let address = IpAddr::V4((0x0a00_0000 + name / 10).into());
+        Guesser { who: Who::Browser(name.to_string()), address }
+    }
+
+    fn user(seed: u64, address: IpAddr) -> Guesser {
+        Guesser { who: Who::User(UserId::new(Time::from_millis(1), &Seeded::new(seed))), address }
+    }
 
     #[test]
     fn guessing_ends_after_a_few_and_begins_again_a_minute_later() {
-        let throttle = UserCodeAttempts::default();
-        let address: IpAddr = "10.0.0.1".parse().expect("an address");
+        let attempts = UserCodeAttempts::new(1000);
         let now = Time::from_millis(1_000_000);
-        for _ in 0..PER_SESSION {
-            assert!(throttle.begin("s", address, now).is_ok());
+        let (one, other) = (browser(1), browser(2));
+        for _ in 0..PER_BROWSER {
+            assert!(attempts.begin(&one, now).is_ok());
         }
-        assert_eq!(throttle.begin("s", address, now), Err(A_MOMENT), "as many are under way");
-        assert!(throttle.begin("t", address, now).is_ok());
-        throttle.end("s", address, false);
-        assert!(throttle.begin("s", address, now).is_ok());
-        for _ in 0..PER_SESSION {
-            throttle.end("s", address, true);
+        assert_eq!(attempts.begin(&one, now), Err(Refusal::Wait(A_MOMENT)), "as many are under way");
+        assert!(attempts.begin(&other, now).is_ok());
+        attempts.end(&one, false);
+        assert!(attempts.begin(&one, now).is_ok());
+        for _ in 0..PER_BROWSER {
+            attempts.end(&one, true);
         }
-        assert_eq!(throttle.begin("s", address, now), Err(WINDOW));
-        assert!(throttle.begin("s", address, now + WINDOW).is_ok());
+        assert_eq!(attempts.begin(&one, now), Err(Refusal::Wait(WINDOW)));
+        assert!(attempts.begin(&one, now + WINDOW).is_ok());
+    }
+
+    #[test]
+    fn the_budget_of_all_stops_nobody_who_is_signed_in() {
+        let attempts = UserCodeAttempts::new(100);
+        let now = Time::from_millis(1_000_000);
+        for name in 0..100 {
+            assert!(attempts.begin(&browser(name), now).is_ok());
+            attempts.end(&browser(name), true);
+        }
+        assert_eq!(attempts.begin(&browser(5000), now), Err(Refusal::SignIn(WINDOW)));
+        let ada = user(1, browser(0).address);
+        for _ in 0..PER_BROWSER {
+            assert!(attempts.begin(&ada, now).is_ok());
+            attempts.end(&ada, true);
+        }
+        assert_eq!(attempts.begin(&ada, now), Err(Refusal::Wait(WINDOW)), "her own budget");
+        assert!(attempts.begin(&user(2, ada.address), now).is_ok(), "a colleague has another");
+    }
+
+    #[test]
+    fn the_users_of_one_network_have_a_budget_too() {
+        let attempts = UserCodeAttempts::new(100);
+        let now = Time::from_millis(1_000_000);
+        let address = browser(0).address;
+        for seed in 0..u64::from(PER_NETWORK_OF_USERS) {
+            assert!(attempts.begin(&user(seed, address), now).is_ok());
+            attempts.end(&user(seed, address), true);
+        }
+        assert_eq!(attempts.begin(&user(9999, address), now), Err(Refusal::Wait(WINDOW)));
+        assert!(attempts.begin(&browser(0), now).is_ok(), "they do not spend that of strangers");
     }
 }

@@ -11,7 +11,9 @@ use crate::pages::browser::Browser;
 use crate::pages::consent;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
+use crate::web::auth::Address;
 use crate::web::error::Problem;
+use crate::web::fetch_metadata::is_embedded_elsewhere;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -50,14 +52,21 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
 }
 
 /// Stores the parameters of a POST and goes on with a GET.
-pub(crate) async fn post(State(app): State<App>, posted: Result<Posted, OAuthError>) -> PageResult {
+pub(crate) async fn post(
+    State(app): State<App>,
+    Address(address): Address,
+    posted: Result<Posted, OAuthError>,
+) -> PageResult {
     let posted = posted.map_err(unreadable)?;
+    if is_embedded_elsewhere(&posted.headers) {
+        return Err(PageError::forged());
+    }
     let client = known_client(&app, &posted.params).await?;
     let (now, form) = (app.now(), posted.params.to_form());
     if form.len() > POSTED_MAX {
         return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
     }
-    let room = app.posted_requests.admit(&client.id, app.settings.posted_requests_max, now);
+    let room = app.posted_requests.admit(&client.id, address, app.settings.posted_requests_max, now);
     room.map_err(|wait| Problem {
         retry_after: Some(wait),
         ..Problem::new(

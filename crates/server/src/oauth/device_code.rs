@@ -52,7 +52,7 @@ pub(crate) async fn post(
         let text = "The organization has switched the device flow off.";
         return Err(OAuthError::new("unauthorized_client", text));
     }
-    app.pending_codes.admit(&client.id, app.settings.pending_codes_max, now).map_err(too_many)?;
+    app.pending_codes.admit(&client.id, address, app.settings.pending_codes_max, now).map_err(too_many)?;
     let first_party = client.is_first_party();
     let scope = Scope::grant(posted.params.get("scope"), first_party)?;
     let is_short = first_party || client.device_flow == DeviceFlow::Short;

@@ -1,12 +1,16 @@
-//! `/activate`: a person types the code that a device shows, sees who asks for what from where, and
-//! decides. Nothing is approved by opening a link (RFC 8628 sections 3.3.1, 5.4).
+//! `/activate`: a user enters the code that a device shows, sees who asks for what from where, and decides.
+//!
+//! A code is looked up, and counted if it is wrong, only when a form of ours enters it. A link with a code shows the
+//! code and nothing else; nothing is approved by opening a link (RFC 8628 sections 3.3.1, 5.4). The address of the page
+//! on which the user decides has a tag that only this browser can get, by entering the code.
 
 use super::browser::{Asked, Browser, Form, encoded};
 use super::consent::switch_address;
 use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, Checked, active, check_password};
-use super::views::{ActivateConfirm, ActivateEnter, Done, SARSEN, ScopeLine};
+use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
 use crate::app::App;
+use crate::limits::user_code_attempts::{Guesser, Refusal, Who};
 use crate::web::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
@@ -15,28 +19,53 @@ use http::header::RETRY_AFTER;
 use identity::clients::Client;
 use identity::devices::{self, Decision, Device};
 use identity::sessions::Session;
-use identity::{Error, scopes, user_codes};
+use identity::{Error, names, scopes, user_codes};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Wrong, expired and used codes look the same.
 const WRONG: &str = "This code is wrong or has expired. Check your device: it may show a new code.";
 
-/// Who administers types the code: a link to it may come from somebody else's terminal.
+/// An administrator types the code: a link to it may come from somebody else's terminal.
 const TYPE_IT: &str = "Enter the code that your own terminal shows. A link is not enough for this sign-in.";
 
-pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
-    let Some(typed) = asked.get("user_code") else { return Ok(enter(&app, &browser, "", None)) };
-    let waiting = match find(&app, &browser, typed).await? {
-        Found::Waiting(waiting) => waiting,
-        Found::Refused(response) => return Ok(response),
-    };
-    let typed_here = is_typed(&app, &browser, &waiting.user_code, asked.get("typed"));
-    if waiting.client.is_first_party() && !typed_here {
-        return Ok(enter(&app, &browser, "", Some(TYPE_IT)));
+/// How a code was entered in this browser.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// The user typed it.
+    Typed,
+    /// The user opened a link with it and went on.
+    Link,
+}
+
+impl Entry {
+    const ALL: [Entry; 2] = [Entry::Typed, Entry::Link];
+
+    /// The name of the parameter with the tag.
+    fn name(self) -> &'static str {
+        match self {
+            Entry::Typed => "typed",
+            Entry::Link => "link",
+        }
     }
+}
+
+pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
+    let Some(sent) = asked.get("user_code") else { return Ok(enter(&app, &browser, "", None)) };
+    let Some(user_code) = user_codes::read(sent) else { return Ok(enter(&app, &browser, sent, None)) };
+    let tagged = |entry: &Entry| {
+        let parts = tag_parts(*entry, &browser, &user_code);
+        asked.get(entry.name()).is_some_and(|tag| app.secret_key.derives(&parts, tag))
+    };
+    let Some(entry) = Entry::ALL.into_iter().find(tagged) else {
+        return Ok(compare(&app, &browser, &user_code));
+    };
+    // The code was right when it was entered, so this is no attempt.
+    let waiting = look_up(&app, user_code).await?.filter(|waiting| waiting.client.may_use_device_flow());
+    let Some(waiting) = waiting else { return Ok(wrong(&app, &browser, sent)) };
     let slug = &waiting.client.organization_slug;
-    let own_address = address_of(&app, &browser, &waiting.user_code, typed_here);
     let Some(session) = browser.session(&app, slug).await? else {
+        let own_address = address_of(&app, &browser, &waiting.user_code, entry);
         return Ok(see_other(&sign_in::address(slug, &own_address), Vec::new()));
     };
     confirm(&app, &browser, &waiting, &session, None, StatusCode::OK).await
@@ -44,27 +73,30 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     browser.check_csrf(&app, &form)?;
+    if let Some(organization) = form.get("organization") {
+        return Ok(go_to_sign_in(&app, &browser, organization));
+    }
     let typed = form.text("user_code");
     let decision = match form.get("decision") {
-        // The form with the code only: look at what it asks for.
-        None => {
-            let address = match user_codes::read(typed) {
-                Some(code) => address_of(&app, &browser, &code, true),
-                None => format!("/activate?user_code={}", encoded(typed)),
-            };
-            return Ok(see_other(&address, Vec::new()));
-        }
-        Some("allow") => Decision::Allow,
-        Some("deny") => Decision::Deny,
+        None => None,
+        Some("allow") => Some(Decision::Allow),
+        Some("deny") => Some(Decision::Deny),
         Some(_) => return Err(PageError::bad("The form says neither allow nor deny.")),
     };
-    let waiting = match find(&app, &browser, typed).await? {
+    let waiting = match attempt(&app, &browser, typed).await? {
         Found::Waiting(waiting) => waiting,
         Found::Refused(response) => return Ok(response),
     };
+    let Some(decision) = decision else {
+        let entry = if form.get(Entry::Link.name()).is_some() { Entry::Link } else { Entry::Typed };
+        if entry == Entry::Link && waiting.client.is_first_party() {
+            return Ok(enter(&app, &browser, "", Some(TYPE_IT)));
+        }
+        return Ok(see_other(&address_of(&app, &browser, &waiting.user_code, entry), Vec::new()));
+    };
     let slug = waiting.client.organization_slug.clone();
     let Some(session) = browser.session(&app, &slug).await? else { return Err(PageError::forged()) };
-    // Somebody else may have signed in since the page was shown: then he is asked anew.
+    // Somebody else may have signed in since the page was shown: then they are asked anew.
     if form.text("session") != session.id.as_str() {
         return confirm(&app, &browser, &waiting, &session, None, StatusCode::OK).await;
     }
@@ -77,23 +109,14 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     decide(&app, &waiting, &session, decision, &browser).await
 }
 
-/// Where the page for a code is. It says whether the code was typed in this browser: nobody can send somebody else
-/// a link that says so.
-fn address_of(app: &App, browser: &Browser, user_code: &str, typed: bool) -> String {
-    let address = format!("/activate?user_code={}", encoded(&user_codes::show(user_code)));
-    if typed {
-        format!("{address}&typed={}", app.secret_key.derive(&typed_parts(browser, user_code)))
-    } else {
-        address
-    }
+/// The address of the page for a code that was entered in this browser.
+fn address_of(app: &App, browser: &Browser, user_code: &str, entry: Entry) -> String {
+    let tag = app.secret_key.derive(&tag_parts(entry, browser, user_code));
+    format!("/activate?user_code={}&{}={tag}", encoded(&user_codes::show(user_code)), entry.name())
 }
 
-fn is_typed(app: &App, browser: &Browser, user_code: &str, tag: Option<&str>) -> bool {
-    tag.is_some_and(|tag| app.secret_key.derives(&typed_parts(browser, user_code), tag))
-}
-
-fn typed_parts<'a>(browser: &'a Browser, user_code: &'a str) -> [&'a str; 3] {
-    ["typed", browser.id(), user_code]
+fn tag_parts<'a>(entry: Entry, browser: &'a Browser, user_code: &'a str) -> [&'a str; 3] {
+    [entry.name(), browser.id(), user_code]
 }
 
 /// A device authorization that waits, and the client that asks.
@@ -108,35 +131,86 @@ enum Found {
     Refused(Response),
 }
 
-async fn find(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageError> {
-    let now = app.now();
-    // What cannot be a code is looked up all the same, so that time tells nothing.
-    let user_code = user_codes::read(typed).unwrap_or_default();
-    let ids = app.user_codes.ids_of(&user_code, now)?;
-    if let Err(wait) = app.user_code_attempts.begin(browser.id(), browser.address, now) {
-        let text =
-            format!("Too many attempts. Please wait {} s, then enter the code again.", wait.as_secs().max(1));
-        let mut refused = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
-        refused.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-        return Ok(Found::Refused(refused));
+/// Looks up a code that a form has entered, and counts it if it is wrong.
+async fn attempt(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageError> {
+    let who = match browser.any_session(app).await? {
+        Some(session) => Who::User(session.user),
+        None => Who::Browser(browser.id().to_owned()),
+    };
+    let guesser = Guesser { who, address: browser.address };
+    match app.user_code_attempts.begin(&guesser, app.now()) {
+        Ok(()) => {}
+        Err(Refusal::Wait(wait)) => {
+            let text = format!(
+                "Too many attempts. Please wait {} s, then enter the code again.",
+                wait.as_secs().max(1)
+            );
+            let page = enter_with(app, browser, "", Some(&text), StatusCode::TOO_MANY_REQUESTS);
+            return Ok(Found::Refused(with_wait(page, wait)));
+        }
+        Err(Refusal::SignIn(wait)) => {
+            let page = ask_for_sign_in(app, browser, None, StatusCode::TOO_MANY_REQUESTS);
+            return Ok(Found::Refused(with_wait(page, wait)));
+        }
     }
-    let found = app.store.point(move |snapshot| devices::find_pending(snapshot, &ids, now)).await;
-    app.user_code_attempts.end(browser.id(), browser.address, matches!(found, Err(Error::NotFound { .. })));
-    match found {
+    // What cannot be a code is looked up all the same, so that the time reveals nothing.
+    let found = look_up(app, user_codes::read(typed).unwrap_or_default()).await;
+    app.user_code_attempts.end(&guesser, matches!(found, Ok(None)));
+    match found? {
+        None => Ok(Found::Refused(wrong(app, browser, typed))),
+        // The code was good, so it is no guess.
+        Some(waiting) if !waiting.client.may_use_device_flow() => {
+            Ok(Found::Refused(wrong(app, browser, typed)))
+        }
+        Some(waiting) => Ok(Found::Waiting(waiting)),
+    }
+}
+
+async fn look_up(app: &App, user_code: String) -> Result<Option<Waiting>, PageError> {
+    let now = app.now();
+    let ids = app.user_codes.ids_of(&user_code, now)?;
+    match app.store.point(move |snapshot| devices::find_pending(snapshot, &ids, now)).await {
         Ok(device) => {
             let client = app.lookups.client(device.client.as_str(), now).await?;
-            if !client.may_use_device_flow() {
-                // The code was good, so it is no guess.
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                return Ok(Found::Refused(enter_with(app, browser, typed, Some(WRONG), status)));
-            }
-            Ok(Found::Waiting(Waiting { user_code, device, client }))
+            Ok(Some(Waiting { user_code, device, client }))
         }
-        Err(Error::NotFound { .. }) => {
-            Ok(Found::Refused(enter_with(app, browser, typed, Some(WRONG), StatusCode::UNPROCESSABLE_ENTITY)))
-        }
+        Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+fn with_wait(mut response: Response, wait: Duration) -> Response {
+    response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+    response
+}
+
+/// Shows the code of a link, which may exist or not.
+fn compare(app: &App, browser: &Browser, user_code: &str) -> Response {
+    let (csrf, shown) = (browser.csrf(app), user_codes::show(user_code));
+    let hidden = [("user_code", &*shown), (Entry::Link.name(), "1")];
+    let view =
+        ActivateLink { brand: SARSEN, user_code: &shown, csrf: &csrf, hidden: &hidden, action: "/activate" };
+    browser.page(app, view.markup())
+}
+
+/// Sends the user to the sign-in of the organization that they have named.
+fn go_to_sign_in(app: &App, browser: &Browser, organization: &str) -> Response {
+    match names::slug("organization", organization.trim()) {
+        Ok(slug) => see_other(&sign_in::address(&slug, "/activate"), Vec::new()),
+        Err(error) => {
+            ask_for_sign_in(app, browser, Some(&error.to_string()), StatusCode::UNPROCESSABLE_ENTITY)
+        }
+    }
+}
+
+fn ask_for_sign_in(app: &App, browser: &Browser, error: Option<&str>, status: StatusCode) -> Response {
+    let csrf = browser.csrf(app);
+    let view = ActivateSignIn { brand: SARSEN, error, csrf: &csrf, action: "/activate" };
+    browser.page_with(app, status, view.markup())
+}
+
+fn wrong(app: &App, browser: &Browser, typed: &str) -> Response {
+    enter_with(app, browser, typed, Some(WRONG), StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 fn enter(app: &App, browser: &Browser, typed: &str, error: Option<&str>) -> Response {
@@ -170,6 +244,7 @@ async fn confirm(
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let shown_code = user_codes::show(user_code);
     let csrf = browser.csrf(app);
+    let entry = if client.is_first_party() { Entry::Typed } else { Entry::Link };
     let service = if client.is_first_party() { "Sarsen" } else { &client.service_name };
     let view = ActivateConfirm {
         org_name: &client.organization_name,
@@ -186,10 +261,7 @@ async fn confirm(
         csrf: &csrf,
         hidden: &[("user_code", &shown_code), ("session", session.id.as_str())],
         action: "/activate",
-        switch_href: &switch_address(
-            &client.organization_slug,
-            &address_of(app, browser, user_code, client.is_first_party()),
-        ),
+        switch_href: &switch_address(&client.organization_slug, &address_of(app, browser, user_code, entry)),
     };
     Ok(browser.page_with(app, status, view.markup()))
 }
@@ -242,7 +314,7 @@ async fn decide(
         devices::decide(tx, &device, &organization, decision, &session, &actor)
     });
     if !decided.await? {
-        return Ok(enter_with(app, browser, "", Some(WRONG), StatusCode::UNPROCESSABLE_ENTITY));
+        return Ok(wrong(app, browser, ""));
     }
     let (title, text, good) = match decision {
         Decision::Allow => {

@@ -9,6 +9,7 @@ use crate::lanes::Asker;
 use crate::oauth::error::OAuthError;
 use crate::oauth::params::Params;
 use crate::web::auth::Address;
+use crate::web::fetch_metadata::may_be_own_form;
 use crate::web::json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::Response;
@@ -28,8 +29,12 @@ const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/ac
 /// What the browser's own cookie is for; no slug begins like this.
 const BROWSER: &str = "_browser";
 
-/// What the cookie is for that says so of a browser in which somebody has signed in.
+/// What the cookie is for that names the users who have signed in with this browser: a tag for each.
 const KNOWN: &str = "_known";
+/// The most tags in that cookie. The one of the latest sign-in is first.
+const KNOWN_USERS_MAX: usize = 8;
+/// The most cookies of sessions that are looked up to find any live one.
+const SESSIONS_TRIED_MAX: usize = 8;
 /// How long browsers keep these two: as long as they keep any (RFC 6265bis).
 const BROWSER_LIFE_S: u64 = 400 * 24 * 3600;
 
@@ -43,6 +48,8 @@ pub(crate) struct Browser {
     pub address: IpAddr,
     /// What it says it is.
     pub agent: String,
+    /// Whether its form may come from one of our pages, as its headers have it.
+    is_own_form: bool,
 }
 
 impl FromRequestParts<App> for Browser {
@@ -57,7 +64,8 @@ impl FromRequestParts<App> for Browser {
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies })
+        let is_own_form = may_be_own_form(&parts.headers, &app.settings.issuer);
+        Ok(Browser { fresh: known.is_none(), id, address, agent: names::remark(agent), cookies, is_own_form })
     }
 }
 
@@ -70,19 +78,44 @@ impl Browser {
     /// Fails unless the form came from one of our pages in this browser.
     pub(crate) fn check_csrf(&self, app: &App, form: &Form) -> std::result::Result<(), PageError> {
         let sent = form.get("csrf").unwrap_or_default();
-        let good = !self.fresh && app.secret_key.derives(&["csrf", &self.id], sent);
+        let good = self.is_own_form && !self.fresh && app.secret_key.derives(&["csrf", &self.id], sent);
         if good { Ok(()) } else { Err(PageError::forged()) }
     }
 
-    /// Who wants a password to be hashed, for the lane.
-    pub(crate) fn asker<'a>(&'a self, app: &App, organization: &'a str) -> Asker<'a> {
-        let device = self.is_known(app).then_some(&*self.id);
-        Asker { address: self.address, organization, device }
+    /// A sign-in of an account in which this browser has never signed in, for the lane.
+    pub(crate) fn asker<'a>(&self, organization: &'a str) -> Asker<'a> {
+        Asker { address: self.address, organization, known: None }
     }
 
-    /// Whether somebody has signed in with this browser before.
-    fn is_known(&self, app: &App) -> bool {
-        self.cookie(app, KNOWN).is_some_and(|tag| app.secret_key.derives(&[KNOWN, &self.id], tag))
+    /// The same for an account that exists: the reserve of the lane is open to it if the browser is known for it.
+    pub(crate) fn asker_for<'a>(&self, app: &App, organization: &'a str, user: &User) -> Asker<'a> {
+        let known = self.is_known(app, user).then(|| format!("{} {}", user.id, self.id));
+        Asker { known, ..self.asker(organization) }
+    }
+
+    /// Whether this user has signed in with this browser since they last changed their password or signed out
+    /// everywhere.
+    pub(crate) fn is_known(&self, app: &App, user: &User) -> bool {
+        let epoch = user.known_browsers_epoch.to_string();
+        let parts = [KNOWN, &self.id, user.id.as_str(), &epoch];
+        self.known_tags(app).any(|tag| app.secret_key.derives(&parts, tag))
+    }
+
+    /// The cookie that makes this browser known for a user. Whoever raises the user's epoch sends it again.
+    pub(crate) fn known_cookie(&self, app: &App, user: &User) -> Option<HeaderValue> {
+        let epoch = user.known_browsers_epoch.to_string();
+        let tag = app.secret_key.derive(&[KNOWN, &self.id, user.id.as_str(), &epoch]);
+        let others = self.known_tags(app).filter(|known| *known != tag);
+        let tags: Vec<&str> = std::iter::once(&*tag).chain(others).take(KNOWN_USERS_MAX).collect();
+        set_cookie(app, KNOWN, &tags.join("."), BROWSER_LIFE_S)
+    }
+
+    fn known_tags(&self, app: &App) -> impl Iterator<Item = &str> {
+        self.cookie(app, KNOWN)
+            .unwrap_or_default()
+            .split('.')
+            .filter(|tag| tag.len() == 43)
+            .take(KNOWN_USERS_MAX)
     }
 
     /// What attempts of this browser are counted by.
@@ -101,6 +134,18 @@ impl Browser {
         let Some(cookie) = self.cookie(app, organization) else { return Ok(None) };
         let (slug, cookie, now) = (organization.to_owned(), cookie.to_owned(), app.now());
         app.store.point(move |snapshot| sessions::by_cookie(snapshot, &slug, &cookie, now)).await
+    }
+
+    /// A live session in any organization.
+    pub(crate) async fn any_session(&self, app: &App) -> Result<Option<Session>> {
+        let prefix = cookie_name(app, "");
+        let organizations = self.cookies.iter().filter_map(|(name, _)| name.strip_prefix(&prefix));
+        for organization in organizations.filter(|name| !name.starts_with('_')).take(SESSIONS_TRIED_MAX) {
+            if let Some(session) = self.session(app, organization).await? {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
     }
 
     /// A page, with the browser's cookie when it has none yet.
@@ -148,8 +193,7 @@ impl Browser {
             .await?;
         let life = app.settings.session_life.as_secs();
         let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);
-        let tag = app.secret_key.derive(&[KNOWN, &self.id]);
-        let known = set_cookie(app, KNOWN, &tag, BROWSER_LIFE_S);
+        let known = self.known_cookie(app, user);
         Ok(see_other(next, [session, known].into_iter().flatten().collect()))
     }
 

@@ -52,7 +52,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     if let Err(error) = checked {
         return Ok(show(&app, &browser, token, email, name, Some(&error.to_string())));
     }
-    let hash = match sign_up::hash(&app, form.text("password"), browser.asker(&app, PLATFORM)).await {
+    let hash = match sign_up::hash(&app, form.text("password"), browser.asker(PLATFORM)).await {
         Ok(hash) => hash,
         Err(Refused::Full(wait)) => {
             let text = "Many people are signing in at this moment. Please try again in a few seconds.";

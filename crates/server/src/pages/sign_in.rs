@@ -130,12 +130,20 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     match organization.status {
         Status::Active => Ok(organization),
-        status => Err(PageError::new(
-            StatusCode::FORBIDDEN,
-            "Sign-in is not possible",
-            format!("The organization {} is {}.", organization.name, status.as_str()),
-            "Contact an administrator of the organization.",
-        )),
+        status => {
+            // Nobody has reviewed the name of a pending or rejected one.
+            let what = match status {
+                Status::Suspended => format!("The organization {} is suspended.", organization.name),
+                _ => format!("This organization is {}.", status.as_str()),
+            };
+            let title = "Sign-in is not possible";
+            Err(PageError::new(
+                StatusCode::FORBIDDEN,
+                title,
+                what,
+                "Contact an administrator of the organization.",
+            ))
+        }
     }
 }
 
@@ -218,8 +226,11 @@ pub(crate) async fn check_password(
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
     let stored = hash.clone().unwrap_or_else(|| passwords::DUMMY_HASH.to_owned());
     let tried = password.clone();
-    let asker = browser.asker(app, &organization.slug);
-    let verdict = app.hash_lane.run(asker, move || passwords::verify(&tried, &stored)).await;
+    let asker = match &user {
+        Some(user) => browser.asker_for(app, &organization.slug, user),
+        None => browser.asker(&organization.slug),
+    };
+    let verdict = app.hash_lane.run(asker.clone(), move || passwords::verify(&tried, &stored)).await;
     let verdict = match verdict {
         Ok(verdict) => verdict?,
         Err(full) => return Ok(Checked::Full(full.retry_after)),

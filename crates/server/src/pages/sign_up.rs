@@ -127,7 +127,7 @@ pub(crate) async fn make(
 ) -> Result<User, Refused> {
     names::email(email)?;
     passwords::check(password)?;
-    let hash = hash(app, password, browser.asker(app, &organization.slug)).await?;
+    let hash = hash(app, password, browser.asker(&organization.slug)).await?;
     let now = app.now();
     let new = NewUser { profile: Profile::named(name), ..NewUser::new(email, now, app.random()) };
     let actor = app.actor(&new.id, browser.address);

@@ -3,7 +3,6 @@
 use super::TestServer;
 use crate::app::App;
 use crate::lanes::{Asker, Full};
-use identity::organizations::PLATFORM;
 use parking_lot::{Condvar, Mutex};
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -35,18 +34,28 @@ impl Gate {
 }
 
 impl TestServer {
-    /// Fills the lane as far as strangers can.
+    /// Fills the part of the lane that is open to strangers. Of equals, the newest is shed from now on.
     pub async fn fill_lane(&self) -> FullLane {
         let mut lane = FullLane { app: self.app.clone(), gate: Arc::default(), jobs: Vec::new() };
-        while lane.takes(None).await {}
+        let (common, _) = self.app.hash_lane.room_without_chance();
+        // These keep the threads busy.
+        let threads = lane.app.settings.hash_threads.unwrap_or(0);
+        let threads =
+            if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads };
+        lane.add(threads, false).await;
+        while self.app.hash_lane.counts().0 > 0 {
+            tokio::task::yield_now().await;
+        }
+        lane.add(common, false).await;
         lane
     }
 }
 
 impl FullLane {
-    /// Takes what is left for owners and known browsers, too.
+    /// Fills the reserve for known browsers, too.
     pub async fn fill_to_the_brim(&mut self) {
-        while self.takes(Some(PLATFORM)).await {}
+        let (_, reserve) = self.app.hash_lane.room_without_chance();
+        self.add(reserve, true).await;
     }
 
     /// Lets all that wait go on, and waits until they have.
@@ -58,23 +67,23 @@ impl FullLane {
         }
     }
 
-    /// Whether there is room for one job more, from a network of its own and, unless one is named, for an organization
-    /// of its own.
-    async fn takes(&mut self, organization: Option<&str>) -> bool {
-        let number = self.jobs.len() as u32;
-        let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + number).into();
-        let organization = organization.map_or_else(|| format!("org-{number}"), str::to_owned);
-        let (app, gate) = (self.app.clone(), self.gate.clone());
-        let mut job = Box::pin(async move {
-            let asker = Asker { address, organization: &organization, device: None };
-            app.hash_lane.run(asker, move || gate.wait()).await
-        });
-        // It is taken or refused before it waits for anything.
-        let refused =
-            std::future::poll_fn(|context| Poll::Ready(job.as_mut().poll(context).is_ready())).await;
-        if !refused {
+    /// Adds jobs, each of a network and an organization of its own.
+    async fn add(&mut self, count: usize, is_known: bool) {
+        for _ in 0..count {
+            let number = self.jobs.len() as u32;
+            let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + number).into();
+            let organization = format!("org-{number}");
+            let (app, gate) = (self.app.clone(), self.gate.clone());
+            let mut job: Waiting = Box::pin(async move {
+                let known = is_known.then(|| organization.clone());
+                let asker = Asker { address, organization: &organization, known };
+                app.hash_lane.run(asker, move || gate.wait()).await
+            });
+            // It is taken before it waits for anything.
+            let refused =
+                std::future::poll_fn(|context| Poll::Ready(job.as_mut().poll(context).is_ready())).await;
+            assert!(!refused, "job {number} was refused");
             self.jobs.push(job);
         }
-        !refused
     }
 }

@@ -7,6 +7,7 @@
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: hosts that are answered for; `administration.rs`: for administrators,
 //!   whose types say what a handler may change.
+//! - `fetch_metadata.rs`: which site a browser's request comes from.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
 pub(crate) mod administration;
@@ -14,6 +15,7 @@ pub(crate) mod auth;
 pub(crate) mod cidr;
 pub(crate) mod dispatch;
 pub(crate) mod error;
+pub(crate) mod fetch_metadata;
 pub(crate) mod host;
 pub(crate) mod json;
 pub(crate) mod listener;

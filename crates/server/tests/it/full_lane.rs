@@ -1,8 +1,9 @@
 //! When too many passwords wait to be hashed: who is turned away, how each page says so, and who still gets in.
 
-use crate::device::codes_for;
-use crate::support::{metric, path_of};
-use server::testing::{Answer, TestBrowser, TestServer};
+use crate::device::{codes_for, signed_in};
+use crate::support::{Admin, metric, path_of};
+use serde_json::json;
+use server::testing::{Answer, TestBrowser, TestServer, at_once};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -118,5 +119,143 @@ async fn a_set_up_link_is_still_good_after_a_full_lane() {
     );
     lane.open().await;
     assert_eq!(browser.post("/setup", &fields).await.status, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_is_known_for_an_account_until_all_of_its_sessions_end() {
+    let server = start().await;
+    let mut browser = signed_in(&server, "ada@acme.test").await;
+    let mut other = signed_in(&server, "ada@acme.test").await;
+    let mut both = signed_in(&server, "ada@acme.test").await;
+    assert_eq!(both.sign_in("acme", "grace@acme.test").await.status, 303);
+    let csrf = browser.get("/activate").await.input("csrf");
+    let all_others = [("csrf", &*csrf), ("end", "others")];
+    assert_eq!(browser.post("/o/acme/account/sessions", &all_others).await.status, 303);
+
+    let lane = server.fill_lane().await;
+    assert_turned_away(&browser.sign_in("acme", "grace@acme.test").await);
+    assert_turned_away(&other.sign_in("acme", "ada@acme.test").await);
+    assert_turned_away(&both.sign_in("acme", "ada@acme.test").await);
+    let before = asked(&server).await;
+    let (let_in, ()) = tokio::join!(
+        async {
+            [browser.sign_in("acme", "ada@acme.test").await, both.sign_in("acme", "grace@acme.test").await]
+        },
+        async {
+            one_more_asked(&server, before).await;
+            lane.open().await;
+        }
+    );
+    assert_eq!(let_in.map(|answer| answer.status), [303, 303], "her own browser, and another account's");
+    server.stop().await;
+}
+
+/// A form with a password, from an address. The CSRF token is that of the browser.
+async fn send(server: &TestServer, browser: &str, csrf: &str, address: &str, path: &str, email: &str) -> u16 {
+    let fields = [("csrf", csrf), ("email", email), ("name", "N"), ("password", PASSWORD)];
+    let form = server.post(path, &fields).header("cookie", browser).header("x-forwarded-for", address);
+    form.send().await.status
+}
+
+/// A new browser's cookies and its CSRF token.
+async fn new_browser(server: &TestServer) -> (String, String) {
+    let mut browser = server.browser();
+    let csrf = browser.get("/activate").await.input("csrf");
+    (browser.cookies.header().unwrap_or_default(), csrf)
+}
+
+/// A browser in which a new account has signed up, so that it is known for it.
+async fn known_browser(server: &TestServer, organization: &str, email: &str) -> (String, String) {
+    let mut browser = server.browser();
+    let path = format!("/o/{organization}/signup");
+    let csrf = browser.get(&path).await.input("csrf");
+    let fields = [("csrf", &*csrf), ("email", email), ("name", "N"), ("password", PASSWORD)];
+    assert_eq!(browser.post(&path, &fields).await.status, 303);
+    (browser.cookies.header().unwrap_or_default(), csrf)
+}
+
+/// Seven networks send sign-ups and the sign-ins of accounts that they have made, all the time.
+async fn attack(server: &TestServer) {
+    let mut attackers = Vec::new();
+    for network in 0..7 {
+        for connection in 0..15 {
+            let organization = if connection % 2 == 0 { "acme" } else { "platform" };
+            let own = format!("mallory-{network}-{connection}@evil.test");
+            let known = connection >= 12;
+            let (browser, csrf) = match known {
+                true => known_browser(server, organization, &own).await,
+                false => new_browser(server).await,
+            };
+            attackers.push((
+                format!("203.0.113.{network}"),
+                organization,
+                browser,
+                csrf,
+                known.then_some(own),
+            ));
+        }
+    }
+    let attacks = attackers.iter().map(async |(address, organization, browser, csrf, own)| {
+        loop {
+            match own {
+                Some(own) => {
+                    send(server, browser, csrf, address, &format!("/o/{organization}/login"), own).await
+                }
+                // The address is taken, but the password is hashed first.
+                None => {
+                    let path = format!("/o/{organization}/signup");
+                    send(server, browser, csrf, address, &path, "mallory-0-12@evil.test").await
+                }
+            };
+        }
+    });
+    let _: Vec<()> = at_once(attacks).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_do_not_attack() {
+    const TRIES: usize = 20;
+    const AT_ONCE: usize = 4;
+    let server = start().await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    owner.make("/api/organizations", json!({ "slug": "quiet", "name": "Quiet" })).await;
+    let _ = known_browser(&server, "quiet", "nora@quiet.test").await;
+    let (mut known, mut new) = (Vec::new(), Vec::new());
+    for number in 0..TRIES {
+        let organization = if number % 2 == 0 { "acme" } else { "platform" };
+        let email = format!("known-{number}@user.test");
+        known.push((organization, known_browser(&server, organization, &email).await, email));
+        new.push(new_browser(&server).await);
+    }
+    let users = async {
+        // From here on the lane has not had room for at least one attacker.
+        while asked(&server).await[1] == 0 {
+            tokio::task::yield_now().await;
+        }
+        let (mut known_in, mut new_in) = (0, 0);
+        for turn in 0..TRIES / AT_ONCE {
+            let range = turn * AT_ONCE..(turn + 1) * AT_ONCE;
+            let known = known[range.clone()].iter().enumerate().map(async |(place, (at, browser, email))| {
+                let path = format!("/o/{at}/login");
+                send(&server, &browser.0, &browser.1, &format!("198.51.100.{place}"), &path, email).await
+            });
+            let new = new[range].iter().enumerate().map(async |(place, browser)| {
+                let address = format!("198.51.100.{}", 100 + place);
+                send(&server, &browser.0, &browser.1, &address, "/o/quiet/login", "nora@quiet.test").await
+            });
+            let (known, new) = tokio::join!(at_once(known), at_once(new));
+            known_in += known.iter().filter(|status| **status == 303).count();
+            new_in += new.iter().filter(|status| **status == 303).count();
+        }
+        (known_in, new_in)
+    };
+    let (known_in, new_in) = tokio::select! {
+        counts = users => counts,
+        () = attack(&server) => unreachable!("the attack does not end"),
+    };
+    println!("known browsers: {known_in} of {TRIES}; new ones elsewhere: {new_in} of {TRIES}");
+    assert_eq!(known_in, TRIES, "known browsers");
+    assert!(new_in >= 18, "{new_in} of {TRIES} new browsers");
     server.stop().await;
 }

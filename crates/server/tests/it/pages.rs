@@ -20,10 +20,10 @@ fn shown(answer: &Answer) -> String {
 fn without_code(answer: &Answer, code: &str) -> String {
     let letters: Vec<String> = code.chars().filter(|letter| *letter != '-').map(String::from).collect();
     let text = shown(answer).replace(code, "[code]").replace(&letters.join(" "), "[c o d e]");
-    match text.split_once("typed%253D") {
-        Some((before, after)) => format!("{before}typed%253D[tag]{}", after.get(43..).unwrap_or_default()),
+    ["typed%253D", "link%253D"].into_iter().fold(text, |text, tag| match text.split_once(tag) {
+        Some((before, after)) => format!("{before}{tag}[tag]{}", after.get(43..).unwrap_or_default()),
         None => text,
-    }
+    })
 }
 
 /// TypeIDs, like `client_01h…`, without their random half.
@@ -105,13 +105,14 @@ async fn allowing_a_device() {
     let server = TestServer::start().await;
     let mut ada = server.browser();
     insta::assert_snapshot!("activate", shown(&ada.get("/activate").await));
-    insta::assert_snapshot!("activate_wrong", shown(&ada.get("/activate?user_code=BCDF-GHJK").await));
+    insta::assert_snapshot!("activate_wrong", shown(&ada.type_code("BCDF-GHJK").await));
+    insta::assert_snapshot!("activate_link", shown(&ada.get("/activate?user_code=BCDF-GHJK").await));
     ada.sign_in("acme", "ada@acme.test").await;
     for decision in ["allow", "deny"] {
         let fields = [("client_id", server.client("cli"))];
         let request = server.post("/auth/device/code", &fields).header("user-agent", "acme/1.0 <on a mac>");
         let code = request.send().await.text("user_code");
-        let page = ada.get(&format!("/activate?user_code={code}")).await;
+        let page = ada.open_code(&code).await;
         let without = |answer: &Answer| without_code(answer, &code);
         if decision == "allow" {
             insta::assert_snapshot!("activate_confirm", without(&page));

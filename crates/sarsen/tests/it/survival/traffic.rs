@@ -146,6 +146,7 @@ pub fn sign_in(ada: &mut Browser, says: &Value) {
 /// Ada allows a device.
 pub fn allow(ada: &mut Browser, user_code: &str) {
     let page = ada.open(&format!("/activate?user_code={user_code}"));
+    let page = ada.submit(&page, "/activate", &[]);
     let done = ada.submit(&page, "/activate", &[("decision", "allow")]);
     assert_eq!(done.status, 200, "{}", done.text);
 }

@@ -36,9 +36,15 @@ pub(crate) async fn post(
         },
     };
     let actor = app.actor(&session.user, browser.address);
+    let user = session.user.clone();
     let ended =
         app.store.write("session.end_own", move |tx| sessions::end_own(tx, &session, &which, &actor)).await?;
-    // What had ended before is as good as ended now.
-    let cookie = ended.and_then(|_| flash.cookie(&app, &slug));
-    Ok(see_other(&address(&slug), cookie.into_iter().collect()))
+    let mut cookies = Vec::new();
+    if ended.is_some() {
+        // A session that had ended before is ended too.
+        cookies.extend(flash.cookie(&app, &slug));
+        // All browsers are unknown now; this one is the user's.
+        cookies.extend(browser.known_cookie(&app, &*app.lookups.user(&user, app.now()).await?));
+    }
+    Ok(see_other(&address(&slug), cookies))
 }

@@ -5,6 +5,8 @@
 mod account;
 mod activate_confirm;
 mod activate_enter;
+mod activate_link;
+mod activate_sign_in;
 mod consent;
 mod console;
 mod demo_home;
@@ -28,6 +30,8 @@ use maud::{DOCTYPE, Markup, html};
 pub use account::{Account, SessionLine};
 pub use activate_confirm::ActivateConfirm;
 pub use activate_enter::ActivateEnter;
+pub use activate_link::ActivateLink;
+pub use activate_sign_in::ActivateSignIn;
 pub use consent::{Consent, ScopeLine};
 pub use console::{Console, OrgLine};
 pub use demo_home::DemoHome;

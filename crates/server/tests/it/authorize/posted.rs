@@ -12,8 +12,16 @@ async fn posted_requests_are_bounded_in_length_and_number() {
     let long = "x".repeat(9000);
     let refused = server.post("/auth/authorize", &ask.clone().with("nonce", &long).fields()).send().await;
     assert!(refused.status == 400 && refused.body.contains("too long"), "{refused:?}");
-    for _ in 0..2 {
-        assert_eq!(server.post("/auth/authorize", &ask.fields()).send().await.status, 303);
+    for _ in 0..3 {
+        let image = server.post("/auth/authorize", &ask.fields()).header("sec-fetch-site", "cross-site");
+        let image = image.header("sec-fetch-mode", "no-cors").header("sec-fetch-dest", "empty").send().await;
+        assert_eq!(image.status, 403, "a request of another site's page: {image:?}");
+    }
+    for network in 0..2 {
+        let form = server.post("/auth/authorize", &ask.fields()).header("sec-fetch-site", "cross-site");
+        let form = form.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document");
+        let form = form.header("x-forwarded-for", &format!("203.0.113.{network}")).send().await;
+        assert_eq!(form.status, 303, "a client's page sends the user here: {form:?}");
     }
     let full = server.post("/auth/authorize", &ask.fields()).send().await;
     assert_eq!((full.status, full.header("retry-after")), (429, "60"), "{full:?}");

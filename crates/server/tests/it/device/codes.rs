@@ -57,10 +57,19 @@ async fn who_may_not_ask_for_codes_is_told_why() {
     server.stop().await;
 }
 
-/// Whether this code is known to `/activate`: then it leads to the sign-in.
+/// A form with a code from this address, in a browser that has never been here; the CSRF token is good. A right code
+/// leads to the page about it (303).
 async fn tries(server: &TestServer, address: &str, code: &str) -> u16 {
-    let page = server.get(&format!("/activate?user_code={code}")).header("x-forwarded-for", address);
-    page.send().await.status
+    let (browser, csrf) = new_browser(server).await;
+    let form = server.post("/activate", &[("csrf", &*csrf), ("user_code", code)]);
+    form.header("cookie", &browser).header("x-forwarded-for", address).send().await.status
+}
+
+/// The cookie of a new browser and its CSRF token.
+async fn new_browser(server: &TestServer) -> (String, String) {
+    let page = server.get("/activate").send().await;
+    let cookie = page.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
+    (cookie, page.input("csrf"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,26 +77,66 @@ async fn guessing_user_codes_ends_soon_for_a_browser() {
     let server = TestServer::start().await;
     let code = codes(&server).await.text("user_code");
     let mut browser = server.browser();
-    browser.get("/activate").await;
     for attempt in 0..10 {
-        let page = browser.get("/activate?user_code=BBBB-BBBB").await;
+        let page = browser.type_code("BBBB-BBBB").await;
         assert_eq!(page.status, 422, "attempt {attempt}");
     }
-    let full = browser.get(&format!("/activate?user_code={code}")).await;
+    let full = browser.type_code(&code).await;
     assert_eq!(full.status, 429);
     assert!(full.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1), "{full:?}");
     assert!(full.body.contains("Too many attempts. Please wait"), "{full:?}");
     let csrf = full.input("csrf");
     let decision = [("csrf", &*csrf), ("user_code", &code), ("decision", "allow")];
-    assert_eq!(browser.post("/activate", &decision).await.status, 429, "the form counts as well");
+    assert_eq!(browser.post("/activate", &decision).await.status, 429, "the decision counts as well");
     assert_eq!(tries(&server, "127.0.0.1", &code).await, 303, "others go on");
     server.clock.advance(Duration::from_secs(60));
-    assert_eq!(browser.get(&format!("/activate?user_code={code}")).await.status, 303);
+    let to_sign_in = browser.type_code(&code).await;
+    assert_eq!(to_sign_in.status, 303, "{to_sign_in:?}");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guessing_user_codes_ends_soon_for_an_address_and_for_all() {
+async fn a_link_with_a_code_counts_for_nothing_and_reveals_nothing() {
+    let server = TestServer::start().await;
+    let code = codes(&server).await.text("user_code");
+    for round in 0..40 {
+        let image = server.get("/activate?user_code=BBBB-BBBB").header("x-forwarded-for", "198.51.100.1");
+        let image = image.header("sec-fetch-site", "cross-site").header("sec-fetch-mode", "no-cors");
+        assert_eq!(image.send().await.status, 200, "{round}");
+    }
+    assert_eq!(tries(&server, "198.51.100.1", &code).await, 303);
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let right = ada.get(&format!("/activate?user_code={code}")).await;
+    let wrong = ada.get("/activate?user_code=BBBB-BBBB").await;
+    assert_eq!((right.status, wrong.status), (200, 200));
+    let spelled = |code: &str| code.replace('-', "").chars().map(String::from).collect::<Vec<_>>().join(" ");
+    let plain = |page: &str, code: &str| page.replace(&spelled(code), "SPELLED").replace(code, "CODE");
+    assert_eq!(plain(&right.body, &code), plain(&wrong.body, "BBBB-BBBB"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_without_our_token_counts_for_nothing() {
+    let server = TestServer::start().await;
+    let code = codes(&server).await.text("user_code");
+    let (browser, csrf) = new_browser(&server).await;
+    let form = |csrf: &str| {
+        let form = server.post("/activate", &[("csrf", csrf), ("user_code", "BBBB-BBBB")]);
+        form.header("cookie", &browser).header("x-forwarded-for", "198.51.100.1")
+    };
+    for _ in 0..40 {
+        assert_eq!(form("wrong").send().await.status, 403);
+        let foreign = form(&csrf).header("sec-fetch-site", "cross-site");
+        assert_eq!(foreign.send().await.status, 403, "the token is good, the site is not");
+        let foreign = form(&csrf).header("origin", "https://evil.example");
+        assert_eq!(foreign.send().await.status, 403, "an old browser");
+    }
+    assert_eq!(tries(&server, "198.51.100.1", &code).await, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guessing_user_codes_ends_soon_for_an_address() {
     let server = TestServer::start().await;
     let code = codes(&server).await.text("user_code");
     // Each attempt is one of a new browser: it throws its cookies away. Nor does it help to try them all at once.
@@ -96,14 +145,34 @@ async fn guessing_user_codes_ends_soon_for_an_address_and_for_all() {
     assert_eq!(answers.iter().filter(|status| **status == 429).count(), 30, "{answers:?}");
     assert_eq!(tries(&server, "198.51.100.1", &code).await, 429);
     assert_eq!(tries(&server, "198.51.100.2", &code).await, 303);
-    let addresses: Vec<String> = (0..970).map(|attempt| format!("203.0.113.{}", attempt / 30)).collect();
-    for addresses in addresses.chunks(97) {
-        let answers = at_once(addresses.iter().map(|address| tries(&server, address, "BBBB-BBBB"))).await;
-        assert!(answers.iter().all(|status| *status == 422), "{answers:?}");
-    }
-    assert_eq!(tries(&server, "198.51.100.3", &code).await, 429, "a thousand are enough for all");
     server.clock.advance(Duration::from_secs(60));
     assert_eq!(tries(&server, "198.51.100.1", &code).await, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_very_many_guess_a_code_is_entered_after_sign_in() {
+    let server = TestServer::start_with(|settings| settings.wrong_codes_max = 100, |_| {}).await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let code = codes(&server).await.text("user_code");
+    for network in 0..5 {
+        let address = format!("203.0.113.{network}");
+        let answers = at_once((0..20).map(|_| tries(&server, &address, "BBBB-BBBB"))).await;
+        assert!(answers.iter().all(|status| *status == 422), "{answers:?}");
+    }
+    let mut grace = server.browser();
+    let page = grace.type_code(&code).await;
+    assert_eq!((page.status, page.header("retry-after")), (429, "60"), "{page:?}");
+    assert!(page.body.contains("Sign in first"), "{page:?}");
+    let csrf = page.input("csrf");
+    let wrong = grace.post("/activate", &[("csrf", &*csrf), ("organization", "no slug")]).await;
+    assert_eq!(wrong.status, 422);
+    let to_sign_in = grace.post("/activate", &[("csrf", &*csrf), ("organization", "acme")]).await;
+    assert_eq!(to_sign_in.header("location"), "/o/acme/login?next=%2Factivate");
+    assert_eq!(grace.sign_in("acme", "grace@acme.test").await.status, 303);
+    assert!(grace.type_code(&code).await.body.contains("Is this your device?"));
+    let done = ada.decide(&code, "allow").await;
+    assert!(done.body.contains("signed in"), "who was signed in before notices nothing: {done:?}");
     server.stop().await;
 }
 
@@ -113,8 +182,12 @@ async fn many_good_codes_at_once_from_one_address_wait_a_second_at_most() {
     let codes = at_once((0..60).map(|_| codes(&server))).await;
     let typed = codes.iter().map(|codes| codes.text("user_code")).collect::<Vec<_>>();
     let answers = at_once(typed.iter().map(async |code| {
-        let path = format!("/activate?user_code={code}");
-        let asked = || server.get(&path).header("x-forwarded-for", "198.51.100.9").send();
+        let (browser, csrf) = new_browser(&server).await;
+        let fields = [("csrf", &*csrf), ("user_code", code)];
+        let asked = || {
+            let form = server.post("/activate", &fields).header("cookie", &browser);
+            form.header("x-forwarded-for", "198.51.100.9").send()
+        };
         let mut answer = asked().await;
         while answer.status == 429 {
             assert_eq!(answer.header("retry-after"), "1", "{answer:?}");
@@ -122,7 +195,7 @@ async fn many_good_codes_at_once_from_one_address_wait_a_second_at_most() {
         }
         answer.status
     }));
-    assert!(answers.await.iter().all(|status| *status == 303), "each leads to the sign-in");
+    assert!(answers.await.iter().all(|status| *status == 303), "each leads to the page about it");
     server.stop().await;
 }
 
@@ -140,7 +213,7 @@ async fn wrong_expired_and_used_codes_look_the_same() {
     let used = [&expired, &denied, &allowed, &redeemed].map(|codes| codes.text("user_code"));
     let mut pages = BTreeSet::new();
     for code in used.iter().map(String::as_str).chain(["BBBB-BBBB", "nonsense"]) {
-        let page = ada.get(&format!("/activate?user_code={code}")).await;
+        let page = ada.type_code(code).await;
         assert_eq!(page.status, 422);
         assert!(page.body.contains("This code is wrong or has expired."), "{page:?}");
         pages.insert(page.body.replace(code, "CODE"));

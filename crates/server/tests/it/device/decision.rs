@@ -10,6 +10,11 @@ async fn opening_a_link_approves_nothing() {
     let codes = codes(&server).await;
     let link = codes.text("verification_uri_complete").replace("http://127.0.0.1:7070", "");
     let mut ada = server.browser();
+    let shown = ada.get(&link).await;
+    assert!(shown.body.contains("Does your device show this code?"), "{shown:?}");
+    let entered = [("csrf", &*shown.input("csrf")), ("user_code", &shown.input("user_code")), ("link", "1")];
+    let entered = ada.post("/activate", &entered).await;
+    let link = entered.header("location").to_owned();
     let to_sign_in = ada.get(&link).await;
     assert_eq!(to_sign_in.status, 303);
     let page = ada.get(to_sign_in.header("location")).await;
@@ -46,7 +51,7 @@ async fn a_form_that_is_not_ours_does_nothing() {
     let mut grace = signed_in(&server, "grace@acme.test").await;
     let codes = codes(&server).await;
     let code = codes.text("user_code");
-    let page = ada.get(&format!("/activate?user_code={code}")).await;
+    let page = ada.open_code(&code).await;
     let (csrf, session) = (page.input("csrf"), page.input("session"));
     let foreign = grace.get("/activate").await.input("csrf");
     let decision =
@@ -72,7 +77,7 @@ async fn another_user_who_signs_in_meanwhile_is_asked_anew() {
     let codes = codes(&server).await;
     let code = codes.text("user_code");
     let mut browser = signed_in(&server, "ada@acme.test").await;
-    let page = browser.get(&format!("/activate?user_code={code}")).await;
+    let page = browser.open_code(&code).await;
     assert!(page.body.contains("ada@acme.test"));
     let (csrf, session_of_ada) = (page.input("csrf"), page.input("session"));
     browser.sign_in("acme", "grace@acme.test").await;
@@ -107,7 +112,7 @@ async fn the_page_says_who_asks_for_what_from_where_and_when() {
         .send()
         .await;
     server.clock.advance(Duration::from_secs(130));
-    let page = ada.get(&format!("/activate?user_code={}", codes.text("user_code"))).await;
+    let page = ada.open_code(&codes.text("user_code")).await;
     assert_eq!(page.status, 200);
     let said = [
         "Acme command line",
@@ -148,7 +153,9 @@ async fn who_administers_types_the_code_soon_and_proves_himself_again() {
     victim.sign_in("platform", "owner@sarsen.test").await;
     for link in [&format!("/activate?user_code={code}"), &format!("/activate?user_code={code}&typed=x"), &own]
     {
-        let page = victim.get(link).await;
+        let shown = victim.get(link).await;
+        let fields = [("csrf", &*shown.input("csrf")), ("user_code", &code), ("link", &shown.input("link"))];
+        let page = victim.post("/activate", &fields).await;
         assert!(page.body.contains("A link is not enough") && !page.body.contains(&code), "{link}: {page:?}");
     }
     let page = admin.type_code(&code).await;

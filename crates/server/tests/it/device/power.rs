@@ -65,7 +65,7 @@ async fn who_was_stopped_before_cannot_approve() {
     let mut ada = signed_in(&server, "ada@acme.test").await;
     let codes = codes(&server).await;
     let code = codes.text("user_code");
-    let page = ada.get(&format!("/activate?user_code={code}")).await;
+    let page = ada.open_code(&code).await;
     let (csrf, session) = (page.input("csrf"), page.input("session"));
     let fields = [("csrf", &*csrf), ("session", &session), ("user_code", &code), ("decision", "allow")];
     suspend_ada(&server).await;

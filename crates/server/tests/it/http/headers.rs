@@ -176,7 +176,7 @@ async fn shown_requester(server: &TestServer, forwarded: &[&str]) -> String {
     let codes =
         forwarded.iter().fold(request, |request, line| request.header("x-forwarded-for", line)).send().await;
     let mut ada = signed_in(server, "ada@acme.test").await;
-    let page = ada.get(&format!("/activate?user_code={}", codes.text("user_code"))).await.body;
+    let page = ada.open_code(&codes.text("user_code")).await.body;
     let (_, after) = page.split_once("<dt>From</dt><dd><bdi>").expect("the page says from where");
     after.split('<').next().unwrap_or_default().to_owned()
 }

@@ -194,7 +194,9 @@ async fn a_session_is_one_of_its_own_organization_only() {
     for name in ["sarsen_7070_acme", "sarsen_7070_platform"] {
         mallory.cookies.set(name, &own);
     }
-    let activate = format!("/activate?user_code={}", codes.text("user_code"));
+    let entry = mallory.get(&format!("/activate?user_code={}", codes.text("user_code"))).await;
+    let entry = [("csrf", &*entry.input("csrf")), ("user_code", &entry.input("user_code"))];
+    let activate = mallory.post("/activate", &entry).await.header("location").to_owned();
     for path in [
         "/o/acme/account",
         "/console",

@@ -3,6 +3,7 @@
 mod boundaries;
 mod names;
 mod roles;
+mod strangers;
 mod suspension;
 
 use crate::support::*;

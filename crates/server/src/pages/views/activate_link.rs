@@ -1,0 +1,35 @@
+//! `/activate` from a link with a code: the user compares it with what their device shows (RFC 8628 section 3.3.1). The
+//! page does not reveal whether the code exists.
+
+use maud::{Markup, html};
+
+use super::{activate_confirm::large_code, parts::hidden_fields, shell};
+
+pub struct ActivateLink<'a> {
+    pub brand: &'a str,
+    pub user_code: &'a str,
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+}
+
+impl ActivateLink<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 { "Does your device show this code?" }
+                (large_code(self.user_code))
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    button.full type="submit" { "Continue" }
+                }
+                p.small {
+                    "If it shows another one, "
+                    a href=(self.action) { "type that code" }
+                    ". If you have not started anything on a device, close this page."
+                }
+            }
+        };
+        shell("Connect a device", self.brand, body)
+    }
+}
