@@ -94,7 +94,7 @@ statements! {
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
     static FORGET_BROWSERS =
         sql("UPDATE users SET known_browsers_epoch = known_browsers_epoch + 1 WHERE id = ?1");
-    static SET_Profile::COLUMNS = update("users", "id", Profile::COLUMNS);
+    static SET_PROFILE = update("users", "id", Profile::COLUMNS);
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
 }
