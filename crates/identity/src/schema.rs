@@ -8,6 +8,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(2, "leases", include_str!("../migrations/0002_leases.sql")),
     migration(3, "user codes without an index", include_str!("../migrations/0003_user_codes.sql")),
     migration(4, "device flow by organization", include_str!("../migrations/0004_device_flow.sql")),
+    migration(5, "options of clients", include_str!("../migrations/0005_client_options.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
@@ -28,6 +29,7 @@ pub static WATCHED: &[&str] = &[
     "services",
     "clients",
     "redirect_uris",
+    "post_logout_redirect_uris",
     "client_secrets",
     "plans",
     "plan_services",

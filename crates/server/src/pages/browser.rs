@@ -96,6 +96,13 @@ impl Browser {
         self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The slugs of the organizations for which it sends a session's cookie.
+    pub(crate) fn organizations<'a>(&'a self, app: &App) -> impl Iterator<Item = &'a str> {
+        let prefix = cookie_name(app, "");
+        let names = self.cookies.iter().filter_map(move |(name, _)| name.strip_prefix(&*prefix));
+        names.filter(|slug| names::slug("slug", slug).is_ok())
+    }
+
     /// Its live session in an organization.
     pub(crate) async fn session(&self, app: &App, organization: &str) -> Result<Option<Session>> {
         let Some(cookie) = self.cookie(app, organization) else { return Ok(None) };
@@ -197,6 +204,11 @@ pub(crate) struct Form(Params);
 impl Form {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)
+    }
+
+    /// All fields.
+    pub(crate) fn params(&self) -> &Params {
+        &self.0
     }
 
     /// The value, or nothing.

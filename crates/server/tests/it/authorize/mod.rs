@@ -4,6 +4,8 @@ mod again;
 mod browser;
 mod codes;
 mod consent;
+mod form_post;
+mod logout;
 mod posted;
 mod request;
 
