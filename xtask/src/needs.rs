@@ -67,6 +67,29 @@ pub static NODE_PACKAGES: Need = Need {
     present: node::has_packages,
 };
 
+pub static APACHE: Need = debian::package(&["apache2", "libapache2-mod-auth-openidc"], 15, || {
+    places::is_file("/usr/sbin/apache2") && places::is_file("/usr/lib/apache2/modules/mod_auth_openidc.so")
+});
+pub static MAVEN: Need = debian::package(&["maven", "default-jdk-headless"], 400, || {
+    places::on_path("mvn") && places::on_path("javac")
+});
+pub static DJANGO: Need = Need {
+    name: "Django",
+    from: From::Own(python::install_relying_parties),
+    megabytes: 60,
+    present: python::has_relying_parties,
+};
+pub static AUTHJS: Need = Need {
+    name: "Auth.js",
+    from: From::Own(node::install_relying_party),
+    megabytes: 15,
+    present: node::has_relying_party,
+};
+
+/// In this order: the Python environment may carry Node.js.
+pub static RELYING_PARTIES: [&Need; 7] =
+    [&APACHE, &MAVEN, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
 

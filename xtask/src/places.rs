@@ -22,7 +22,11 @@ pub fn outside_tests() -> PathBuf {
     root().join("tests/outside")
 }
 
-/// The Python environment that the outside tests use.
+pub fn relying_parties() -> PathBuf {
+    root().join("tests/relying_parties")
+}
+
+/// The Python environment that the outside tests and those of the relying parties use.
 pub fn python() -> PathBuf {
     target().join("outside-venv/bin/python")
 }

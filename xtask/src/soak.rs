@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: what is too long for every day.
 //!
 //! - `cross`: every test on every database server.
+//! - `relying-parties`: stock programs with their defaults sign a user in (`tests/relying_parties`).
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
 //!
@@ -8,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::counts::of_cargo;
+use crate::counts::{of_cargo, of_pytest};
 use crate::databases::{self, Servers};
 use crate::programs::Programs;
 use crate::report::Report;
@@ -16,17 +17,22 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &str);
 
-const STEPS: [(&str, Step); 2] = [("cross", cross), ("long", long)];
+const STEPS: [(&str, Step); 3] = [("cross", cross), ("relying-parties", relying_parties), ("long", long)];
 
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 pub fn run(args: &[&str]) -> Result<Report, String> {
     let (only, filter) = chosen(args)?;
     let mut report = Report::default();
-    let needed: Vec<&needs::Need> = databases::ALL.iter().flat_map(|database| database.needs()).collect();
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let databases = if only == Some("relying-parties") { &[][..] } else { &databases::ALL };
+    let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
+    if wanted("relying-parties") {
+        needed.extend(needs::RELYING_PARTIES);
+    }
     needs::meet(&mut report, &needed);
-    let servers = Servers::start(&mut report, &databases::ALL);
-    for (_, step) in STEPS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+    let servers = Servers::start(&mut report, databases);
+    for (_, step) in STEPS.iter().filter(|(name, _)| wanted(name)) {
         step(&mut report, &servers, filter);
     }
     Ok(report)
@@ -55,6 +61,21 @@ fn cross(report: &mut Report, servers: &Servers, _filter: &str) {
     }
 }
 
+fn relying_parties(report: &mut Report, _servers: &Servers, _filter: &str) {
+    report.step("relying parties", || {
+        let cargo = process::run(&mut places::cargo(&["build", "--package", "sarsen"]), LIMIT)?;
+        if !cargo.success {
+            return Err("the binary `sarsen` does not build".into());
+        }
+        let folder = places::relying_parties();
+        let mut python = places::at_root(&places::python().to_string_lossy(), &["-m", "pytest"]);
+        python.current_dir(folder).env("SARSEN_BIN", places::target().join("debug/sarsen"));
+        python.env("SARSEN_NODE", needs::node(&[])?.get_program()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let outcome = process::run(&mut python, LIMIT)?;
+        Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
+    });
+}
+
 fn long(report: &mut Report, servers: &Servers, filter: &str) {
     report.step("long", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
@@ -68,8 +89,12 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 #[test]
 fn a_filter_means_the_long_tests() {
     assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    assert_eq!(chosen(&["--only", "cross"]), Ok((Some("cross"), "soak_")));
+    for step in ["cross", "relying-parties"] {
+        assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
+    }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
-    assert!(chosen(&["--only", "everything"]).is_err_and(|text| text.contains("cross, long")));
+    assert!(
+        chosen(&["--only", "everything"]).is_err_and(|text| text.contains("cross, relying-parties, long"))
+    );
     assert!(chosen(&["--fast"]).is_err());
 }

@@ -1,7 +1,8 @@
 //! Authorization codes (RFC 6749 section 4.1) with PKCE (RFC 7636). A code expires after a minute, can be used once,
 //! and is bound to client, redirect URI, session and challenge. Reuse of a code revokes the grant that it gave.
 
-use crate::grants::{self, NewGrant, NewRefresh};
+use crate::audit::Actor;
+use crate::grants::{self, Leak, NewGrant, NewRefresh};
 use crate::ids::{ClientId, CodeId, GrantId, SessionId, UserId};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
@@ -143,8 +144,9 @@ pub fn redeem(
     presented: &Presented,
     grant: &GrantId,
     refresh: &NewRefresh,
-    now: Time,
+    actor: &Actor,
 ) -> Result<Redeemed> {
+    let now = actor.now;
     let (id, secret) = secrets::split_token(&presented.code).ok_or(Error::InvalidGrant)?;
     let id = CodeId::parse(id).map_err(|_| Error::InvalidGrant)?;
     tx.lock(&LOCK, (&id).into())?;
@@ -180,8 +182,12 @@ pub fn redeem(
         return Err(Error::InvalidGrant);
     }
     if stored.redeemed_at.is_some() {
-        if let Some(grant) = &stored.grant {
-            grants::revoke(tx, grant, "replay of a code", now)?;
+        let grant = match &stored.grant {
+            Some(grant) => grants::get(tx.snapshot(), grant)?,
+            None => None,
+        };
+        if let Some(grant) = grant {
+            grants::revoke_leaked(tx, &grant, Leak::ReplayedCode, actor)?;
         }
         return Ok(Redeemed::Replayed);
     }

@@ -1,7 +1,9 @@
 //! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it.
 
+use crate::audit::{self, Actor};
 use crate::ids::{ClientId, UserId};
 use crate::scopes::Scope;
+use crate::sessions::Session;
 use crate::{Result, Time};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 
@@ -10,10 +12,17 @@ statements! {
     static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
 }
 
-/// Stores the user's consent to this scope for the client.
-pub fn give(tx: &mut Tx<'_>, user: &UserId, client: &ClientId, scope: &Scope, now: Time) -> Result<()> {
-    tx.exec(&PUT, args![user, client, scope.to_string(), now])?;
-    Ok(())
+/// Stores the consent of the session's user to this scope for the client.
+pub fn give(
+    tx: &mut Tx<'_>,
+    session: &Session,
+    client: &ClientId,
+    scope: &Scope,
+    actor: &Actor,
+) -> Result<()> {
+    let scope = scope.to_string();
+    tx.exec(&PUT, args![&session.user, client, &scope, actor.now])?;
+    audit::note(tx, &session.organization, actor, "consent.given", client.as_str(), &scope)
 }
 
 /// Whether the user consented to at least this scope for the client, at `after` or later.

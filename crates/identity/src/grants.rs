@@ -4,6 +4,7 @@
 //! successor. A client that lost the response therefore gets the *same* successor again, for ten seconds and while that
 //! successor is unused (RFC 9700 section 4.14). Later reuse revokes the family.
 
+use crate::audit::{self, Actor};
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
 use crate::scan::Page;
 use crate::scopes::Scope;
@@ -209,8 +210,9 @@ pub fn refresh(
     secret: &str,
     client: &ClientId,
     successor: &NewRefresh,
-    now: Time,
+    actor: &Actor,
 ) -> Result<Refreshed> {
+    let now = actor.now;
     tx.lock(&LOCK, id.into())?;
     type Stored = (GrantId, Vec<u8>, Time, Option<Time>, Option<RefreshTokenId>);
     let stored: Option<Stored> = tx.one(&REFRESH, args![id], |row| {
@@ -238,10 +240,31 @@ pub fn refresh(
             Ok(Refreshed::Rotated { grant: Box::new(grant), successor: earlier })
         }
         _ => {
-            revoke(tx, &grant.id, "reuse of a refresh token", now)?;
+            revoke_leaked(tx, &grant, Leak::ReusedRefreshToken, actor)?;
             Ok(Refreshed::Reused)
         }
     }
+}
+
+/// What shows that somebody else may hold a copy of a client's secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leak {
+    ReusedRefreshToken,
+    ReplayedCode,
+}
+
+/// Revokes a grant that may have leaked. The first time, the audit log gets the user, the client and the address of the
+/// request.
+pub(crate) fn revoke_leaked(tx: &mut Tx<'_>, grant: &Grant, leak: Leak, actor: &Actor) -> Result<()> {
+    let (revoked_by, action) = match leak {
+        Leak::ReusedRefreshToken => ("reuse of a refresh token", "grant.refresh_token_reused"),
+        Leak::ReplayedCode => ("replay of a code", "grant.code_replayed"),
+    };
+    if revoke(tx, &grant.id, revoked_by, actor.now)? {
+        let details = format!("{} {}", grant.client, grant.id);
+        audit::note(tx, &grant.organization, actor, action, grant.user.as_str(), &details)?;
+    }
+    Ok(())
 }
 
 fn is_unused(tx: &mut Tx<'_>, id: &RefreshTokenId) -> Result<bool> {

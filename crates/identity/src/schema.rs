@@ -9,6 +9,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(3, "user codes without an index", include_str!("../migrations/0003_user_codes.sql")),
     migration(4, "device flow by organization", include_str!("../migrations/0004_device_flow.sql")),
     migration(5, "known browsers", include_str!("../migrations/0005_known_browsers.sql")),
+    migration(6, "options of clients", include_str!("../migrations/0006_client_options.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
@@ -29,6 +30,7 @@ pub static WATCHED: &[&str] = &[
     "services",
     "clients",
     "redirect_uris",
+    "post_logout_redirect_uris",
     "client_secrets",
     "plans",
     "plan_services",

@@ -73,6 +73,9 @@ statements! {
     static LIVE_OF_USER = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
      FROM sessions WHERE user_id = ?1 AND ended_at IS NULL AND expires_at > ?2 ORDER BY id DESC LIMIT 200");
     static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
+    static RENEW = sql(
+        "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4 WHERE id = ?1 AND ended_at IS NULL",
+    );
     static AUTHENTICATED = sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
     static UNENDED_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL");
 }
@@ -96,9 +99,17 @@ pub fn key(id: &SessionId) -> Key {
     Key::row("sessions", "id", id.as_str())
 }
 
-/// Creates a browser session of a user. It replaces the previous session of the browser. Fails if the user was
+/// Signs a user in, in a browser that sent `cookie` for this organization, and returns the id of the session that the
+/// browser then has. A live session of the same user is kept: it gets a new secret and a new authentication time, so that
+/// tokens of other clients stay valid. A session of another user ends and a new one is created. Fails if the user was
 /// suspended while the password was verified, which takes a while.
-pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, actor: &Actor) -> Result<()> {
+pub fn sign_in(
+    tx: &mut Tx<'_>,
+    new: &NewSession,
+    organization: &str,
+    cookie: Option<&str>,
+    actor: &Actor,
+) -> Result<SessionId> {
     tx.lock(&users::LOCK, (&new.user).into())?;
     if users::get(tx.snapshot(), &new.user)?.suspended_at.is_some() {
         return Err(Error::refused(
@@ -106,11 +117,29 @@ pub fn sign_in(tx: &mut Tx<'_>, new: &NewSession, before: Option<&SessionId>, ac
             "this account was suspended a moment ago; ask an administrator of the organization",
         ));
     }
+    // Read under the lock: of two sign-ins with the same cookie only the first one finds its session.
+    let before = match cookie {
+        Some(cookie) => by_cookie(tx.snapshot(), organization, cookie, actor.now)?,
+        None => None,
+    };
     if let Some(before) = before {
-        end(tx, before, "sign-in", actor.now)?;
+        if before.user == new.user && renew(tx, &before.id, new)? {
+            audit::note(tx, &new.organization, actor, "session.renewed", before.id.as_str(), "")?;
+            return Ok(before.id);
+        }
+        end(tx, &before.id, "sign-in", actor.now)?;
     }
     create(tx, new)?;
-    audit::note(tx, &new.organization, actor, "session.created", new.id.as_str(), "")
+    audit::note(tx, &new.organization, actor, "session.created", new.id.as_str(), "")?;
+    Ok(new.id.clone())
+}
+
+/// Gives a session the secret, the authentication time and the end of `new`. Returns false if it has ended.
+fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result<bool> {
+    let hash = new.hash.as_ref().map(|hash| hash.as_slice());
+    let renewed = tx.exec(&RENEW, args![id, hash, new.authenticated_at, new.expires_at])? == 1;
+    tx.changed(key(id));
+    Ok(renewed)
 }
 
 /// Creates a session.

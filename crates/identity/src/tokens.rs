@@ -1,9 +1,11 @@
 //! Tokens: access tokens as signed JWTs (RFC 9068), and ID tokens (OpenID Connect Core, section 2).
 //!
-//! Verification checks the `typ` header, so that one kind of token is not accepted as the other. It checks the
-//! algorithm against the key, not against the token. Tokens are signed after the commit. An access token is verified
-//! once and then cached (see [`crate::Lookups`]).
+//! Verification checks the `typ` header and requires the claims of its kind, so that one kind of token is not accepted
+//! as the other: an ID token has no `jti` and no `scope`, an access token no `auth_time`. It checks the algorithm
+//! against the key, not against the token. Tokens are signed after the commit. An access token is verified once and
+//! then cached (see [`crate::Lookups`]).
 
+use crate::clients::AccessTokenTyp;
 use crate::keys::{Algorithm, Ring};
 use crate::{Error, Result, Time};
 use jsonwebtoken::{Validation, decode, decode_header};
@@ -14,7 +16,6 @@ use std::time::Duration;
 pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
 /// The lifetime of an ID token.
 pub const ID_LIFE: Duration = Duration::from_secs(3600);
-const ACCESS_TYP: &str = "at+jwt";
 const ID_TYP: &str = "JWT";
 /// The tolerated clock skew of the issuing instance, in seconds.
 const AHEAD_MAX: i64 = 60;
@@ -123,14 +124,13 @@ struct Received<T> {
     nbf: Option<i64>,
 }
 
-/// Signs an access token.
-pub fn sign_access(ring: &Ring, claims: &AccessClaims, now: Time) -> Result<String> {
-    signer(ring, Algorithm::Es256, now)?.sign(ACCESS_TYP, claims)
+/// Signs an access token with the type that its client is registered for.
+pub fn sign_access(ring: &Ring, claims: &AccessClaims, typ: AccessTokenTyp, now: Time) -> Result<String> {
+    signer(ring, Algorithm::Es256, now)?.sign(typ.as_str(), claims)
 }
 
-/// Signs an ID token with the algorithm of the client: RS256, or ES256 if the client is registered for it.
-pub fn sign_id(ring: &Ring, claims: &IdClaims, algorithm: &str, now: Time) -> Result<String> {
-    let algorithm = if algorithm == "ES256" { Algorithm::Es256 } else { Algorithm::Rs256 };
+/// Signs an ID token with the algorithm that its client is registered for.
+pub fn sign_id(ring: &Ring, claims: &IdClaims, algorithm: Algorithm, now: Time) -> Result<String> {
     signer(ring, algorithm, now)?.sign(ID_TYP, claims)
 }
 
@@ -146,7 +146,8 @@ fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::
 
 /// Verifies the signature, issuer and expiry of an access token. Returns `None` for an invalid token.
 pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
-    let claims: AccessClaims = verify(ring, token, ACCESS_TYP, now)?;
+    let typs = [AccessTokenTyp::AtJwt, AccessTokenTyp::Jwt].map(AccessTokenTyp::as_str);
+    let claims: AccessClaims = verify(ring, token, &typs, now)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
     let timely =
         claims.exp > now && claims.iat <= now + AHEAD_MAX && claims.exp.saturating_sub(claims.iat) <= longest;
@@ -155,17 +156,17 @@ pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Optio
 
 /// Verifies an ID token that a client sends as a hint. It may have expired.
 pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
-    verify::<IdClaims>(ring, token, ID_TYP, now).filter(|claims| claims.iss == issuer)
+    verify::<IdClaims>(ring, token, &[ID_TYP], now).filter(|claims| claims.iss == issuer)
 }
 
-fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typ: &str, now: Time) -> Option<T> {
+fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typs: &[&str], now: Time) -> Option<T> {
     if token.len() > 8192 {
         return None;
     }
     let header = decode_header(token).ok()?;
     let key = ring.find(header.kid.as_deref()?)?;
-    let plain =
-        header.typ.as_deref() == Some(typ) && header.crit.is_none() && header.alg == key.algorithm.jose();
+    let typ_fits = header.typ.as_deref().is_some_and(|typ| typs.contains(&typ));
+    let plain = typ_fits && header.crit.is_none() && header.alg == key.algorithm.jose();
     if !plain {
         return None;
     }

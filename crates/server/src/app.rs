@@ -6,7 +6,7 @@ use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::quotas::Quota;
-use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
+use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -106,6 +106,8 @@ pub struct Parts {
     pub(crate) last_seen: LastSeen,
     /// Wrong passwords lately.
     pub(crate) failed_sign_ins: FailedSignIns,
+    /// Clients that sent a PKCE challenge lately.
+    pub(crate) pkce_use: PkceUse,
     /// Device codes that wait, by client.
     pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
@@ -155,6 +157,7 @@ impl App {
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
             failed_sign_ins: FailedSignIns::default(),
+            pkce_use: PkceUse::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),

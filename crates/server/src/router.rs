@@ -16,7 +16,8 @@ pub fn router() -> Routes {
         // OAuth 2.0 and OpenID Connect
         .route("/.well-known/openid-configuration", get(oauth::discovery::configuration))
         .route("/.well-known/oauth-authorization-server", get(oauth::discovery::configuration))
-        .route("/.well-known/oauth-protected-resource", get(oauth::discovery::protected_resource))
+        .route("/.well-known/oauth-protected-resource", get(oauth::discovery::protected_origin))
+        .route("/.well-known/oauth-protected-resource/api", get(oauth::discovery::protected_api))
         .route("/.well-known/jwks.json", get(oauth::discovery::jwks))
         .route("/auth/authorize", get(oauth::authorize::get).post(oauth::authorize::post))
         .route("/auth/device/code", post(oauth::device_code::post))

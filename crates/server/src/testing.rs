@@ -11,7 +11,7 @@ use crate::{
     App, Clock, Limits, Running, SecretKey, Settings, StoreOptions, SystemRandom, WriterLimits, first_start,
     serve,
 };
-use browser::{Cookies, forms};
+use browser::{Cookies, Form, forms};
 use fixture::Fixture;
 use identity::Time;
 use identity::keys::Algorithm;
@@ -398,6 +398,11 @@ impl Answer {
             .map(|field| field.value)
             .next()
             .unwrap_or_default()
+    }
+
+    /// The first form of a page.
+    pub fn form(&self) -> Option<Form> {
+        forms(&self.body).into_iter().next()
     }
 
     /// The parameters in the address that it redirects to.

@@ -25,16 +25,31 @@ pub fn install() -> Result<(), String> {
 }
 
 pub fn has_packages() -> bool {
-    stamp().fits()
+    stamp(&places::outside_tests()).fits()
 }
 
-/// Exactly what `package-lock.json` says.
 pub fn install_packages() -> Result<(), String> {
-    let stamp = stamp();
+    install_in(&places::outside_tests())
+}
+
+pub fn has_relying_party() -> bool {
+    stamp(&relying_party()).fits()
+}
+
+pub fn install_relying_party() -> Result<(), String> {
+    install_in(&relying_party())
+}
+
+fn relying_party() -> PathBuf {
+    places::relying_parties().join("authjs")
+}
+
+/// The packages of `package-lock.json`, in exactly those versions.
+fn install_in(folder: &Path) -> Result<(), String> {
     let node = found().ok_or("there is no Node.js")?;
     let mut npm = node.npm();
-    super::install(npm.args(["ci", "--ignore-scripts"]).current_dir(places::outside_tests()))?;
-    stamp.set()
+    super::install(npm.args(["ci", "--ignore-scripts"]).current_dir(folder))?;
+    stamp(folder).set()
 }
 
 /// `node` with these words.
@@ -82,8 +97,7 @@ fn major(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-fn stamp() -> Stamp {
-    let folder = places::outside_tests();
+fn stamp(folder: &Path) -> Stamp {
     Stamp { list: folder.join("package-lock.json"), file: folder.join("node_modules/.installed") }
 }
 

@@ -11,11 +11,22 @@ pub fn is_there() -> bool {
 }
 
 pub fn has_packages() -> bool {
-    stamp().fits() && places::python().exists()
+    outside().fits() && places::python().exists()
 }
 
 pub fn install_packages() -> Result<(), String> {
-    let stamp = stamp();
+    install_list(&outside())
+}
+
+pub fn has_relying_parties() -> bool {
+    relying_parties().fits() && places::python().exists()
+}
+
+pub fn install_relying_parties() -> Result<(), String> {
+    install_list(&relying_parties())
+}
+
+fn install_list(stamp: &Stamp) -> Result<(), String> {
     environment()?;
     install(&["--requirement", &stamp.list.to_string_lossy()])?;
     stamp.set()
@@ -39,7 +50,12 @@ fn venv() -> PathBuf {
     places::target().join("outside-venv")
 }
 
-fn stamp() -> Stamp {
+fn outside() -> Stamp {
     let list = places::outside_tests().join("requirements.txt");
     Stamp { list, file: venv().join(".installed") }
+}
+
+fn relying_parties() -> Stamp {
+    let list = places::relying_parties().join("requirements.txt");
+    Stamp { list, file: venv().join(".installed-relying-parties") }
 }

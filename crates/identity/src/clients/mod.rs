@@ -1,21 +1,25 @@
 //! OAuth clients: web, spa, native, device and machine; each with its grant types, redirect URIs and secrets.
 //!
-//! `kind.rs` defines the kinds, `redirects.rs` the redirect URIs, and `secrets.rs` the client secrets.
+//! `kind.rs` defines the kinds, `options.rs` the options with named values, `redirects.rs` the redirect URIs, and
+//! `secrets.rs` the client secrets.
 
 mod kind;
+mod options;
 mod redirects;
 mod secrets;
 
 pub use kind::{DEVICE_GRANT, Kind};
+pub use options::{AccessTokenTyp, Pkce, parse_id_token_alg};
 pub use redirects::check_redirect_uri;
 pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
 
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId, ServiceId};
+use crate::keys::Algorithm;
 use crate::organizations::DeviceFlow;
 use crate::secrets::matches;
 use crate::{Error, Result, Time, names};
-use store::{Key, Row, Snapshot, Tx, Where, args, select, sql, statements};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, upsert};
 
 /// A client with the data of its organization and service.
 #[derive(Clone, Debug)]
@@ -43,13 +47,19 @@ pub struct Client {
     /// The device flow setting of its organization.
     pub device_flow: DeviceFlow,
     /// Whether the authorization endpoint requires PKCE.
-    pub pkce_required: bool,
+    pub pkce: Pkce,
+    /// When the client last sent a challenge, to within an hour. A cached client shows the time of the first read.
+    pub pkce_used_at: Option<Time>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
     /// The signature algorithm of its ID tokens.
-    pub id_token_alg: String,
+    pub id_token_alg: Algorithm,
+    /// The type of its access tokens.
+    pub access_token_typ: AccessTokenTyp,
     /// The redirect URIs.
     pub redirect_uris: Vec<String>,
+    /// Where a user may go after a sign-out. Empty: the redirect URIs count.
+    pub post_logout_redirect_uris: Vec<String>,
     /// The hashes of its secrets.
     pub secret_hashes: Vec<Vec<u8>>,
     /// The creation time.
@@ -72,6 +82,11 @@ impl Client {
         self.service.is_none()
     }
 
+    /// The name of the product that users sign in to: its service, or the client itself if it belongs to `platform`.
+    pub fn product(&self) -> &str {
+        if self.is_first_party() { &self.name } else { &self.service_name }
+    }
+
     /// Whether `secret` is one of its secrets. It compares all of them, so that the duration reveals nothing.
     pub fn has_secret(&self, secret: &str) -> bool {
         let hits = self.secret_hashes.iter().filter(|hash| matches(secret.as_bytes(), hash));
@@ -90,8 +105,34 @@ pub struct NewClient {
     pub name: String,
     /// The redirect URIs.
     pub redirect_uris: Vec<String>,
+    /// Where a user may go after a sign-out. Empty: the redirect URIs count.
+    pub post_logout_redirect_uris: Vec<String>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
+    /// Whether the authorization endpoint requires PKCE. Public clients always require it.
+    pub pkce: Pkce,
+    /// The signature algorithm of its ID tokens.
+    pub id_token_alg: Algorithm,
+    /// The type of its access tokens.
+    pub access_token_typ: AccessTokenTyp,
+}
+
+impl NewClient {
+    /// A client with the default settings of its kind.
+    pub fn new(id: ClientId, kind: Kind, name: &str, redirect_uris: Vec<String>) -> NewClient {
+        NewClient {
+            id,
+            kind,
+            name: name.to_owned(),
+            redirect_uris,
+            post_logout_redirect_uris: Vec::new(),
+            // Any program on a machine can pretend to be its native app (RFC 8252 section 8.6).
+            consent_required: kind == Kind::Native,
+            pkce: Pkce::default_of(kind),
+            id_token_alg: Algorithm::Rs256,
+            access_token_typ: AccessTokenTyp::AtJwt,
+        }
+    }
 }
 
 /// The input for [`patch`]. `None` leaves a field unchanged.
@@ -101,35 +142,56 @@ pub struct ClientPatch {
     pub name: Option<String>,
     /// The redirect URIs; they replace all current ones.
     pub redirect_uris: Option<Vec<String>>,
+    /// Where a user may go after a sign-out; they replace all current ones. Empty: the redirect URIs count again.
+    pub post_logout_redirect_uris: Option<Vec<String>>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: Option<bool>,
     /// Whether the authorization endpoint requires PKCE. Public clients always require it.
-    pub pkce_required: Option<bool>,
+    pub pkce: Option<Pkce>,
+    /// The signature algorithm of its ID tokens.
+    pub id_token_alg: Option<Algorithm>,
+    /// The type of its access tokens.
+    pub access_token_typ: Option<AccessTokenTyp>,
     /// Whether the client may use the device flow. Only kinds with a device flow have this setting.
     pub device_flow: Option<bool>,
 }
 
 const COLUMNS: &str =
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow
+            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, c.access_token_typ,
+            a.pkce_used_at
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
+     LEFT JOIN client_activity a ON a.client_id = c.id
      LEFT JOIN organization_rules f ON f.organization_id = c.organization_id
      LEFT JOIN services s ON s.id = c.service_id";
 
 statements! {
-    static INSERT = sql("INSERT INTO clients (id, organization_id, service_id, kind, name, grants, pkce_required,
-                          consent_required, id_token_alg, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, 'RS256', ?8)");
+    static INSERT = insert(
+        "clients",
+        &[&[
+            "id", "organization_id", "service_id", "kind", "name", "grants", "pkce_required", "consent_required",
+            "id_token_alg", "access_token_typ", "created_at",
+        ]],
+    );
     static GET = select(COLUMNS, "WHERE c.id = ?1");
     static URIS = sql("SELECT uri FROM redirect_uris WHERE client_id = ?1 ORDER BY uri");
+    static POST_LOGOUT_URIS = sql("SELECT uri FROM post_logout_redirect_uris WHERE client_id = ?1 ORDER BY uri");
     static SECRET_HASHES = sql("SELECT hash FROM client_secrets WHERE client_id = ?1 ORDER BY id");
     // For one page of a list: the rows of the clients with ids from ?2 to ?3.
     static URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c JOIN redirect_uris r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
+    static POST_LOGOUT_URIS_OF_PAGE = sql("SELECT r.client_id, r.uri FROM clients c
+     JOIN post_logout_redirect_uris r ON r.client_id = c.id
+     WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.uri");
     static SECRET_HASHES_OF_PAGE = sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id");
-    static PATCH = sql("UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4 WHERE id = ?1");
+    static PATCH = sql(
+        "UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4, id_token_alg = ?5, access_token_typ = ?6
+         WHERE id = ?1",
+    );
+    static PKCE_USED = upsert("client_activity", &["client_id"], &["pkce_used_at"]);
+    static DELETE_ACTIVITY = sql("DELETE FROM client_activity WHERE client_id = ?1");
     static SET_GRANTS = sql("UPDATE clients SET grants = ?2 WHERE id = ?1");
     static DEVICE_FLOW = sql("SELECT c.grants, f.device_flow
      FROM clients c
@@ -142,7 +204,9 @@ statements! {
 fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     let grants: String = row.get(9)?;
     let kind: String = row.get(7)?;
-    let broken = |_| store::Error::Database(format!("client with the unknown kind {kind:?}"));
+    let (id_token_alg, typ): (String, Option<String>) = (row.get(12)?, row.get(15)?);
+    let broken =
+        |_| store::Error::Database(format!("client with an unknown kind, algorithm or type ({kind:?})"));
     Ok(Client {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -155,20 +219,27 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
         name: row.get(8)?,
         grants: grants.split(' ').map(str::to_owned).collect(),
         device_flow: DeviceFlow::read(row, 14)?,
-        pkce_required: row.get(10)?,
+        pkce: if row.get(10)? { Pkce::Required } else { Pkce::Optional },
+        pkce_used_at: row.get(16)?,
         consent_required: row.get(11)?,
-        id_token_alg: row.get(12)?,
+        id_token_alg: parse_id_token_alg(&id_token_alg).map_err(broken)?,
+        access_token_typ: match typ {
+            None => AccessTokenTyp::AtJwt,
+            Some(typ) => AccessTokenTyp::parse(&typ).map_err(broken)?,
+        },
         created_at: row.get(13)?,
         redirect_uris: Vec::new(),
+        post_logout_redirect_uris: Vec::new(),
         secret_hashes: Vec::new(),
     })
 }
 
 /// The keys of a client, without those of its service and organization.
-pub fn keys(id: &ClientId) -> [Key; 3] {
+pub fn keys(id: &ClientId) -> [Key; 4] {
     [
         Key::row("clients", "id", id.as_str()),
         Key::row("redirect_uris", "client_id", id.as_str()),
+        Key::row("post_logout_redirect_uris", "client_id", id.as_str()),
         Key::row("client_secrets", "client_id", id.as_str()),
     ]
 }
@@ -182,11 +253,27 @@ pub fn create(
     actor: &Actor,
 ) -> Result<()> {
     let name = names::display("name", &new.name)?;
+    check_pkce(new.kind, new.pkce)?;
     let grants = new.kind.default_grants().join(" ");
     let kind = new.kind.as_str();
-    let row = args![&new.id, organization, service, kind, &name, &grants, new.consent_required, actor.now];
-    tx.exec(&INSERT, row)?;
+    tx.exec(
+        &INSERT,
+        args![
+            &new.id,
+            organization,
+            service,
+            kind,
+            &name,
+            &grants,
+            new.pkce == Pkce::Required,
+            new.consent_required,
+            new.id_token_alg.as_str(),
+            new.access_token_typ.as_str(),
+            actor.now
+        ],
+    )?;
     redirects::replace(tx, &new.id, new.kind, &new.redirect_uris)?;
+    redirects::replace_post_logout(tx, &new.id, &new.post_logout_redirect_uris)?;
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "client.created", new.id.as_str(), kind)
 }
@@ -198,10 +285,8 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     // Reads the client again under the lock: another request may have changed other fields since `client` was read.
     let client = get(tx.snapshot(), &client.id)?;
     let name = patch.name.as_deref().map(|name| names::display("name", name)).transpose()?;
-    if patch.pkce_required == Some(false) && !client.kind.is_confidential() {
-        let problem = format!("a {} client is public and requires PKCE; use true", client.kind.as_str());
-        return Err(Error::invalid("pkce_required", problem));
-    }
+    let pkce = patch.pkce.unwrap_or(client.pkce);
+    check_pkce(client.kind, pkce)?;
     if patch.device_flow.is_some() && !client.kind.has_device_flow() {
         let problem = format!(
             "a {} client cannot use the device flow; use a native or device client",
@@ -211,13 +296,18 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     }
     let name = name.as_ref().unwrap_or(&client.name);
     let consent_required = patch.consent_required.unwrap_or(client.consent_required);
-    let pkce_required = patch.pkce_required.unwrap_or(client.pkce_required);
-    tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required])?;
+    let id_token_alg = patch.id_token_alg.unwrap_or(client.id_token_alg).as_str();
+    let typ = patch.access_token_typ.unwrap_or(client.access_token_typ).as_str();
+    let pkce_required = pkce == Pkce::Required;
+    tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required, id_token_alg, typ])?;
     if let Some(device_flow) = patch.device_flow {
         tx.exec(&SET_GRANTS, args![&client.id, &grants_of(&client, device_flow)])?;
     }
     if let Some(uris) = &patch.redirect_uris {
         redirects::replace(tx, &client.id, client.kind, uris)?;
+    }
+    if let Some(uris) = &patch.post_logout_redirect_uris {
+        redirects::replace_post_logout(tx, &client.id, uris)?;
     }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(
@@ -229,6 +319,21 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         &patch.changed_fields(),
     )?;
     get(tx.snapshot(), &client.id)
+}
+
+/// A public client has no secret, so PKCE is what protects its codes.
+fn check_pkce(kind: Kind, pkce: Pkce) -> Result<()> {
+    if pkce == Pkce::Optional && !kind.is_confidential() {
+        let problem = format!("a {} client is public and requires PKCE; use required", kind.as_str());
+        return Err(Error::invalid("pkce", problem));
+    }
+    Ok(())
+}
+
+/// Stores that a client sent a PKCE challenge.
+pub fn set_pkce_used(tx: &mut Tx<'_>, id: &ClientId, now: Time) -> Result<()> {
+    tx.exec(&PKCE_USED, args![id, now])?;
+    Ok(())
 }
 
 /// Returns its grant types in default order, with or without the device grant.
@@ -245,7 +350,10 @@ impl ClientPatch {
             ("name", self.name.is_some()),
             ("redirect_uris", self.redirect_uris.is_some()),
             ("consent_required", self.consent_required.is_some()),
-            ("pkce_required", self.pkce_required.is_some()),
+            ("post_logout_redirect_uris", self.post_logout_redirect_uris.is_some()),
+            ("pkce", self.pkce.is_some()),
+            ("id_token_alg", self.id_token_alg.is_some()),
+            ("access_token_typ", self.access_token_typ.is_some()),
             ("device_flow", self.device_flow.is_some()),
         ])
     }
@@ -256,6 +364,7 @@ pub fn delete(tx: &mut Tx<'_>, client: &Client, actor: &Actor) -> Result<()> {
     refuse_first_party(client)?;
     redirects::delete_all(tx, &client.id)?;
     secrets::delete_all(tx, &client.id)?;
+    tx.exec(&DELETE_ACTIVITY, args![&client.id])?;
     tx.exec(&DELETE, args![&client.id])?;
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, &client.organization, actor, "client.deleted", client.id.as_str(), &client.name)
@@ -274,6 +383,7 @@ fn refuse_first_party(client: &Client) -> Result<()> {
 pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
     let mut client = snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "client" })?;
     client.redirect_uris = snapshot.all(&URIS, args![id], |row| row.get(0))?;
+    client.post_logout_redirect_uris = snapshot.all(&POST_LOGOUT_URIS, args![id], |row| row.get(0))?;
     client.secret_hashes = snapshot.all(&SECRET_HASHES, args![id], |row| row.get(0))?;
     Ok(client)
 }
@@ -318,9 +428,16 @@ pub fn list(
     let uris = snapshot.all(&URIS_OF_PAGE, page, |row| Ok((row.get::<ClientId>(0)?, row.get(1)?)))?;
     let hashes =
         snapshot.all(&SECRET_HASHES_OF_PAGE, page, |row| Ok((row.get::<ClientId>(0)?, row.get(1)?)))?;
+    let post_logout_uris: Vec<(ClientId, String)> =
+        snapshot.all(&POST_LOGOUT_URIS_OF_PAGE, page, |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (id, uri) in uris {
         if let Some(client) = clients.iter_mut().find(|client| client.id == id) {
             client.redirect_uris.push(uri);
+        }
+    }
+    for (id, uri) in post_logout_uris {
+        if let Some(client) = clients.iter_mut().find(|client| client.id == id) {
+            client.post_logout_redirect_uris.push(uri);
         }
     }
     for (id, hash) in hashes {

@@ -1,15 +1,17 @@
-//! Redirect URIs: validation at registration, and matching of requests.
+//! Redirect URIs, for codes and after a sign-out: validation at registration, and matching of requests.
 
 use super::{Client, Kind};
 use crate::ids::ClientId;
 use crate::{Error, Result};
-use store::{Tx, args, insert, sql, statements};
+use store::{Sql, Tx, args, insert, sql, statements};
 
 const REDIRECT_URIS_MAX: usize = 50;
 
 statements! {
     static INSERT = insert("redirect_uris", &[&["client_id", "uri"]]);
     static DELETE_ALL = sql("DELETE FROM redirect_uris WHERE client_id = ?1");
+    static INSERT_POST_LOGOUT = insert("post_logout_redirect_uris", &[&["client_id", "uri"]]);
+    static DELETE_ALL_POST_LOGOUT = sql("DELETE FROM post_logout_redirect_uris WHERE client_id = ?1");
 }
 
 impl Client {
@@ -20,6 +22,15 @@ impl Client {
         self.redirect_uris
             .iter()
             .any(|known| known == uri || (native && same_but_for_loopback_port(known, uri)))
+    }
+
+    /// Whether a user may be sent to `uri` after a sign-out. A client without addresses of its own for this uses its
+    /// redirect URIs. The rules for matching are the same.
+    pub fn may_return_to(&self, uri: &str) -> bool {
+        match self.post_logout_redirect_uris.is_empty() {
+            true => self.may_redirect_to(uri),
+            false => self.post_logout_redirect_uris.iter().any(|known| known == uri),
+        }
     }
 }
 
@@ -42,8 +53,8 @@ fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
 
 /// Validates a redirect URI at registration. It must be absolute and without a fragment, with the scheme `https`,
 /// `http` on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1).
-pub fn check_redirect_uri(uri: &str) -> Result<()> {
-    let wrong = |problem: &str| Err(Error::invalid("redirect_uris", format!("{uri:?}: {problem}")));
+pub fn check_redirect_uri(field: &'static str, uri: &str) -> Result<()> {
+    let wrong = |problem: &str| Err(Error::invalid(field, format!("{uri:?}: {problem}")));
     if uri.len() > 2000
         || uri.chars().any(|letter| letter.is_control() || letter.is_whitespace() || letter == '\\')
     {
@@ -89,27 +100,44 @@ fn is_loopback(authority: &str) -> bool {
 /// Deletes all redirect URIs of a client. The caller declares the changed keys.
 pub(super) fn delete_all(tx: &mut Tx<'_>, id: &ClientId) -> Result<()> {
     tx.exec(&DELETE_ALL, args![id])?;
+    tx.exec(&DELETE_ALL_POST_LOGOUT, args![id])?;
     Ok(())
 }
 
 /// Replaces the redirect URIs of a client. The caller declares the changed keys.
 pub(super) fn replace(tx: &mut Tx<'_>, id: &ClientId, kind: Kind, uris: &[String]) -> Result<()> {
-    if uris.len() > REDIRECT_URIS_MAX {
-        return Err(Error::invalid("redirect_uris", format!("too many; use at most {REDIRECT_URIS_MAX}")));
-    }
     if uris.is_empty() && kind.default_grants().contains(&"authorization_code") {
         return Err(Error::invalid(
             "redirect_uris",
             format!("a {} client needs at least one; add one", kind.as_str()),
         ));
     }
-    delete_all(tx, id)?;
+    replace_in(tx, "redirect_uris", [&DELETE_ALL, &INSERT], id, uris)
+}
+
+/// Replaces the addresses after a sign-out. Without one, the redirect URIs count. The caller declares the changed keys.
+pub(super) fn replace_post_logout(tx: &mut Tx<'_>, id: &ClientId, uris: &[String]) -> Result<()> {
+    let statements = [&DELETE_ALL_POST_LOGOUT, &INSERT_POST_LOGOUT];
+    replace_in(tx, "post_logout_redirect_uris", statements, id, uris)
+}
+
+fn replace_in(
+    tx: &mut Tx<'_>,
+    field: &'static str,
+    [delete_all, insert]: [&'static Sql; 2],
+    id: &ClientId,
+    uris: &[String],
+) -> Result<()> {
+    if uris.len() > REDIRECT_URIS_MAX {
+        return Err(Error::invalid(field, format!("too many; use at most {REDIRECT_URIS_MAX}")));
+    }
+    tx.exec(delete_all, args![id])?;
     for (index, uri) in uris.iter().enumerate() {
-        check_redirect_uri(uri)?;
+        check_redirect_uri(field, uri)?;
         if uris[..index].contains(uri) {
-            return Err(Error::invalid("redirect_uris", format!("{uri:?} is listed twice; list it once")));
+            return Err(Error::invalid(field, format!("{uri:?} is listed twice; list it once")));
         }
-        tx.exec(&INSERT, args![id, uri])?;
+        tx.exec(insert, args![id, uri])?;
     }
     Ok(())
 }
@@ -127,7 +155,7 @@ mod tests {
             "http://[::1]:80/cb",
             "com.example.app:/callback",
         ] {
-            assert!(check_redirect_uri(good).is_ok(), "{good}");
+            assert!(check_redirect_uri("redirect_uris", good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -146,7 +174,7 @@ mod tests {
             "/my.app:callback",
             "http://localhost:+80/callback",
         ] {
-            assert!(check_redirect_uri(bad).is_err(), "{bad}");
+            assert!(check_redirect_uri("redirect_uris", bad).is_err(), "{bad}");
         }
     }
 

@@ -1,11 +1,13 @@
 //! Services, clients and plans are created, changed, and deleted only while unused.
 
-use crate::support::{TestIdentity, invalid, not_found, refused};
+use crate::support::{START, TestIdentity, invalid, not_found, refused};
 use identity::catalog;
-use identity::clients::{self, Client, ClientPatch, Kind, NewSecret};
+use identity::clients::{self, AccessTokenTyp, Client, ClientPatch, Kind, NewSecret, Pkce};
 use identity::ids::ClientSecretId;
+use identity::keys::Algorithm;
 use identity::plans::{self, PlanPatch};
 use identity::{Result, services, subscriptions};
+use std::time::Duration;
 
 async fn patch(test: &TestIdentity, client: &Client, patch: ClientPatch) -> Result<Client> {
     let client = client.clone();
@@ -42,20 +44,53 @@ async fn a_client_patch_is_validated_against_its_kind() {
     let changes = ClientPatch {
         name: Some("Shop".to_owned()),
         redirect_uris: Some(vec!["https://shop.test/b".to_owned(), "https://shop.test/a".to_owned()]),
+        post_logout_redirect_uris: Some(vec!["https://shop.test/bye".to_owned()]),
         consent_required: Some(false),
-        pkce_required: Some(false),
+        pkce: Some(Pkce::Required),
+        id_token_alg: Some(Algorithm::Es256),
+        access_token_typ: Some(AccessTokenTyp::Jwt),
         device_flow: None,
     };
+    assert_eq!((web.pkce, spa.pkce), (Pkce::Optional, Pkce::Required), "the defaults");
+    assert!(web.may_return_to("http://127.0.0.1/callback"), "a redirect URI, as long as there is no other");
     let changed = patch(&test, &web, changes).await.expect("a confidential client");
     assert_eq!(changed.name, "Shop");
     assert_eq!(changed.redirect_uris, ["https://shop.test/a", "https://shop.test/b"]);
-    assert!(!changed.consent_required && !changed.pkce_required);
+    assert_eq!((changed.consent_required, changed.pkce), (false, Pkce::Required));
+    assert_eq!((changed.id_token_alg, changed.access_token_typ), (Algorithm::Es256, AccessTokenTyp::Jwt));
+    assert!(changed.may_return_to("https://shop.test/bye"));
+    for other in
+        ["https://shop.test/a", "https://shop.test/bye/", "https://shop.test/bye?x", "https://SHOP.test/bye"]
+    {
+        assert!(!changed.may_return_to(other), "{other}");
+    }
     let unchanged = patch(&test, &web, ClientPatch::default()).await.expect("nothing to change");
     assert_eq!(unchanged.redirect_uris, changed.redirect_uris);
+    assert_eq!(unchanged.post_logout_redirect_uris, changed.post_logout_redirect_uris);
+    assert_eq!(unchanged.pkce_used_at, None);
+    let (used, later) = (web.id.clone(), START + Duration::from_secs(5));
+    test.write(move |tx, _| clients::set_pkce_used(tx, &used, later)).await.expect("writes");
+    let listed = {
+        let acme = acme.id.clone();
+        test.read(move |snapshot| clients::list(snapshot, &acme, None, None, 10)).await.expect("reads")
+    };
+    let listed = listed.iter().find(|client| client.id == web.id).expect("listed");
+    assert_eq!(
+        (listed.pkce_used_at, &*listed.post_logout_redirect_uris[0]),
+        (Some(later), "https://shop.test/bye")
+    );
+    let none = ClientPatch { post_logout_redirect_uris: Some(Vec::new()), ..ClientPatch::default() };
+    let again = patch(&test, &web, none).await.expect("no address of its own");
+    assert!(again.may_return_to("https://shop.test/a"), "the redirect URIs count again");
+    let wrong = ClientPatch {
+        post_logout_redirect_uris: Some(vec!["http://shop.test/bye".to_owned()]),
+        ..ClientPatch::default()
+    };
+    assert!(invalid(patch(&test, &web, wrong).await).starts_with("post_logout_redirect_uris: "));
 
-    let without_pkce = ClientPatch { pkce_required: Some(false), ..ClientPatch::default() };
+    let without_pkce = ClientPatch { pkce: Some(Pkce::Optional), ..ClientPatch::default() };
     let problem = invalid(patch(&test, &spa, without_pkce).await);
-    assert_eq!(problem, "pkce_required: a spa client is public and requires PKCE; use true");
+    assert_eq!(problem, "pkce: a spa client is public and requires PKCE; use required");
     let with_devices = ClientPatch { device_flow: Some(true), ..ClientPatch::default() };
     let problem = invalid(patch(&test, &spa, with_devices).await);
     assert_eq!(
@@ -82,7 +117,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let app = test.service(&acme, "app").await;
     let (web, spa) = (test.client(&app, Kind::Web).await, test.client(&app, Kind::Spa).await);
     let add = |client: &Client| {
-        let (client, new) = (client.clone(), NewSecret::generate(crate::support::START, test.random()));
+        let (client, new) = (client.clone(), NewSecret::generate(START, test.random()));
         let secret = new.clone();
         let added = test.write(move |tx, actor| {
             let (organization, id) = (&client.organization, &client.id);
@@ -104,7 +139,7 @@ async fn secrets_are_added_listed_and_deleted() {
     let id = web.id.clone();
     let client = test.read(move |snapshot| clients::get(snapshot, &id)).await.expect("the client");
     assert!(!client.has_secret(&one.secret) && client.has_secret(&other.secret));
-    let unknown = ClientSecretId::new(crate::support::START, test.random());
+    let unknown = ClientSecretId::new(START, test.random());
     let owner = web.clone();
     let deleted = test.write(move |tx, actor| clients::delete_secret(tx, &owner, &unknown, actor));
     assert_eq!(not_found(deleted.await), "client secret");

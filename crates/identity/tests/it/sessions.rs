@@ -1,8 +1,10 @@
 //! Users end their own sessions from one of them.
 
 use crate::support::{START, TestIdentity};
+use identity::Time;
 use identity::ids::SessionId;
-use identity::sessions::{self, Own, Session};
+use identity::secrets;
+use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::User;
 use std::time::Duration;
 
@@ -92,4 +94,70 @@ async fn a_scan_returns_every_ended_session_once() {
     test.write(move |tx, _| sessions::end(tx, &ended, &by, START)).await.expect("ends");
     let page = test.read(move |snapshot| sessions::ended(snapshot, "", early, 9)).await.expect("reads");
     assert_eq!(page.ended, [ids[2].clone()]);
+}
+
+/// A new session of a user in a browser, and the value of its cookie.
+fn new_session(test: &TestIdentity, user: &User, secret: &str, now: Time) -> (NewSession, String) {
+    let new = NewSession {
+        id: SessionId::new(now, test.random()),
+        organization: user.organization.clone(),
+        user: user.id.clone(),
+        kind: "browser",
+        hash: Some(secrets::hash(secret.as_bytes())),
+        address: "127.0.0.1".to_owned(),
+        agent: "a test".to_owned(),
+        created_at: now,
+        authenticated_at: now,
+        expires_at: now + Duration::from_secs(3600),
+    };
+    let cookie = format!("{}.{secret}", new.id);
+    (new, cookie)
+}
+
+async fn sign_in(test: &TestIdentity, new: &NewSession, cookie: Option<&str>) -> SessionId {
+    let (new, cookie) = (new.clone(), cookie.map(str::to_owned));
+    let now = new.created_at;
+    let signed_in =
+        test.write_at(now, move |tx, actor| sessions::sign_in(tx, &new, "acme", cookie.as_deref(), actor));
+    signed_in.await.expect("signs in")
+}
+
+async fn by_cookie(test: &TestIdentity, cookie: &str, now: Time) -> Option<Session> {
+    let cookie = cookie.to_owned();
+    test.read(move |snapshot| sessions::by_cookie(snapshot, "acme", &cookie, now)).await.expect("reads")
+}
+
+#[tokio::test]
+async fn the_same_user_keeps_the_session_and_another_user_does_not() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
+    let later = START + Duration::from_secs(60);
+    let (first, old_cookie) = new_session(&test, &ada, "one", START);
+    assert_eq!(sign_in(&test, &first, None).await, first.id);
+
+    let (again, _) = new_session(&test, &ada, "two", later);
+    assert_eq!(sign_in(&test, &again, Some(&old_cookie)).await, first.id, "the session stays");
+    assert!(by_cookie(&test, &old_cookie, later).await.is_none(), "the old secret is void");
+    let cookie = format!("{}.two", first.id);
+    let kept = by_cookie(&test, &cookie, later).await.expect("the new secret is good");
+    let times = (kept.created_at, kept.authenticated_at, kept.expires_at);
+    assert_eq!(times, (START, later, again.expires_at));
+
+    // A void cookie renews nothing.
+    let (third, third_cookie) = new_session(&test, &ada, "three", later);
+    assert_eq!(sign_in(&test, &third, Some(&old_cookie)).await, third.id);
+    assert!(by_cookie(&test, &cookie, later).await.is_some());
+
+    let (of_bob, bobs_cookie) = new_session(&test, &bob, "four", later);
+    assert_eq!(sign_in(&test, &of_bob, Some(&third_cookie)).await, of_bob.id);
+    assert!(by_cookie(&test, &third_cookie, later).await.is_none(), "the session of another user ends");
+    assert_eq!(by_cookie(&test, &bobs_cookie, later).await.expect("live").user, bob.id);
+    let expired = of_bob.expires_at;
+    let (fresh, _) = new_session(&test, &bob, "five", expired);
+    assert_eq!(
+        sign_in(&test, &fresh, Some(&bobs_cookie)).await,
+        fresh.id,
+        "an expired session is not renewed"
+    );
 }

@@ -138,13 +138,9 @@ impl TestIdentity {
 
     pub async fn client(&self, service: &Service, kind: Kind) -> Client {
         let uses_codes = kind.default_grants().contains(&"authorization_code");
-        let new = NewClient {
-            id: ClientId::new(START, &self.random),
-            kind,
-            name: "A client".to_owned(),
-            redirect_uris: uses_codes.then(|| "http://127.0.0.1/callback".to_owned()).into_iter().collect(),
-            consent_required: true,
-        };
+        let id = ClientId::new(START, &self.random);
+        let redirect_uris = uses_codes.then(|| "http://127.0.0.1/callback".to_owned()).into_iter().collect();
+        let new = NewClient { consent_required: true, ..NewClient::new(id, kind, "A client", redirect_uris) };
         let service = service.clone();
         let made = self.write(move |tx, actor| {
             clients::create(tx, &service.organization, Some(&service.id), &new, actor)?;

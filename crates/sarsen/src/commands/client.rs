@@ -1,6 +1,6 @@
 //! `sarsen client`: the programs that sign users in to a service, and their secrets.
 
-use super::api::{Api, Fields, GlobalArgs, OrgArgs};
+use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{Cell, Field, Record, Time, column, detail};
@@ -57,9 +57,6 @@ enum Verb {
         /// New display name
         #[arg(long)]
         name: Option<String>,
-        /// Whether PKCE is required
-        #[arg(long, value_name = "BOOL")]
-        pkce_required: Option<bool>,
         /// Whether it may use the device flow; only native and device clients
         #[arg(long, value_name = "on|off", value_parser = switch)]
         device_flow: Option<bool>,
@@ -83,9 +80,22 @@ struct Rules {
     /// Redirect URI; may be repeated. `change` replaces all of them
     #[arg(long = "redirect-uri", value_name = "URI")]
     redirect_uris: Vec<String>,
+    /// Address after a sign-out, exact; may be repeated. `change` replaces all of them, and "" removes them. Without one,
+    /// the redirect URIs count
+    #[arg(long = "post-logout-redirect-uri", value_name = "URI")]
+    post_logout_redirect_uris: Vec<String>,
     /// Whether users are asked for consent
     #[arg(long, value_name = "BOOL")]
     consent_required: Option<bool>,
+    /// Whether PKCE is required; public clients (spa, native, device) always require it
+    #[arg(long, value_name = "optional|required")]
+    pkce: Option<String>,
+    /// The algorithm that signs its ID tokens [default: RS256]
+    #[arg(long, value_name = "RS256|ES256")]
+    id_token_alg: Option<String>,
+    /// The type of its access tokens; JWT is for resource servers that accept no other [default: at+jwt]
+    #[arg(long, value_name = "at+jwt|JWT")]
+    access_token_typ: Option<String>,
 }
 
 fn switch(text: &str) -> std::result::Result<bool, String> {
@@ -127,8 +137,12 @@ struct Client {
     name: String,
     grants: Vec<String>,
     redirect_uris: Vec<String>,
+    post_logout_redirect_uris: Vec<String>,
     consent_required: bool,
-    pkce_required: bool,
+    pkce: String,
+    pkce_used_at: Nullable<Time>,
+    id_token_alg: String,
+    access_token_typ: String,
     /// Only of kinds that have the device flow.
     device_flow: Option<bool>,
     created_at: Time,
@@ -144,8 +158,12 @@ impl Record for Client {
             column("name", &self.name),
             detail("grants", &self.grants),
             detail("redirect uris", &self.redirect_uris),
+            detail("post-logout uris", &self.post_logout_redirect_uris),
             detail("consent required", self.consent_required),
-            detail("PKCE required", self.pkce_required),
+            column("PKCE", &self.pkce),
+            detail("last used PKCE", Cell::nullable(self.pkce_used_at.0.as_ref())),
+            detail("ID token alg", &self.id_token_alg),
+            detail("access token typ", &self.access_token_typ),
             detail("device flow", Cell::optional(self.device_flow)),
             detail("created", &self.created_at),
         ]
@@ -195,9 +213,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let found = api.get::<Client>(&api.path(&["clients", client]))?;
             api.show(&found)
         }
-        Verb::Change { client, name, pkce_required, device_flow, rules } => {
-            let fields = rules.fields().with("name", name.clone()).with("pkce_required", *pkce_required);
-            let fields = fields.with("device_flow", *device_flow);
+        Verb::Change { client, name, device_flow, rules } => {
+            let fields = rules.fields().with("name", name.clone()).with("device_flow", *device_flow);
             let changed = api.patch::<Client>(&api.path(&["clients", client]), fields)?;
             api.show(&changed)
         }
@@ -238,8 +255,14 @@ fn warn_of_secret(api: &Api, secret: Option<&String>) {
 
 impl Rules {
     fn fields(&self) -> Fields {
+        let post_logout = &self.post_logout_redirect_uris;
+        let uris: Vec<String> = post_logout.iter().filter(|uri| !uri.is_empty()).cloned().collect();
         Fields::new()
             .with_list("redirect_uris", &self.redirect_uris)
+            .with("post_logout_redirect_uris", (!post_logout.is_empty()).then_some(uris))
             .with("consent_required", self.consent_required)
+            .with("pkce", self.pkce.clone())
+            .with("id_token_alg", self.id_token_alg.clone())
+            .with("access_token_typ", self.access_token_typ.clone())
     }
 }

@@ -175,6 +175,22 @@ fn clients_and_their_secrets_are_created_and_deleted() {
     assert_eq!(place.json(&["client", "secret", "list", id]).as_array().map(Vec::len), Some(1));
     assert_eq!(place.run(&["client", "change", id, "--consent-required", "true"]).code, 0);
     assert_eq!(place.json(&["client", "show", id])["consent_required"], true);
+    assert_eq!((&made["pkce"], &made["access_token_typ"]), (&json!("optional"), &json!("at+jwt")));
+    let bye = "https://sketch.example.com/bye";
+    let options = ["--pkce", "required", "--id-token-alg", "ES256", "--access-token-typ", "JWT"];
+    let change = ["client", "change", id, "--post-logout-redirect-uri", bye];
+    assert_eq!(place.json(&[&change[..], &options].concat())["pkce"], "required");
+    let shown = place.run(&["client", "show", id]).stdout;
+    for part in [bye, "required", "ES256", "JWT", "last used PKCE"] {
+        assert!(shown.contains(part), "{part} is not in:\n{shown}");
+    }
+    let removed = place.json(&["client", "change", id, "--post-logout-redirect-uri", ""]);
+    assert_eq!(
+        (&removed["post_logout_redirect_uris"], &removed["id_token_alg"]),
+        (&json!([]), &json!("ES256"))
+    );
+    let wrong = place.run(&["client", "change", id, "--pkce", "never"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("use optional or required"), "{}", wrong.seen());
     assert_eq!(place.run(&["client", "delete", id]).code, 0);
     assert_eq!(place.run(&["client", "show", id]).code, 1);
 }

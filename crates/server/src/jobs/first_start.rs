@@ -27,20 +27,9 @@ async fn make_platform(app: &App) -> Result<()> {
         return Ok(());
     }
     let (id, actor) = (OrganizationId::new(app.now(), app.random()), app.system());
-    let cli = NewClient {
-        id: ClientId::parse("cli")?,
-        kind: Kind::Device,
-        name: "Sarsen command line".to_owned(),
-        redirect_uris: Vec::new(),
-        consent_required: false,
-    };
-    let console = NewClient {
-        id: ClientId::parse("console")?,
-        kind: Kind::Spa,
-        name: "Sarsen console".to_owned(),
-        redirect_uris: vec![app.url("/console")],
-        consent_required: false,
-    };
+    let cli = NewClient::new(ClientId::parse("cli")?, Kind::Device, "Sarsen command line", Vec::new());
+    let console = vec![app.url("/console")];
+    let console = NewClient::new(ClientId::parse("console")?, Kind::Spa, "Sarsen console", console);
     let made = app.store.write("platform.create", move |tx| {
         settings::lock_installation(tx)?;
         if has_platform(tx.snapshot())? {

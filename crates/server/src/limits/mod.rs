@@ -3,7 +3,7 @@
 //! - `network.rs`: which addresses count as one.
 //! - `user_code_attempts.rs`: wrong user codes (RFC 8628 section 5.1).
 //! - `quotas.rs`: pending device codes and posted authorization requests of each client.
-//! - `rate_limited_writes.rs`: rows about a user that are written at most once in a while.
+//! - `rate_limited_writes.rs`: rows about a user or a client that are written at most once in a while.
 //!
 //! Queues for slow work with a deadline are in `lanes/`.
 

@@ -1,21 +1,23 @@
-//! What is noted of a user at most once in a while, however often it happens: that he was seen, and that a sign-in
-//! failed. When it was noted last is kept in memory. Nobody waits for the writing; what the writer refuses is noted the
-//! next time.
+//! Facts that are written at most once in a while, however often they happen: a user was seen, a sign-in failed, a
+//! client used PKCE. The time of the last write is kept in memory. No request waits for the write; if the writer refuses
+//! it, the next event writes.
 
 use identity::Time;
 use identity::audit::{self, Actor};
-use identity::ids::UserId;
+use identity::clients;
+use identity::ids::{ClientId, UserId};
 use identity::users::{self, User};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 use store::Store;
 
-/// Beyond this many users the oldest memories go; they are noted once more at worst.
+/// Beyond this many users or clients the oldest entries are dropped; at worst they are written once more.
 const REMEMBERED: usize = 50_000;
 
 /// When a user was last here.
-pub(crate) struct LastSeen(AtMostEvery);
+pub(crate) struct LastSeen(AtMostEvery<UserId>);
 
 impl Default for LastSeen {
     fn default() -> LastSeen {
@@ -34,7 +36,7 @@ impl LastSeen {
 }
 
 /// Sign-ins that failed, for the audit trail: somebody who tries thousands is counted and does not fill it.
-pub(crate) struct FailedSignIns(AtMostEvery);
+pub(crate) struct FailedSignIns(AtMostEvery<UserId>);
 
 impl Default for FailedSignIns {
     fn default() -> FailedSignIns {
@@ -59,10 +61,29 @@ impl FailedSignIns {
     }
 }
 
-/// Which users something was noted of lately.
-struct AtMostEvery {
+/// When a client last sent a PKCE challenge.
+pub(crate) struct PkceUse(AtMostEvery<ClientId>);
+
+impl Default for PkceUse {
+    fn default() -> PkceUse {
+        PkceUse(AtMostEvery::every(Duration::from_secs(3600)))
+    }
+}
+
+impl PkceUse {
+    /// Notes that a client sent a challenge.
+    pub(crate) fn note(&self, store: &Store, client: &ClientId, now: Time) {
+        self.0.note(client, now, |_| {
+            let client = client.clone();
+            store.write_later("client.pkce_used", move |tx| clients::set_pkce_used(tx, &client, now))
+        });
+    }
+}
+
+/// The users or clients of which something was written lately.
+struct AtMostEvery<K> {
     at_most_every: Duration,
-    noted: Mutex<HashMap<UserId, Noted>>,
+    noted: Mutex<HashMap<K, Noted>>,
 }
 
 struct Noted {
@@ -71,16 +92,16 @@ struct Noted {
     unwritten: u32,
 }
 
-impl AtMostEvery {
-    fn every(at_most_every: Duration) -> AtMostEvery {
+impl<K: Clone + Eq + Hash> AtMostEvery<K> {
+    fn every(at_most_every: Duration) -> AtMostEvery<K> {
         AtMostEvery { at_most_every, noted: Mutex::default() }
     }
 
-    /// Calls `write`, with how often it has happened since the last time, when something is to be noted of a user now.
-    /// It says whether it was taken.
-    fn note(&self, user: &UserId, now: Time, write: impl FnOnce(u32) -> bool) {
+    /// Calls `write` if the last write for `key` is long enough ago, with the number of events since then. `write` returns
+    /// whether the writer accepted it.
+    fn note(&self, key: &K, now: Time, write: impl FnOnce(u32) -> bool) {
         let mut noted = self.noted.lock();
-        if let Some(noted) = noted.get_mut(user) {
+        if let Some(noted) = noted.get_mut(key) {
             if now.since(noted.last) >= self.at_most_every && write(noted.unwritten) {
                 *noted = Noted { last: now, unwritten: 0 };
             } else {
@@ -95,7 +116,7 @@ impl AtMostEvery {
             }
         }
         if write(0) {
-            noted.insert(user.clone(), Noted { last: now, unwritten: 0 });
+            noted.insert(key.clone(), Noted { last: now, unwritten: 0 });
         }
     }
 }

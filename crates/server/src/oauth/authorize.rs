@@ -1,9 +1,10 @@
 //! `/auth/authorize` (RFC 6749 section 4.1.1, OpenID Connect Core 3.1.2): a client sends a user here for a code.
 //!
-//! Until client and redirect URI are known to be good, errors are shown here; after that they go to the
-//! client, with `state` and `iss` (RFC 9207). Signing in and consenting come back to this address, so the
-//! request is judged again from its beginning each time.
+//! Until the client and the redirect URI are verified, errors are shown here; after that they go to the client
+//! (`authorization_response.rs`). Sign-in and consent return to this address, so the request is checked again from its
+//! beginning each time.
 
+use super::authorization_response::{RESPONSE_MODES, ReplyTo};
 use super::error::OAuthError;
 use super::params::{Params, Posted};
 use crate::app::App;
@@ -18,7 +19,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use identity::authorization_codes::{self, NewCode, is_pkce_text};
-use identity::clients::Client;
+use identity::clients::{Client, Pkce};
 use identity::ids::RequestId;
 use identity::organizations::{self, Status};
 use identity::scopes::Scope;
@@ -90,8 +91,7 @@ pub(crate) async fn post(
 pub(crate) struct Request {
     pub client: Arc<Client>,
     pub scope: Scope,
-    redirect_uri: String,
-    state: Option<String>,
+    reply_to: ReplyTo,
     nonce: Option<String>,
     challenge: Option<String>,
     prompt: Vec<String>,
@@ -101,7 +101,6 @@ pub(crate) struct Request {
     asked: Time,
     /// The request as a query, with the moment when it was first asked.
     query: String,
-    issuer: String,
 }
 
 impl Request {
@@ -117,20 +116,8 @@ impl Request {
 
     /// Sends an error to the client.
     pub(crate) fn refuse(&self, error: &str, description: &str) -> Response {
-        let pairs = [("error", error), ("error_description", description)];
-        redirect(&self.redirect_uri, &pairs, self.state.as_deref(), &self.issuer)
+        self.reply_to.refuse(error, description)
     }
-}
-
-fn redirect(uri: &str, pairs: &[(&str, &str)], state: Option<&str>, issuer: &str) -> Response {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(pairs);
-    if let Some(state) = state {
-        query.append_pair("state", state);
-    }
-    query.append_pair("iss", issuer);
-    let joint = if uri.contains('?') { '&' } else { '?' };
-    see_other(&format!("{uri}{joint}{}", query.finish()), Vec::new())
 }
 
 async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageError> {
@@ -148,8 +135,8 @@ fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
     PageError::bad(description)
 }
 
-/// Tells the client that its request cannot be read, when it is clear whom to tell: what names the client
-/// and the redirect URI comes once and is good (RFC 6749 section 4.1.2.1).
+/// Sends the client the error of a request that cannot be read, if `client_id` and `redirect_uri` come once and are valid
+/// (RFC 6749 section 4.1.2.1).
 async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<Response, PageError> {
     let once = |name: &str| {
         let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
@@ -159,10 +146,11 @@ async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<
     let (Some(client), Some(uri)) = (once("client_id"), once("redirect_uri")) else {
         return Err(unreadable(error));
     };
+    let readable = ["state", "response_mode"].into_iter().filter_map(|name| Some((name, once(name)?)));
     match app.lookups.client(&client, app.now()).await {
         Ok(client) if client.may_redirect_to(&uri) => {
-            let pairs = [("error", error.error), ("error_description", &error.description)];
-            Ok(redirect(&uri, &pairs, once("state").as_deref(), &app.settings.issuer))
+            let reply_to = ReplyTo::new(app, &client, &uri, &Params::of(readable));
+            Ok(reply_to.refuse(error.error, &error.description))
         }
         Ok(_) | Err(Error::NotFound { .. }) => Err(unreadable(error)),
         Err(error) => Err(error.into()),
@@ -195,11 +183,8 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
             "redirect_uri is not one that was registered for this product, letter by letter.",
         ));
     }
-    let issuer = app.settings.issuer.clone();
-    let refuse = |error: &str, description: &str| {
-        let pairs = [("error", error), ("error_description", description)];
-        Ok(Err(redirect(uri, &pairs, params.get("state"), &issuer)))
-    };
+    let reply_to = ReplyTo::new(app, &client, uri, &params);
+    let refuse = |error: &str, description: &str| Ok(Err(reply_to.refuse(error, description)));
     if let Err((error, description)) = check(&client, &params) {
         return refuse(error, description);
     }
@@ -216,8 +201,6 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
     let own = |name: &str| params.get(name).map(str::to_owned);
     Ok(Ok(Request {
         scope,
-        redirect_uri: uri.to_owned(),
-        state: own("state"),
         nonce: own("nonce"),
         challenge: own("code_challenge"),
         prompt: prompts(&params),
@@ -225,7 +208,7 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
         hint: own("id_token_hint"),
         asked,
         query,
-        issuer,
+        reply_to,
         client,
     }))
 }
@@ -255,8 +238,8 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
         Some(_) => return Err(("unsupported_response_type", "response_type must be code.")),
         None => return Err(("invalid_request", "The parameter response_type is missing; it must be code.")),
     }
-    if params.get("response_mode").is_some_and(|mode| mode != "query") {
-        return Err(("invalid_request", "response_mode must be query."));
+    if params.get("response_mode").is_some_and(|mode| !RESPONSE_MODES.contains(&mode)) {
+        return Err(("invalid_request", "response_mode must be query or form_post."));
     }
     if !client.may("authorization_code") {
         return Err(("unauthorized_client", "This client may not use the authorization code grant."));
@@ -268,7 +251,7 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
         }
         (Some(_), _) => return Err(("invalid_request", "code_challenge_method must be S256.")),
         (None, Some(_)) => return Err(("invalid_request", "code_challenge is missing.")),
-        (None, None) if client.pkce_required || !client.kind.is_confidential() => {
+        (None, None) if client.pkce == Pkce::Required || !client.kind.is_confidential() => {
             return Err(("invalid_request", "PKCE is required: send code_challenge with method S256."));
         }
         (None, None) => {}
@@ -376,14 +359,17 @@ async fn give_code(app: &App, session: &Session, request: &Request) -> PageResul
     let mut new = NewCode::generate(
         request.client.id.clone(),
         session.id.clone(),
-        request.redirect_uri.clone(),
+        request.reply_to.redirect_uri().to_owned(),
         request.scope.clone(),
         now,
         app.random(),
     );
     new.challenge = request.challenge.clone();
     new.nonce = request.nonce.clone();
+    if new.challenge.is_some() {
+        app.pkce_use.note(&app.store, &request.client.id, now);
+    }
     let code = new.code.clone();
     app.store.write("code.create", move |tx| authorization_codes::create(tx, &new, now)).await?;
-    Ok(redirect(&request.redirect_uri, &[("code", &code)], request.state.as_deref(), &request.issuer))
+    Ok(request.reply_to.accept(&code))
 }

@@ -1,5 +1,6 @@
 //! Discovery documents and signing keys.
 
+use super::authorization_response::RESPONSE_MODES;
 use super::token::GRANTS;
 use crate::app::App;
 use crate::web::error::Result;
@@ -25,7 +26,7 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
         "jwks_uri": app.url("/.well-known/jwks.json"),
         "scopes_supported": scopes::STANDARD,
         "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
+        "response_modes_supported": RESPONSE_MODES,
         "grant_types_supported": GRANTS,
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["RS256", "ES256"],
@@ -43,11 +44,22 @@ pub(crate) async fn configuration(State(app): State<App>) -> impl IntoResponse {
     ([(CACHE_CONTROL, "public, max-age=300")], Json(document))
 }
 
-/// `/.well-known/oauth-protected-resource` (RFC 9728): the metadata of our own API.
-pub(crate) async fn protected_resource(State(app): State<App>) -> impl IntoResponse {
+/// `/.well-known/oauth-protected-resource` (RFC 9728): the server as a whole.
+pub(crate) async fn protected_origin(State(app): State<App>) -> impl IntoResponse {
+    protected_resource(&app, "")
+}
+
+/// `/.well-known/oauth-protected-resource/api` (RFC 9728): the API. The path of the document is the path of the resource
+/// behind the well-known prefix, and clients compare both (section 3.3).
+pub(crate) async fn protected_api(State(app): State<App>) -> impl IntoResponse {
+    protected_resource(&app, "/api")
+}
+
+fn protected_resource(app: &App, path: &str) -> impl IntoResponse + use<> {
     let document = json!({
-        "resource": app.url("/api"),
+        "resource": app.url(path),
         "authorization_servers": [app.settings.issuer],
+        "scopes_supported": scopes::STANDARD,
         "bearer_methods_supported": ["header"],
     });
     ([(CACHE_CONTROL, "public, max-age=300")], Json(document))

@@ -1,69 +1,174 @@
-//! `/auth/logout` (OpenID Connect RP-Initiated Logout): a client asks to sign its user out. With a good
-//! hint and a registered address it happens at once; otherwise the user is asked.
+//! `/auth/logout` (OpenID Connect RP-Initiated Logout 1.0): a client sends its user here to sign out.
+//!
+//! - An `id_token_hint` of the browser's own session signs out at once.
+//! - `client_id` alone, or a hint of another session, asks the user first.
+//! - Without parameters, all sessions of the browser end.
+//!
+//! Afterwards the user goes to `post_logout_redirect_uri`, if it is registered for the client. This works without a
+//! session too: a product also signs out users whose session has ended here.
 
+use super::params::Params;
 use crate::app::App;
-use crate::pages::account;
 use crate::pages::browser::{Asked, Browser, Form, encoded};
 use crate::pages::flash::Flash;
-use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::sign_in;
-use crate::web::path::Path;
+use crate::pages::views::{Done, SARSEN, SignOut};
 use axum::extract::State;
-use identity::tokens;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode};
+use identity::Error;
+use identity::clients::Client;
+use identity::sessions::Session;
+use identity::tokens::{self, IdClaims};
+use std::sync::Arc;
 
-pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
-    sign_out(&app, browser, |name| asked.get(name).map(str::to_owned)).await
-}
+/// The parameters that a confirmation sends again.
+const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
+/// A posted request may be this long, because it becomes an address.
+const POSTED_MAX: usize = 8 * 1024;
 
-pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
-    sign_out(&app, browser, |name| form.get(name).map(str::to_owned)).await
-}
-
-async fn sign_out(app: &App, browser: Browser, param: impl Fn(&str) -> Option<String>) -> PageResult {
-    let now = app.now();
-    let ring = app.lookups.ring(now).await?;
-    let hint = param("id_token_hint");
-    let claims = hint.and_then(|hint| tokens::verify_id_hint(&ring, &app.settings.issuer, &hint, now));
-    let Some(claims) = claims else {
-        return Err(PageError::bad(
-            "id_token_hint is missing or not one of ours; without it we do not know whom to sign out.",
-        ));
+pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
+    let Some(request) = understand(&app, &params).await? else {
+        return sign_out_everywhere(&app, &browser).await;
     };
-    let client = app.lookups.client(&claims.aud, now).await?;
-    let slug = client.organization_slug.clone();
-    let session = browser.session(app, &slug).await?;
-    let own = session
-        .is_some_and(|session| session.id.as_str() == claims.sid && session.user.as_str() == claims.sub);
-    let target = param("post_logout_redirect_uri");
-    let own_origin = |uri: &str, known: &str| origin(known).is_some_and(|known| Some(known) == origin(uri));
-    if let Some(uri) = &target
-        && !client.redirect_uris.iter().any(|known| known == uri || own_origin(uri, known))
-    {
+    let Some(session) = browser.session(&app, request.slug()).await? else {
+        return Ok(request.depart(&app, Vec::new()));
+    };
+    match request.is_of(&session) {
+        true => request.sign_out(&app, &browser).await,
+        false => ask(&app, &browser, &request, &session, &params).await,
+    }
+}
+
+/// The user's confirmation. A request of a client continues with a GET, because a browser sends no cookies with the POST
+/// of another site.
+pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+    if form.get("csrf").is_none() {
+        let query = form.params().to_form();
+        if query.len() > POSTED_MAX {
+            return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
+        }
+        return Ok(see_other(&format!("/auth/logout?{query}"), Vec::new()));
+    }
+    browser.check_csrf(&app, &form)?;
+    match understand(&app, form.params()).await? {
+        Some(request) => request.sign_out(&app, &browser).await,
+        None => sign_out_everywhere(&app, &browser).await,
+    }
+}
+
+/// A request of a client, with an address that is registered for it.
+struct Request {
+    client: Arc<Client>,
+    claims: Option<IdClaims>,
+    /// Where the user goes on to, with `state`.
+    target: Option<String>,
+}
+
+/// Reads a request. `None`: it names no client and no address.
+async fn understand(app: &App, params: &Params) -> Result<Option<Request>, PageError> {
+    let now = app.now();
+    let (hint, named) = (params.get("id_token_hint"), params.get("client_id"));
+    let claims = match hint {
+        Some(hint) => {
+            let ring = app.lookups.ring(now).await?;
+            tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now)
+        }
+        None => None,
+    };
+    let hinted = claims.as_ref().map(|claims| &*claims.aud);
+    if hinted.is_some() && named.is_some() && hinted != named {
+        return Err(PageError::bad("client_id is not the client that received id_token_hint."));
+    }
+    let target = params.get("post_logout_redirect_uri");
+    let Some(id) = hinted.or(named) else {
+        let wrong = match (hint, target) {
+            (Some(_), _) => "id_token_hint is not a valid ID token of this server.",
+            (None, Some(_)) => "post_logout_redirect_uri needs id_token_hint or client_id.",
+            (None, None) => return Ok(None),
+        };
+        return Err(PageError::bad(wrong));
+    };
+    let client = match app.lookups.client(id, now).await {
+        Ok(client) => client,
+        Err(Error::NotFound { .. }) => return Err(PageError::bad("The client is not known.")),
+        Err(error) => return Err(error.into()),
+    };
+    if target.is_some_and(|uri| !client.may_return_to(uri)) {
         return Err(PageError::bad(
-            "post_logout_redirect_uri is not at an address that was registered for this product.",
+            "post_logout_redirect_uri is not registered for this product. It must be equal, byte for byte.",
         ));
     }
-    if !own {
-        let asked = Asked(crate::oauth::params::Params::default());
-        return account::ask_sign_out(State(app.clone()), Path(slug), browser, asked).await;
+    let target = target.map(|uri| with_state(uri, params.get("state")));
+    Ok(Some(Request { client, claims, target }))
+}
+
+fn with_state(uri: &str, state: Option<&str>) -> String {
+    let Some(state) = state else { return uri.to_owned() };
+    let joint = if uri.contains('?') { '&' } else { '?' };
+    format!("{uri}{joint}state={}", encoded(state))
+}
+
+impl Request {
+    fn slug(&self) -> &str {
+        &self.client.organization_slug
     }
-    let mut cookies = browser.sign_out(app, &slug).await?;
-    match target {
-        Some(uri) => {
-            let joint = if uri.contains('?') { '&' } else { '?' };
-            let state = param("state").map(|state| format!("{joint}state={}", encoded(&state)));
-            Ok(see_other(&format!("{uri}{}", state.unwrap_or_default()), cookies))
-        }
-        None => {
-            cookies.extend(Flash::SignedOut.cookie(app, &slug));
-            Ok(see_other(&sign_in::path(&slug), cookies))
+
+    /// Whether the hint was issued in this session.
+    fn is_of(&self, session: &Session) -> bool {
+        self.claims
+            .as_ref()
+            .is_some_and(|claims| claims.sid == session.id.as_str() && claims.sub == session.user.as_str())
+    }
+
+    async fn sign_out(&self, app: &App, browser: &Browser) -> PageResult {
+        Ok(self.depart(app, browser.sign_out(app, self.slug()).await?))
+    }
+
+    /// Sends the user on. Without an address that is the sign-in page of the organization.
+    fn depart(&self, app: &App, mut cookies: Vec<HeaderValue>) -> Response {
+        match &self.target {
+            Some(target) => see_other(target, cookies),
+            None => {
+                cookies.extend(Flash::SignedOut.cookie(app, self.slug()));
+                see_other(&sign_in::path(self.slug()), cookies)
+            }
         }
     }
 }
 
-/// `scheme://host:port` of an address; none when it has no host, or hides it.
-fn origin(uri: &str) -> Option<&str> {
-    let (scheme, rest) = uri.split_once("://")?;
-    let host = rest.split(['/', '?', '#']).next()?;
-    (!host.contains(['@', '\\'])).then(|| &uri[..scheme.len() + 3 + host.len()])
+async fn ask(
+    app: &App,
+    browser: &Browser,
+    request: &Request,
+    session: &Session,
+    params: &Params,
+) -> PageResult {
+    let user = app.lookups.user(&session.user, app.now()).await?;
+    let hidden: Vec<(&str, &str)> =
+        PARAMETERS.into_iter().filter_map(|name| Some((name, params.get(name)?))).collect();
+    let view = SignOut {
+        brand: &request.client.organization_name,
+        user_email: &user.email,
+        csrf: &browser.csrf(app),
+        hidden: &hidden,
+        action: "/auth/logout",
+        stay_href: &sign_in::home(request.slug()),
+    };
+    Ok(browser.page(app, view.markup()))
+}
+
+async fn sign_out_everywhere(app: &App, browser: &Browser) -> PageResult {
+    let mut cookies = Vec::new();
+    for slug in browser.organizations(app) {
+        cookies.extend(browser.sign_out(app, slug).await?);
+    }
+    let done = Done {
+        brand: SARSEN,
+        title: "You are signed out",
+        text: "All sign-ins of this browser have ended. You can close this page.",
+        good: true,
+    };
+    Ok(page(StatusCode::OK, done.markup(), cookies))
 }

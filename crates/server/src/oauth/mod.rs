@@ -1,5 +1,6 @@
 //! OAuth 2.0 and OpenID Connect: one file per endpoint, and in `token/` one file per grant.
 
+mod authorization_response;
 pub(crate) mod authorize;
 pub(crate) mod client_auth;
 pub(crate) mod device_code;

@@ -18,6 +18,11 @@ const VALUE_MAX: usize = 8192;
 const PARAMETERS_MAX: usize = 64;
 
 impl Params {
+    /// Parameters whose names differ.
+    pub(crate) fn of(pairs: impl IntoIterator<Item = (&'static str, String)>) -> Params {
+        Params(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
     /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
         let mut params = Params::default();

@@ -129,6 +129,13 @@ impl Browser {
         self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The slugs of the organizations for which it sends a session's cookie.
+    pub(crate) fn organizations<'a>(&'a self, app: &App) -> impl Iterator<Item = &'a str> {
+        let prefix = cookie_name(app, "");
+        let names = self.cookies.iter().filter_map(move |(name, _)| name.strip_prefix(&*prefix));
+        names.filter(|slug| names::slug("slug", slug).is_ok())
+    }
+
     /// Its live session in an organization.
     pub(crate) async fn session(&self, app: &App, organization: &str) -> Result<Option<Session>> {
         let Some(cookie) = self.cookie(app, organization) else { return Ok(None) };
@@ -159,8 +166,8 @@ impl Browser {
         page(status, markup, cookies.into_iter().flatten().collect())
     }
 
-    /// Makes a session after the user has proved who he is, and goes on. What the browser had before is
-    /// ended: nobody's cookie survives a sign-in.
+    /// Signs in a user who has authenticated, and redirects to `next`. The secret in the session's cookie is always new,
+    /// so a cookie from before the sign-in is void.
     pub(crate) async fn sign_in(
         &self,
         app: &App,
@@ -169,12 +176,10 @@ impl Browser {
         next: &str,
     ) -> super::respond::PageResult {
         let now = app.now();
-        let before = self.session(app, organization).await?;
-        let id = identity::ids::SessionId::new(now, app.random());
         let secret = secrets::secret(app.random());
         let hash: Hash = secrets::hash(secret.as_bytes());
         let new = NewSession {
-            id: id.clone(),
+            id: identity::ids::SessionId::new(now, app.random()),
             organization: user.organization.clone(),
             user: user.id.clone(),
             kind: "browser",
@@ -185,12 +190,12 @@ impl Browser {
             authenticated_at: now,
             expires_at: now + app.settings.session_life,
         };
+        let (slug, cookie) = (organization.to_owned(), self.cookie(app, organization).map(str::to_owned));
         let actor = app.actor(&user.id, self.address);
-        app.store
-            .write("session.create", move |tx| {
-                sessions::sign_in(tx, &new, before.as_ref().map(|before| &before.id), &actor)
-            })
-            .await?;
+        let signed_in = app
+            .store
+            .write("session.create", move |tx| sessions::sign_in(tx, &new, &slug, cookie.as_deref(), &actor));
+        let id = signed_in.await?;
         let life = app.settings.session_life.as_secs();
         let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);
         let known = self.known_cookie(app, user);
@@ -243,6 +248,11 @@ pub(crate) struct Form(Params);
 impl Form {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)
+    }
+
+    /// All fields.
+    pub(crate) fn params(&self) -> &Params {
+        &self.0
     }
 
     /// The value, or nothing.

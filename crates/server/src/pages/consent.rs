@@ -7,7 +7,6 @@ use crate::app::App;
 use crate::oauth::authorize::{self, Request};
 use crate::pages::sign_in;
 use axum::extract::State;
-use axum::response::Response;
 use identity::consents;
 use identity::scopes;
 use identity::sessions::Session;
@@ -52,20 +51,20 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
             Vec::new(),
         ));
     };
-    // Somebody else may have signed in since the page was shown: then he is asked anew.
+    // Another user may have signed in since the page was shown. They are asked again.
     if form.text("session") != session.id.as_str() {
         return ask(&app, &browser, &session, &request).await;
     }
     match form.text("decision") {
-        "allow" => allow(&app, &session, &request).await,
+        "allow" => allow(&app, &browser, session, &request).await,
         "deny" => Ok(request.refuse("access_denied", "The user said no.")),
         _ => Err(PageError::bad("The form says neither allow nor deny.")),
     }
 }
 
-async fn allow(app: &App, session: &Session, request: &Request) -> Result<Response, PageError> {
-    let (user, client, scope, now) =
-        (session.user.clone(), request.client.id.clone(), request.scope.clone(), app.now());
-    app.store.write("consent.give", move |tx| consents::give(tx, &user, &client, &scope, now)).await?;
+async fn allow(app: &App, browser: &Browser, session: Session, request: &Request) -> PageResult {
+    let (client, scope) = (request.client.id.clone(), request.scope.clone());
+    let actor = app.actor(&session.user, browser.address);
+    app.store.write("consent.give", move |tx| consents::give(tx, &session, &client, &scope, &actor)).await?;
     Ok(see_other(&request.address(), Vec::new()))
 }

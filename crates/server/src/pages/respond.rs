@@ -16,15 +16,33 @@ use std::time::Duration;
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'";
 
+/// [`POLICY`] with the hash of the one script of [`views::FormPost`].
+const SELF_POSTING_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
+     script-src 'sha256-ePniVEkSivX/c7XWBGafqh8tSpiRrKiqYeqbG7N1TOE='; frame-ancestors 'none'; base-uri 'none'";
+
 /// The result of a page's handler.
 pub(crate) type PageResult = Result<Response, PageError>;
 
 /// A page.
 pub(crate) fn page(status: StatusCode, markup: Markup, cookies: Vec<HeaderValue>) -> Response {
+    with_policy(POLICY, status, markup, cookies)
+}
+
+/// [`FormPost`](views::FormPost): the page with a script.
+pub(crate) fn self_posting_page(markup: Markup) -> Response {
+    with_policy(SELF_POSTING_POLICY, StatusCode::OK, markup, Vec::new())
+}
+
+fn with_policy(
+    policy: &'static str,
+    status: StatusCode,
+    markup: Markup,
+    cookies: Vec<HeaderValue>,
+) -> Response {
     let mut response = (status, markup.into_string()).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     finish(response, cookies)
 }
@@ -198,5 +216,19 @@ impl IntoResponse for PageError {
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    #[test]
+    fn the_policy_of_the_self_posting_page_allows_its_script_and_nothing_more() {
+        let hash = STANDARD.encode(identity::secrets::hash(views::SCRIPT.as_bytes()));
+        let script = format!(" script-src 'sha256-{hash}';");
+        assert_eq!(SELF_POSTING_POLICY.replacen(&script, "", 1), POLICY);
     }
 }

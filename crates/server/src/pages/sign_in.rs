@@ -38,12 +38,14 @@ pub(crate) async fn get(
                 Prompt::Login => (&*user.email, Note::Again(&user.email)),
                 Prompt::SelectAccount => ("", Note::Other(&user.email)),
             };
-            Ok(show(&app, &browser, &organization, &Shown { next, email, note: Some(note), failure: None }))
+            let shown = Shown { next, email, note: Some(note), failure: None };
+            Ok(show(&app, &browser, &organization, &shown).await)
         }
         (None, _) => {
             let flash = browser.flash(&app, &slug).filter(|flash| *flash == Flash::SignedOut);
             let note = flash.map(|flash| Note::Flash(flash.text()));
-            let mut response = show(&app, &browser, &organization, &Shown { next, note, ..Shown::default() });
+            let shown = Shown { next, note, ..Shown::default() };
+            let mut response = show(&app, &browser, &organization, &shown).await;
             if flash.is_some() {
                 clear(&app, &mut response);
             }
@@ -75,7 +77,7 @@ pub(crate) async fn post(
         Checked::Full(wait) => Failure::Full(wait),
     };
     let shown = Shown { next, email, failure: Some(failure), ..Shown::default() };
-    Ok(show(&app, &browser, &organization, &shown))
+    Ok(show(&app, &browser, &organization, &shown).await)
 }
 
 pub(crate) async fn post_platform(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
@@ -161,7 +163,16 @@ struct Shown<'a> {
     failure: Option<Failure>,
 }
 
-fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown<'_>) -> Response {
+/// The name of the product that the user goes on to, if `next` is the authorization request of one of the organization's
+/// clients. A name that cannot be read is left out: the page works without it.
+pub(crate) async fn product(app: &App, organization: &Organization, next: &str) -> Option<String> {
+    let query = next.strip_prefix("/auth/authorize?")?;
+    let (_, id) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "client_id")?;
+    let client = app.lookups.client(&id, app.now()).await.ok()?;
+    (client.organization == organization.id).then(|| client.product().to_owned())
+}
+
+async fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown<'_>) -> Response {
     let (status, error, wait) = match shown.failure {
         None => (StatusCode::OK, None, None),
         Some(Failure::Wrong) => {
@@ -177,9 +188,10 @@ fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown
     let next = safe_next(shown.next, &home);
     let action = path(&organization.slug);
     let sign_up = format!("/o/{}/signup?next={}", organization.slug, encoded(next));
+    let product = product(app, organization, next).await;
     let view = SignIn {
         org_name: &organization.name,
-        client_name: None,
+        client_name: product.as_deref(),
         email: shown.email,
         error,
         note: shown.note,

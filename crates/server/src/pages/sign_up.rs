@@ -24,7 +24,7 @@ pub(crate) async fn get(
 ) -> PageResult {
     let organization = open(&app, &slug).await?;
     let fields = Fields { next: asked.get("next"), ..Fields::default() };
-    Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK))
+    Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK).await)
 }
 
 pub(crate) async fn post(
@@ -45,7 +45,7 @@ pub(crate) async fn post(
         Err(Refused::Full(wait)) => {
             let text = "Many people are signing in at this moment. Please try again in a few seconds.";
             let status = StatusCode::TOO_MANY_REQUESTS;
-            let mut response = show(&app, &browser, &organization, &fields, Some(text), status);
+            let mut response = show(&app, &browser, &organization, &fields, Some(text), status).await;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             Ok(response)
         }
@@ -56,7 +56,8 @@ pub(crate) async fn post(
                 }
                 other => other.to_string(),
             };
-            Ok(show(&app, &browser, &organization, &fields, Some(&text), StatusCode::UNPROCESSABLE_ENTITY))
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            Ok(show(&app, &browser, &organization, &fields, Some(&text), status).await)
         }
         Err(Refused::Error(error)) => Err(error.into()),
     }
@@ -77,7 +78,7 @@ struct Fields<'a> {
     next: Option<&'a str>,
 }
 
-fn show(
+async fn show(
     app: &App,
     browser: &Browser,
     organization: &Organization,
@@ -89,9 +90,10 @@ fn show(
     let home = home(&organization.slug);
     let next = safe_next(fields.next, &home);
     let sign_in = sign_in::address(&organization.slug, next);
+    let product = sign_in::product(app, organization, next).await;
     let view = SignUp {
         org_name: &organization.name,
-        client_name: None,
+        client_name: product.as_deref(),
         name: fields.name,
         email: fields.email,
         error,

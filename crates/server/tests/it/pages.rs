@@ -173,7 +173,9 @@ async fn what_went_wrong() {
     insta::assert_snapshot!("wrong_redirect_uri", shown(&server.get(&wrong.path()).send().await));
     let unknown = Ask::by("client_x", CALLBACK);
     insta::assert_snapshot!("wrong_client", shown(&server.get(&unknown.path()).send().await));
-    insta::assert_snapshot!("wrong_sign_out", shown(&server.get("/auth/logout").send().await));
+    let wrong = "/auth/logout?post_logout_redirect_uri=https://evil.example/";
+    insta::assert_snapshot!("wrong_sign_out", shown(&server.get(wrong).send().await));
+    insta::assert_snapshot!("signed_out_everywhere", shown(&server.get("/auth/logout").send().await));
     insta::assert_snapshot!("forged", shown(&server.post("/consent", &[]).send().await));
     insta::assert_snapshot!("no_page", shown(&server.get("/no/such/page").send().await));
     insta::assert_snapshot!("no_organization", shown(&server.get("/o/nobody/login").send().await));

@@ -61,6 +61,10 @@ async fn used() -> (TestServer, serde_json::Value) {
     while admin.read(&ada_s).await["last_seen_at"].is_null() {
         tokio::task::yield_now().await;
     }
+    let spa = format!("/api/organizations/acme/clients/{}", server.client("spa"));
+    while admin.read(&spa).await["pkce_used_at"].is_null() {
+        tokio::task::yield_now().await;
+    }
     let held = json!({
         "cookie": ada.cookies.header(),
         "refresh": tokens.text("refresh_token"),

@@ -7,7 +7,10 @@ use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
-use identity::clients::{self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret};
+use identity::clients::{
+    self, AccessTokenTyp, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce,
+    parse_id_token_alg,
+};
 use identity::ids::ClientId;
 use identity::services;
 use serde::{Deserialize, Serialize};
@@ -23,8 +26,13 @@ pub(crate) struct ClientBody {
     name: String,
     grants: Vec<String>,
     redirect_uris: Vec<String>,
+    post_logout_redirect_uris: Vec<String>,
     consent_required: bool,
-    pkce_required: bool,
+    pkce: &'static str,
+    /// When it last sent a challenge, to within an hour; null if it never did.
+    pkce_used_at: Option<String>,
+    id_token_alg: &'static str,
+    access_token_typ: &'static str,
     /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
@@ -41,8 +49,12 @@ fn show(client: Client) -> ClientBody {
         name: client.name,
         grants: client.grants,
         redirect_uris: client.redirect_uris,
+        post_logout_redirect_uris: client.post_logout_redirect_uris,
         consent_required: client.consent_required,
-        pkce_required: client.pkce_required,
+        pkce: client.pkce.as_str(),
+        pkce_used_at: client.pkce_used_at.map(rfc3339),
+        id_token_alg: client.id_token_alg.as_str(),
+        access_token_typ: client.access_token_typ.as_str(),
         device_flow,
         created_at: rfc3339(client.created_at),
     }
@@ -64,7 +76,12 @@ pub(crate) struct CreateBody {
     name: String,
     #[serde(default)]
     redirect_uris: Vec<String>,
+    #[serde(default)]
+    post_logout_redirect_uris: Vec<String>,
     consent_required: Option<bool>,
+    pkce: Option<String>,
+    id_token_alg: Option<String>,
+    access_token_typ: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -72,9 +89,17 @@ pub(crate) struct CreateBody {
 pub(crate) struct ChangeBody {
     name: Option<String>,
     redirect_uris: Option<Vec<String>>,
+    post_logout_redirect_uris: Option<Vec<String>>,
     consent_required: Option<bool>,
-    pkce_required: Option<bool>,
+    pkce: Option<String>,
+    id_token_alg: Option<String>,
+    access_token_typ: Option<String>,
     device_flow: Option<bool>,
+}
+
+/// A named value that may be left out.
+fn parsed<T>(name: Option<String>, parse: fn(&str) -> identity::Result<T>) -> identity::Result<Option<T>> {
+    name.as_deref().map(parse).transpose()
 }
 
 pub(crate) async fn list(
@@ -96,13 +121,15 @@ pub(crate) async fn list(
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ClientBody>> {
     let now = admin.now();
     let kind = Kind::parse(&body.kind)?;
+    let default = NewClient::new(ClientId::new(now, admin.random()), kind, &body.name, body.redirect_uris);
     let new = NewClient {
-        id: ClientId::new(now, admin.random()),
-        kind,
-        name: body.name,
-        redirect_uris: body.redirect_uris,
-        // Any program on a machine can impersonate its native app (RFC 8252 section 8.6), so consent is required.
-        consent_required: body.consent_required.unwrap_or(kind == Kind::Native),
+        post_logout_redirect_uris: body.post_logout_redirect_uris,
+        consent_required: body.consent_required.unwrap_or(default.consent_required),
+        pkce: parsed(body.pkce, Pkce::parse)?.unwrap_or(default.pkce),
+        id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?.unwrap_or(default.id_token_alg),
+        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?
+            .unwrap_or(default.access_token_typ),
+        ..default
     };
     let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));
     let client_secret = secret.as_ref().map(|secret| secret.secret.clone());
@@ -143,8 +170,11 @@ pub(crate) async fn change(
     let patch = ClientPatch {
         name: body.name,
         redirect_uris: body.redirect_uris,
+        post_logout_redirect_uris: body.post_logout_redirect_uris,
         consent_required: body.consent_required,
-        pkce_required: body.pkce_required,
+        pkce: parsed(body.pkce, Pkce::parse)?,
+        id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?,
+        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?,
         device_flow: body.device_flow,
     };
     let changed = admin.write("client.change", move |tx, by| {

@@ -65,6 +65,7 @@ struct Drawn {
     name: &'static str,
     service: &'static str,
     redirect_uris: Vec<String>,
+    post_logout_redirect_uris: Vec<String>,
     secret: Option<NewSecret>,
 }
 
@@ -76,7 +77,18 @@ fn draw_client(
     redirect_uris: Vec<String>,
 ) -> Drawn {
     let secret = kind.is_confidential().then(|| NewSecret::generate(app.now(), app.random()));
-    Drawn { id: ClientId::new(app.now(), app.random()), kind, name, service, redirect_uris, secret }
+    let id = ClientId::new(app.now(), app.random());
+    let post_logout_redirect_uris = Vec::new();
+    Drawn { id, kind, name, service, redirect_uris, post_logout_redirect_uris, secret }
+}
+
+/// The client of a sample product, which is a page of this server.
+fn draw_product(app: &App, name: &'static str, slug: &'static str) -> Drawn {
+    let callback = app.url(&format!("{}/callback", product_path(slug)));
+    Drawn {
+        post_logout_redirect_uris: vec![app.url(&product_path(slug))],
+        ..draw_client(app, Kind::Web, name, slug, vec![callback])
+    }
 }
 
 async fn make(app: &App) -> Result<Credentials> {
@@ -87,14 +99,13 @@ async fn make(app: &App) -> Result<Credentials> {
         (draw_login(app, "grace@acme.test", Some("free")), "Grace"),
     ];
     let callback = vec![TEST_CALLBACK.to_owned()];
-    let product_callback = |slug: &str| vec![app.url(&format!("{}/callback", product_path(slug)))];
     let drawn = vec![
         ("web", draw_client(app, Kind::Web, "Acme Sketch on the web", "sketch", callback.clone())),
         ("spa", draw_client(app, Kind::Spa, "Acme Sketch in the browser", "sketch", callback)),
         ("cli", draw_client(app, Kind::Device, "Acme command line", "cli", Vec::new())),
         ("machine", draw_client(app, Kind::Machine, "Acme night job", "cli", Vec::new())),
-        ("sketch", draw_client(app, Kind::Web, "Acme Sketch", "sketch", product_callback("sketch"))),
-        ("notes", draw_client(app, Kind::Web, "Acme Notes", "notes", product_callback("notes"))),
+        ("sketch", draw_product(app, "Acme Sketch", "sketch")),
+        ("notes", draw_product(app, "Acme Notes", "notes")),
     ];
     store_people(app, &owner, &admin, &users).await?;
     store_tenant(app, &drawn, &users).await?;
@@ -197,11 +208,9 @@ async fn store_tenant(
         .iter()
         .map(|(_, client)| {
             let new = NewClient {
-                id: client.id.clone(),
-                kind: client.kind,
-                name: client.name.to_owned(),
-                redirect_uris: client.redirect_uris.clone(),
                 consent_required: false,
+                post_logout_redirect_uris: client.post_logout_redirect_uris.clone(),
+                ..NewClient::new(client.id.clone(), client.kind, client.name, client.redirect_uris.clone())
             };
             (new, client.service, client.secret.clone())
         })
@@ -259,7 +268,7 @@ async fn move_to_issuer(app: &App, mut known: Credentials) -> Result<Credentials
     for product in &mut known.products {
         let url = app.url(&product_path(&product.slug));
         let callback = format!("{url}/callback");
-        product.url = url;
+        product.url = url.clone();
         if let Some(client) = known.clients.get_mut(&product.slug) {
             client.redirect_uris = vec![callback.clone()];
         }
@@ -267,11 +276,15 @@ async fn move_to_issuer(app: &App, mut known: Credentials) -> Result<Credentials
         app.store
             .write("demo.move", move |tx| {
                 let client = clients::get(tx.snapshot(), &id)?;
-                if client.redirect_uris == [callback.clone()] {
+                let (callback, back) = (vec![callback.clone()], vec![url.clone()]);
+                if client.redirect_uris == callback && client.post_logout_redirect_uris == back {
                     return Ok(());
                 }
-                let patch =
-                    ClientPatch { redirect_uris: Some(vec![callback.clone()]), ..ClientPatch::default() };
+                let patch = ClientPatch {
+                    redirect_uris: Some(callback),
+                    post_logout_redirect_uris: Some(back),
+                    ..ClientPatch::default()
+                };
                 clients::patch(tx, &client, &patch, &actor).map(|_| ())
             })
             .await?;

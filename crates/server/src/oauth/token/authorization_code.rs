@@ -9,8 +9,9 @@ use identity::authorization_codes::{self, Presented, Redeemed};
 use identity::clients::Client;
 use identity::grants::NewRefresh;
 use identity::ids::GrantId;
+use std::net::IpAddr;
 
-pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Result<Response> {
+pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted, address: IpAddr) -> Result<Response> {
     let now = app.now();
     let presented = Presented {
         code: posted.params.need("code")?.to_owned(),
@@ -22,13 +23,13 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted) -> Resul
     let (user, scope) = app.store.point(move |snapshot| authorization_codes::peek(snapshot, &sought)).await?;
     let prepared = issue::prepare(app, client, &user, &scope).await?;
     let (grant, refresh) = (GrantId::new(now, app.random()), NewRefresh::first(now, app.random()));
-    let token = refresh.token.clone();
+    let (token, actor) = (refresh.token.clone(), app.unknown(address));
     let redeemed = app
         .store
-        .write("code.redeem", move |tx| authorization_codes::redeem(tx, &presented, &grant, &refresh, now))
+        .write("code.redeem", move |tx| authorization_codes::redeem(tx, &presented, &grant, &refresh, &actor))
         .await?;
     let Redeemed::Grant { grant, nonce, authenticated_at } = redeemed else {
-        tracing::warn!(client = %client.id, "an authorization code came back; what it gave was revoked");
+        tracing::warn!(client = %client.id, "an authorization code was used again; its grant was revoked");
         return Err(OAuthError::invalid_grant());
     };
     let refresh_token = grant.scope.contains("offline_access").then_some(token);

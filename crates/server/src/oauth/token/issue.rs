@@ -85,11 +85,11 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
         service: client.service.as_ref().map(|_| client.service_slug.clone()),
         customer,
     };
-    let access_token = tokens::sign_access(&ring, &claims, now)?;
+    let access_token = tokens::sign_access(&ring, &claims, client.access_token_typ, now)?;
     let id_token = match subject {
         Some(subject) => {
             let claims = id_claims(app, client, &issue, subject, now);
-            Some(sign_id(ring, claims, client.id_token_alg.clone(), now).await?)
+            Some(sign_id(ring, claims, client.id_token_alg, now).await?)
         }
         None => None,
     };
@@ -113,7 +113,8 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
         service: Some(client.service_slug.clone()),
         customer: None,
     };
-    let access_token = tokens::sign_access(&app.lookups.ring(now).await?, &claims, now)?;
+    let ring = app.lookups.ring(now).await?;
+    let access_token = tokens::sign_access(&ring, &claims, client.access_token_typ, now)?;
     Ok(respond(access_token, None, None, scope.to_string()))
 }
 
@@ -190,8 +191,8 @@ async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
 }
 
 /// Signs on a blocking thread, because RS256 takes most of a millisecond.
-async fn sign_id(ring: Ring, claims: IdClaims, algorithm: String, now: Time) -> Result<String> {
-    let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, &algorithm, now));
+async fn sign_id(ring: Ring, claims: IdClaims, algorithm: Algorithm, now: Time) -> Result<String> {
+    let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, algorithm, now));
     Ok(signed.await.map_err(|error| identity::Error::Internal(format!("signing: {error}")))??)
 }
 

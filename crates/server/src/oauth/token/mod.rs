@@ -40,8 +40,8 @@ pub(crate) async fn post(
     }
     // Polls are the most frequent; the other futures are boxed so that the future of a poll stays small.
     match grant {
-        "authorization_code" => Box::pin(authorization_code::redeem(&app, &client, &posted)).await,
-        "refresh_token" => Box::pin(refresh_token::refresh(&app, &client, &posted)).await,
+        "authorization_code" => Box::pin(authorization_code::redeem(&app, &client, &posted, address)).await,
+        "refresh_token" => Box::pin(refresh_token::refresh(&app, &client, &posted, address)).await,
         "client_credentials" => Box::pin(client_credentials::grant(&app, &client, &posted)).await,
         _ => device_code::poll(&app, &client, &posted, address).await,
     }

@@ -10,8 +10,14 @@ use identity::grants::{self, NewRefresh, Refreshed};
 use identity::ids::RefreshTokenId;
 use identity::scopes::Scope;
 use identity::secrets;
+use std::net::IpAddr;
 
-pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Result<Response> {
+pub(super) async fn refresh(
+    app: &App,
+    client: &Client,
+    posted: &Posted,
+    address: IpAddr,
+) -> Result<Response> {
     let now = app.now();
     let (id, secret) =
         secrets::split_token(posted.params.need("refresh_token")?).ok_or_else(OAuthError::invalid_grant)?;
@@ -21,9 +27,9 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
     let successor = NewRefresh::successor(RefreshTokenId::new(now, app.random()), &id, &app.secret_key);
 
     let (used, owner, secret) = (id.clone(), client.id.clone(), secret.to_owned());
-    let asked = narrowed.clone();
+    let (asked, actor) = (narrowed.clone(), app.unknown(address));
     let refreshed = app.store.write("grant.refresh", move |tx| {
-        let refreshed = grants::refresh(tx, &used, &secret, &owner, &successor, now)?;
+        let refreshed = grants::refresh(tx, &used, &secret, &owner, &successor, &actor)?;
         match (&refreshed, &asked) {
             (Refreshed::Rotated { grant, .. }, Some(asked)) if !asked.is_within(&grant.scope) => {
                 // The error rolls the rotation back, so a wrong parameter does not cost the token.
@@ -33,7 +39,7 @@ pub(super) async fn refresh(app: &App, client: &Client, posted: &Posted) -> Resu
         }
     });
     let Refreshed::Rotated { grant, successor } = refreshed.await? else {
-        tracing::warn!(client = %client.id, "a used refresh token came back; its family was revoked");
+        tracing::warn!(client = %client.id, "a refresh token was used again; its grant was revoked");
         return Err(OAuthError::invalid_grant());
     };
     let refresh_token = NewRefresh::successor(successor, &id, &app.secret_key).token;

@@ -1,6 +1,7 @@
 //! What the pages look like: data in, HTML out. No HTTP, no store, no clock; the handlers in `pages` do that.
-//! The strict CSP holds here: no inline style, no script, nothing from elsewhere. Names that others choose
-//! (organizations, clients, user agents) stand in `bdi`, so that they cannot bend the text around them.
+//! The strict CSP holds here: no inline style, no script (but for `form_post`), nothing from other origins. Names that
+//! others choose (organizations, clients, user agents) stand in `bdi`, so that they cannot change the direction of the text
+//! around them.
 
 mod account;
 mod activate_confirm;
@@ -12,6 +13,7 @@ mod console;
 mod demo_home;
 mod done;
 mod field;
+mod form_post;
 mod one_time_link;
 mod parts;
 mod problem;
@@ -36,6 +38,9 @@ pub use consent::{Consent, ScopeLine};
 pub use console::{Console, OrgLine};
 pub use demo_home::DemoHome;
 pub use done::Done;
+pub use form_post::FormPost;
+#[cfg(test)]
+pub use form_post::SCRIPT;
 pub use one_time_link::OneTimeLink;
 pub use problem::Problem;
 pub use product::{Accent, Product, ProductUser};

@@ -142,6 +142,11 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
             "http://127.0.0.1:9999\\@evil.example/",
             "http://127.0.0.1:9999.evil.example/",
             "http://127.0.0.1:99990/callback",
+            "http://127.0.0.1:9999/",
+            "http://127.0.0.1:9999/callback/",
+            "http://127.0.0.1:9999/callback?x",
+            "http://127.0.0.1:9999/CALLBACK",
+            "com.example.app:/other",
             "http://localhost:9999/callback",
             "https://127.0.0.1:9999/callback",
             "com.evil.app:/callback",
@@ -152,11 +157,14 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
             query.append_pair("id_token_hint", hint).append_pair("post_logout_redirect_uri", evil);
             let query = query.finish();
             assert_shown_here(&ada.get(&format!("/auth/logout?{query}")).await, evil);
-            let fields = [("id_token_hint", hint.as_str()), ("post_logout_redirect_uri", evil)];
-            assert_shown_here(&ada.post("/auth/logout", &fields).await, evil);
+            let csrf = ada.get("/o/acme/account").await.input("csrf");
+            let confirmed =
+                [("csrf", &*csrf), ("id_token_hint", hint.as_str()), ("post_logout_redirect_uri", evil)];
+            assert_shown_here(&ada.post("/auth/logout", &confirmed).await, evil);
+            let posted = ada.post("/auth/logout", &confirmed[1..]).await;
+            assert_shown_here(&ada.get(posted.header("location")).await, evil);
         }
     }
-    assert_shown_here(&ada.get("/auth/logout").await, "without a hint");
     assert_shown_here(
         &ada.get("/auth/logout?post_logout_redirect_uri=https://evil.example/").await,
         "without a hint",
@@ -169,6 +177,7 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
     let page = grace.get(&format!("/auth/logout?id_token_hint={spa}")).await;
     assert_eq!(page.status, 200);
     assert_eq!(grace.post("/o/acme/logout", &[("next", "/o/acme/login")]).await.status, 403);
+    assert_eq!(grace.post("/auth/logout", &[("csrf", "x"), ("client_id", "console")]).await.status, 403);
     assert_eq!(grace.get("/o/acme/account").await.status, 200, "still signed in");
 
     let back = "http%3A%2F%2F127.0.0.1%3A9999%2Fcallback";

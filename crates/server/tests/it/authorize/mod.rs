@@ -1,8 +1,11 @@
 //! The authorization endpoint: the story, and every attack on it (RFC 6749 section 4.1, RFC 9700, OpenID Connect).
 
+mod again;
 mod browser;
 mod codes;
 mod consent;
+mod form_post;
+mod logout;
 mod posted;
 mod request;
 

@@ -148,7 +148,7 @@ async fn what_else_is_wrong_is_told_to_the_client() {
         (ask.clone().with("response_type", "none"), "unsupported_response_type"),
         (ask.clone().with("response_type", "CODE"), "unsupported_response_type"),
         (ask.clone().with("response_mode", "fragment"), "invalid_request"),
-        (ask.clone().with("response_mode", "form_post"), "invalid_request"),
+        (ask.clone().with("response_mode", "fragment"), "invalid_request"),
         // PKCE (RFC 7636 section 4.4.1).
         (ask.clone().without("code_challenge").without("code_challenge_method"), "invalid_request"),
         (ask.clone().without("code_challenge"), "invalid_request"),
@@ -250,18 +250,17 @@ async fn a_repeated_parameter_is_an_error_and_none_of_its_values_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pkce_is_required_unless_a_confidential_client_may_do_without() {
+async fn pkce_is_optional_for_confidential_clients_unless_they_require_it() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let mut ada = ada(&server).await;
     let bare = Ask::of(&server, "web").without("code_challenge").without("code_challenge_method");
-    assert_eq!(refusal(&ada.get(&bare.path()).await), "invalid_request", "required by default");
+    let public = Ask::of(&server, "spa").without("code_challenge").without("code_challenge_method");
+    assert_eq!(refusal(&ada.get(&public.path()).await), "invalid_request", "a public client requires it");
 
     let client = |name: &str| format!("/api/organizations/acme/clients/{}", server.client(name));
-    let public = admin.call("PATCH", &client("spa"), &json!({ "pkce_required": false })).await;
+    let public = admin.call("PATCH", &client("spa"), &json!({ "pkce": "optional" })).await;
     assert_eq!(public.status, 422, "never for a client without a secret: {public:?}");
-    admin.change("PATCH", &client("web"), json!({ "pkce_required": false })).await;
-
     let redeem = async |code: &str, verifier: Option<&str>| {
         let mut fields = vec![
             ("grant_type", "authorization_code"),
@@ -283,7 +282,10 @@ async fn pkce_is_required_unless_a_confidential_client_may_do_without() {
     assert_eq!(refusal(&ada.get(&plain.path()).await), "invalid_request");
     let with_challenge = code(&mut ada, &Ask::of(&server, "web")).await;
     let refused = redeem(&with_challenge, None).await;
-    assert_eq!(refused.error(), (400, "invalid_grant".to_owned()), "a challenge wants its verifier");
+    assert_eq!(refused.error(), (400, "invalid_grant".to_owned()), "a challenge demands its verifier");
+
+    admin.change("PATCH", &client("web"), json!({ "pkce": "required" })).await;
+    assert_eq!(refusal(&ada.get(&bare.path()).await), "invalid_request", "required from now on");
     server.stop().await;
 }
 

@@ -112,7 +112,8 @@ async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign
         "/o/acme/logout",
         "/o/nobody/login",
         "/auth/authorize",
-        "/auth/logout",
+        "/auth/logout?post_logout_redirect_uri=https://evil.example/",
+        &format!("/auth/logout?client_id={}", server.client("spa")),
         "/demo/sketch",
         "/nothing",
     ];

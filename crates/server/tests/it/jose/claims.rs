@@ -22,7 +22,6 @@ async fn a_token_of_another_kind_is_none() {
     let mut rows = Rows::new();
     for typ in [
         json!(null),
-        json!("JWT"),
         json!("jwt"),
         json!("AT+JWT"),
         json!("at+jwt "),

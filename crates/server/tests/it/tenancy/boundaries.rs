@@ -15,7 +15,7 @@ async fn two_who_change_different_fields_at_once_are_both_obeyed() {
         let changes = [
             (&client, json!({ "name": format!("Name {round}") })),
             (&client, json!({ "consent_required": round % 2 == 0 })),
-            (&client, json!({ "pkce_required": round % 2 == 0 })),
+            (&client, json!({ "pkce": if round % 2 == 0 { "required" } else { "optional" } })),
             (&plan, json!({ "name": format!("Plan {round}") })),
             (&plan, json!({ "price_cents": round })),
             (&plan, json!({ "features": [format!("feature {round}")] })),

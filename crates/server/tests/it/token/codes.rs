@@ -5,8 +5,6 @@ use crate::device::{error, in_acme, refusal, sign_out, signed_in, suspend_acme};
 use crate::support::{Ask, CALLBACK, VERIFIER, code, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use identity::clients::{self, ClientPatch};
-use identity::ids::ClientId;
 use identity::secrets;
 use server::testing::{Rows, TestBrowser, TestServer, at_once};
 use std::collections::BTreeSet;
@@ -134,13 +132,6 @@ async fn codes_that_do_not_fit_look_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verifier_without_a_challenge_is_a_downgrade() {
     let server = TestServer::start().await;
-    let id = server.client("web").to_owned();
-    in_acme(&server, move |tx, _, actor| {
-        let client = clients::get(tx.snapshot(), &ClientId::parse(&id)?)?;
-        let patch = ClientPatch { pkce_required: Some(false), ..ClientPatch::default() };
-        clients::patch(tx, &client, &patch, actor).map(|_| ())
-    })
-    .await;
     let mut ada = signed_in(&server, "ada@acme.test").await;
     let credentials = basic(server.client("web"), server.secret("web"));
     let ask = Ask::of(&server, "web").with("scope", "profile");

@@ -5,6 +5,8 @@ use crate::device::{
     ada_on_a_device, end_sessions_of_ada, error, in_acme, refusal, sign_out, signed_in, suspend_acme,
     suspend_ada,
 };
+use crate::support::{Admin, Ask, claims, text, tokens_of};
+use serde_json::{Value, json};
 use server::testing::{Answer, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -61,6 +63,54 @@ async fn a_hundred_refreshes_at_once_give_one_successor() {
     assert_eq!(successors.len(), 1, "{successors:?}");
     let next = refresh(&server, successors.first().expect("one")).await;
     assert_eq!((next.status, reads(&server, &next).await), (200, 200));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reused_token_a_replayed_code_and_a_consent_are_in_the_audit_trail() {
+    let server = TestServer::start().await;
+    server.clock.advance(Duration::from_secs(1));
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let id = claims(&tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token"));
+    let spa = server.client("spa");
+
+    // Twice each: only the first time revokes anything.
+    let code = spa_code(&mut ada, &server).await;
+    for expected in [200, 400, 400] {
+        assert_eq!(token(&server, &presenting(&server, &code)).send().await.status, expected);
+    }
+    let code = spa_code(&mut ada, &server).await;
+    let first = token(&server, &presenting(&server, &code)).send().await;
+    let next = refreshing(&server, "spa", &first.text("refresh_token")).send().await;
+    assert_eq!(refreshing(&server, "spa", &next.text("refresh_token")).send().await.status, 200);
+    for _ in 0..2 {
+        let reused = refreshing(&server, "spa", &first.text("refresh_token")).send().await;
+        assert_eq!(refusal(&reused), error(400, "invalid_grant"));
+    }
+    let asked = ada.get(&Ask::of(&server, "spa").with("prompt", "consent").path()).await;
+    let (csrf, next, session) = (asked.input("csrf"), asked.input("next"), asked.input("session"));
+    let fields = [("csrf", &*csrf), ("next", &next), ("session", &session), ("decision", "allow")];
+    assert_eq!(ada.post("/consent", &fields).await.status, 303);
+
+    let trail = admin.read("/api/organizations/acme/audit").await;
+    let rows: Vec<&Value> = trail["items"].as_array().expect("rows").iter().collect();
+    let of = |action: &str| -> Vec<&Value> {
+        rows.iter().copied().filter(|row| row["action"] == action).collect()
+    };
+    for action in ["grant.code_replayed", "grant.refresh_token_reused"] {
+        let [row] = of(action)[..] else { panic!("one {action} in {trail}") };
+        assert_eq!((&row["target"], &row["target_name"]), (&id["sub"], &json!("ada@acme.test")));
+        assert_eq!((&row["actor"], &row["address"]), (&json!("unknown"), &json!("127.0.0.1")));
+        let details = text(row, "details");
+        assert!(details.starts_with(&format!("{spa} grant_")), "the client and the grant: {details}");
+    }
+    let [consent] = of("consent.given")[..] else { panic!("one consent in {trail}") };
+    assert_eq!((&consent["actor"], &consent["target"]), (&id["sub"], &json!(spa)));
+    assert_eq!(
+        (&consent["details"], &consent["address"]),
+        (&json!("openid profile email"), &json!("127.0.0.1"))
+    );
     server.stop().await;
 }
 

@@ -1,0 +1,91 @@
+//! The options of a client that have a few named values: PKCE, the signature of ID tokens, the type of access tokens.
+
+use super::Kind;
+use crate::keys::Algorithm;
+use crate::{Error, Result};
+
+/// Whether the authorization endpoint requires PKCE (RFC 7636). A request that has a challenge is always held to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pkce {
+    /// Requests without a challenge are accepted.
+    Optional,
+    /// Requests without a challenge are refused.
+    Required,
+}
+
+impl Pkce {
+    const ALL: [(&'static str, Pkce); 2] = [("optional", Pkce::Optional), ("required", Pkce::Required)];
+
+    /// The setting of a new client. Public clients require PKCE, because they have no secret that protects a code.
+    pub fn default_of(kind: Kind) -> Pkce {
+        if kind.is_confidential() { Pkce::Optional } else { Pkce::Required }
+    }
+
+    /// Returns the name used in the API.
+    pub fn as_str(self) -> &'static str {
+        name_of(&Pkce::ALL, self)
+    }
+
+    /// Parses the name used in the API.
+    pub fn parse(name: &str) -> Result<Pkce> {
+        named(&Pkce::ALL, "pkce", name)
+    }
+}
+
+/// The `typ` header of a client's access tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessTokenTyp {
+    /// `at+jwt` (RFC 9068). It prevents that another JWT is used as an access token.
+    AtJwt,
+    /// `JWT`, for resource servers that accept no other type.
+    Jwt,
+}
+
+impl AccessTokenTyp {
+    const ALL: [(&'static str, AccessTokenTyp); 2] =
+        [("at+jwt", AccessTokenTyp::AtJwt), ("JWT", AccessTokenTyp::Jwt)];
+
+    /// Returns the value of the header.
+    pub fn as_str(self) -> &'static str {
+        name_of(&AccessTokenTyp::ALL, self)
+    }
+
+    /// Parses the value of the header.
+    pub fn parse(name: &str) -> Result<AccessTokenTyp> {
+        named(&AccessTokenTyp::ALL, "access_token_typ", name)
+    }
+}
+
+const ID_TOKEN_ALGS: [(&str, Algorithm); 2] = [("RS256", Algorithm::Rs256), ("ES256", Algorithm::Es256)];
+
+/// Parses the signature algorithm of a client's ID tokens.
+pub fn parse_id_token_alg(name: &str) -> Result<Algorithm> {
+    named(&ID_TOKEN_ALGS, "id_token_alg", name)
+}
+
+fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
+    all.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
+}
+
+fn named<T: Copy>(all: &[(&str, T)], field: &'static str, name: &str) -> Result<T> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
+        Error::invalid(field, format!("{name:?} is not allowed; use {}", known.join(" or ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back_and_others_are_refused() {
+        assert_eq!(Pkce::parse("required").expect("known").as_str(), "required");
+        assert_eq!(AccessTokenTyp::parse("JWT").expect("known"), AccessTokenTyp::Jwt);
+        assert_eq!(parse_id_token_alg("ES256").expect("known"), Algorithm::Es256);
+        let error = Pkce::parse("on").expect_err("unknown").to_string();
+        assert_eq!(error, "pkce: \"on\" is not allowed; use optional or required");
+        assert!(AccessTokenTyp::parse("jwt").is_err() && parse_id_token_alg("none").is_err());
+    }
+}
