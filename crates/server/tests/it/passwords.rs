@@ -318,3 +318,35 @@ async fn a_user_without_a_password_sets_one_only_soon_after_signing_in() {
     assert_eq!(server.browser().sign_in_with("acme", "linked@acme.test", NEW).await.status, 422);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_is_let_in_again_by_a_link_that_the_audit_trail_names() {
+    let server = TestServer::start().await;
+    let recover =
+        async |email: &str| server::owner_recovery::link(&server.app, email, "user 7 of the machine").await;
+    for nobody in ["nobody@sarsen.test", "ada@acme.test", "admin@acme.test"] {
+        let refused = recover(nobody).await.expect_err("no owner").to_string();
+        assert_eq!(refused, "platform owner with this e-mail address not found", "{nobody}");
+    }
+    let made = recover(" OWNER@sarsen.test").await.expect("a link");
+    let mut browser = server.browser();
+    let page = open(&mut browser, &path_of(&made.url)).await;
+    let done = set(&mut browser, &page, NEW).await;
+    assert_eq!((done.status, done.header("location")), (303, "/console"), "{done:?}");
+    assert_eq!(browser.get("/console").await.status, 200);
+    assert_eq!(server.browser().sign_in("platform", "owner@sarsen.test").await.status, 422);
+
+    let token =
+        tokens_of(&server, &mut browser, &Ask::by("console", CONSOLE).with("scope", "org:platform")).await;
+    let owner = Admin { server: &server, token: token.text("access_token") };
+    let trail = owner.read("/api/organizations/platform/audit").await;
+    let rows = trail["items"].as_array().expect("entries");
+    let row = rows.iter().find(|row| text(row, "action") == "owner.recovered").expect("a row");
+    let said = ["actor", "target_name", "details"].map(|name| text(row, name));
+    assert_eq!(said, ["system", "owner@sarsen.test", "asked by user 7 of the machine"], "{row}");
+
+    let late = recover("owner@sarsen.test").await.expect("a link");
+    server.clock.advance(Duration::from_secs(3600));
+    assert_eq!(open(&mut browser, &path_of(&late.url)).await.status, 404, "an hour is over");
+    server.stop().await;
+}

@@ -34,7 +34,7 @@ impl SetPassword<'_> {
                     (field::username(self.user_email))
                     (Field { autofocus: true, in_error, ..field::new_password("password", "Password") }.markup())
                     div.decide {
-                        button type="submit" { "Set the password" }
+                        button type="submit" { "Set password" }
                         button.plain type="submit" name="later" value="yes" formnovalidate { "Not now" }
                     }
                 }
