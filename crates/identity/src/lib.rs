@@ -5,7 +5,7 @@
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
 //! - administration: `organizations`, `administrators`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
-//! - users: `users`, `user_suspensions`, `passwords`, `sessions`
+//! - users: `users`, `user_suspensions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
@@ -41,6 +41,7 @@ pub mod links;
 mod lookups;
 pub mod names;
 pub mod organizations;
+pub mod password_changes;
 pub mod passwords;
 pub mod pending_device_codes;
 pub mod plans;

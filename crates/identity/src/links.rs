@@ -1,19 +1,23 @@
 //! One-time links: `<id>.<secret>` in a URL, with 256 random bits.
 //!
 //! Opening a link must not consume it, because mail scanners open links too: pages call [`peek`] on GET and
-//! [`use_once`] on POST. A set-up link is void once the platform has an owner. A sign-in link is void while its user is
-//! suspended.
+//! [`use_once`] on POST. A set-up link is void once the platform has an owner. A link of a user is void while the user is
+//! suspended, and after a password was set later than the link was made.
 
 use crate::audit::{self, Actor};
 use crate::ids::{self, LinkId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
-use crate::{Error, Result, Time, administrators, organizations};
+use crate::{Error, Result, Time, administrators, organizations, passwords};
 use std::time::Duration;
 use store::{Snapshot, Tx, args, insert, sql, statements};
 
-/// The lifetime of a link.
+/// The lifetime of a set-up link, of a sign-in link, and of a link that recovers an owner.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
+/// The lifetime of a password link for a user who has a password.
+pub const FORGOTTEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The lifetime of a password link for a user who has none yet. No link lives longer.
+pub const LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The purpose of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub enum Purpose {
     SetUp,
     /// A user without a password, or with a lost one, signs in with a link from an administrator.
     SignIn,
+    /// A user sets a password with a link from an administrator, or from the server's own machine.
+    Password,
 }
 
 impl Purpose {
@@ -29,6 +35,7 @@ impl Purpose {
         match self {
             Purpose::SetUp => "setup",
             Purpose::SignIn => "sign_in",
+            Purpose::Password => "password",
         }
     }
 }
@@ -40,7 +47,7 @@ pub struct NewLink {
     pub id: LinkId,
     /// The purpose.
     pub purpose: Purpose,
-    /// The user whom a sign-in link signs in.
+    /// The user of a sign-in link or of a password link.
     pub user: Option<UserId>,
     /// The expiry time.
     pub expires_at: Time,
@@ -71,14 +78,14 @@ statements! {
         &[&["id", "purpose", "user_id", "hash", "created_by", "created_at", "expires_at"]],
     );
     static UNUSED = sql(
-        "SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
+        "SELECT hash, user_id, created_at FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
     static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
     static OLD = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM links WHERE id = ?1");
 }
 
-/// Stores a link. [`create_sign_in`] stores a sign-in link with its checks and its audit entry.
+/// Stores a link. [`create_for`] stores a link of a user with its checks and its audit entry.
 pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Result<()> {
     if new.purpose == Purpose::SetUp && administrators::has_platform_owner(tx.snapshot())? {
         let problem = "this server already has an owner and needs no set-up link; start it again";
@@ -89,16 +96,42 @@ pub fn create(tx: &mut Tx<'_>, new: &NewLink, created_by: &str, now: Time) -> Re
     Ok(())
 }
 
-/// Stores a link that signs in `user`.
-pub fn create_sign_in(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
-    if new.purpose != Purpose::SignIn || new.user.as_ref() != Some(&user.id) {
-        return Err(Error::Internal("a sign-in link for another user".to_owned()));
+/// Stores a link of `user` that signs in or sets a password. Returns its expiry time: a password link for a user
+/// without a password lives longer than `new` says.
+pub fn create_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<Time> {
+    let (action, expires_at) = match new.purpose {
+        Purpose::SetUp => return Err(Error::Internal("a set-up link has no user".to_owned())),
+        Purpose::SignIn => ("user.sign_in_link_made", new.expires_at),
+        Purpose::Password if passwords::get(tx.snapshot(), &user.id)?.is_none() => {
+            ("user.password_link_made", actor.now + LIFE_MAX)
+        }
+        Purpose::Password => ("user.password_link_made", new.expires_at),
+    };
+    store_for(tx, user, &NewLink { expires_at, ..new.clone() }, actor)?;
+    audit::note(tx, &user.organization, actor, action, user.id.as_str(), new.id.as_str())?;
+    Ok(expires_at)
+}
+
+/// Stores a password link that lets a platform owner in again. `details` names who asked for it on the server's machine.
+pub fn create_recovery(
+    tx: &mut Tx<'_>,
+    owner: &User,
+    new: &NewLink,
+    details: &str,
+    actor: &Actor,
+) -> Result<()> {
+    store_for(tx, owner, new, actor)?;
+    audit::note(tx, &owner.organization, actor, "owner.recovered", owner.id.as_str(), details)
+}
+
+fn store_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) -> Result<()> {
+    if new.user.as_ref() != Some(&user.id) {
+        return Err(Error::Internal("a link for another user".to_owned()));
     }
     if user.suspended_at.is_some() {
         return Err(Error::refused("user_suspended", "this user is suspended; end the suspension first"));
     }
-    create(tx, new, &actor.who, actor.now)?;
-    audit::note(tx, &user.organization, actor, "user.sign_in_link_made", user.id.as_str(), new.id.as_str())
+    create(tx, new, &actor.who, actor.now)
 }
 
 /// Checks a link without consuming it. Returns its user if it is valid. Unknown, used, expired and void links look the
@@ -116,12 +149,14 @@ pub fn peek(
 /// [`Error::NotFound`]. The caller of a set-up link creates the owner in the same command, which voids the other set-up
 /// links.
 pub fn use_once(tx: &mut Tx<'_>, purpose: Purpose, token: &str, now: Time) -> Result<Option<UserId>> {
+    let no_link = Error::NotFound { what: "link" };
+    // The lock prevents two links from creating two first owners, or from setting two passwords.
     if purpose == Purpose::SetUp {
-        // The lock prevents two links from creating two first owners.
         let platform = organizations::find(tx.snapshot(), organizations::PLATFORM)?.id;
         tx.lock(&organizations::LOCK, (&platform).into())?;
+    } else if let Some((_, Some(user))) = find_valid(tx.snapshot(), purpose, token, now)? {
+        tx.lock(&users::LOCK, (&user).into())?;
     }
-    let no_link = Error::NotFound { what: "link" };
     let Some((id, user)) = find_valid(tx.snapshot(), purpose, token, now)? else { return Err(no_link) };
     if tx.exec(&USE, args![&id, now])? == 1 { Ok(user) } else { Err(no_link) }
 }
@@ -135,15 +170,21 @@ fn find_valid(
 ) -> Result<Option<(LinkId, Option<UserId>)>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = LinkId::parse(id) else { return Ok(None) };
-    let found: Option<(Vec<u8>, Option<UserId>)> =
-        snapshot.one(&UNUSED, args![&id, purpose.as_str(), now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let Some((_, user)) = found.filter(|(hash, _)| secrets::matches(secret.as_bytes(), hash)) else {
+    let found: Option<(Vec<u8>, Option<UserId>, Time)> =
+        snapshot.one(&UNUSED, args![&id, purpose.as_str(), now], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    let Some((_, user, made_at)) = found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash))
+    else {
         return Ok(None);
     };
     let is_void = match (&user, purpose) {
         (_, Purpose::SetUp) => administrators::has_platform_owner(snapshot)?,
-        (Some(user), Purpose::SignIn) => users::get(snapshot, user)?.suspended_at.is_some(),
-        (None, Purpose::SignIn) => true,
+        (Some(user), Purpose::SignIn | Purpose::Password) => {
+            users::get(snapshot, user)?.suspended_at.is_some()
+                || passwords::changed_at(snapshot, user)?.is_some_and(|changed_at| changed_at > made_at)
+        }
+        (None, Purpose::SignIn | Purpose::Password) => true,
     };
     Ok((!is_void).then_some((id, user)))
 }

@@ -25,6 +25,9 @@ pub const DUMMY_HASH: &str =
 statements! {
     static PUT = upsert("passwords", &["user_id"], &["hash", "changed_at"]);
     static GET = sql("SELECT hash FROM passwords WHERE user_id = ?1");
+    static CHANGED_AT = sql("SELECT changed_at FROM passwords WHERE user_id = ?1");
+    static UPGRADE = sql("UPDATE passwords SET hash = ?3 WHERE user_id = ?1 AND hash = ?2");
+    static DELETE = sql("DELETE FROM passwords WHERE user_id = ?1");
 }
 
 fn argon2() -> Result<Argon2<'static>> {
@@ -100,6 +103,24 @@ pub fn verify(password: &str, stored: &str) -> Result<Verdict> {
 pub fn put(tx: &mut Tx<'_>, user: &UserId, hash: &str, now: Time) -> Result<()> {
     tx.exec(&PUT, args![user, hash, now])?;
     Ok(())
+}
+
+/// Replaces the hash `old` of a password by the hash `new` of the same password. Has no effect if the user has another
+/// password by now.
+pub fn upgrade(tx: &mut Tx<'_>, user: &UserId, old: &str, new: &str) -> Result<()> {
+    tx.exec(&UPGRADE, args![user, old, new])?;
+    Ok(())
+}
+
+/// Deletes a user's password.
+pub(crate) fn delete(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.exec(&DELETE, args![user])?;
+    Ok(())
+}
+
+/// Gets the time at which a user's password was set; `None` if they have no password.
+pub fn changed_at(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Option<Time>> {
+    Ok(snapshot.one(&CHANGED_AT, args![user], |row| row.get(0))?)
 }
 
 /// Gets the stored hash of a user's password; `None` if they have no password.

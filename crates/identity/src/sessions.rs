@@ -230,7 +230,8 @@ pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time
     end_all_but(tx, user, None, ended_by, now)
 }
 
-fn end_all_but(
+/// Ends all sessions of a user except `kept`. Returns the number of ended sessions.
+pub(crate) fn end_all_but(
     tx: &mut Tx<'_>,
     user: &UserId,
     kept: Option<&SessionId>,

@@ -95,6 +95,7 @@ statements! {
     static FORGET_BROWSERS =
         sql("UPDATE users SET known_browsers_epoch = known_browsers_epoch + 1 WHERE id = ?1");
     static SET_PROFILE = update("users", "id", Profile::COLUMNS);
+    static VERIFY = sql("UPDATE users SET email_verified_at = ?2 WHERE id = ?1 AND email_verified_at IS NULL");
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
 }
@@ -156,6 +157,13 @@ pub fn change(
     customers::rename_personal(tx, id, &profile.name)?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
     Ok(User { profile, ..user })
+}
+
+/// Marks the e-mail address of an account as verified. Returns false if it was verified before.
+pub(crate) fn verify_email(tx: &mut Tx<'_>, id: &UserId, now: Time) -> Result<bool> {
+    let verified = tx.exec(&VERIFY, args![id, now])? == 1;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(verified)
 }
 
 /// Gets the account with this id if it belongs to this organization.

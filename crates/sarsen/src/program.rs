@@ -2,7 +2,7 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, bench, client, demo, doctor, init, login, logout, member, move_database, org, plan, serve,
+    audit, bench, client, demo, doctor, init, login, logout, member, move_database, org, owner, plan, serve,
     service, subscription, user, whoami,
 };
 use crate::environment::Environment;
@@ -46,6 +46,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Move everything to another database
     Move(move_database::Args),
+    /// Owners of the server: a way back for one who has lost the password
+    Owner(owner::Args),
     /// Sign this terminal in to a server
     Login(login::Args),
     /// Sign this terminal out
@@ -122,6 +124,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Serve(args) => serve::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, environment),
         Command::Move(args) => move_database::run(&args),
+        Command::Owner(args) => owner::run(&args, context),
         Command::Login(args) => login::run(&args, environment),
         Command::Logout(args) => logout::run(&args, environment),
         Command::Whoami(args) => whoami::run(&args, environment),

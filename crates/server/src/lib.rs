@@ -32,13 +32,14 @@ pub use dev::demo;
 #[cfg(feature = "bench-tools")]
 pub use dev::{bare_server, fixtures};
 pub use identity::secrets::SecretKey;
-pub use jobs::{database_move, first_start};
+pub use jobs::{database_move, first_start, owner_recovery};
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 pub use web::cidr::Cidr;
 pub use web::host::is_loopback;
+pub use web::json::rfc3339;
 pub use web::listener::{Bound, Limits, Running, serve, serve_on};
 pub use web::watched_stream::Pace;
 

@@ -84,6 +84,7 @@ pub fn router() -> Routes {
         )
         .route("/api/organizations/{org}/users/{user}/sessions/{session}", delete(api::users::sessions::end))
         .route("/api/organizations/{org}/users/{user}/sign_in_link", post(api::users::sign_in_link::create))
+        .route("/api/organizations/{org}/users/{user}/password-link", post(api::users::password_link::create))
         .route("/api/organizations/{org}/audit", get(api::audit::list))
         // The platform
         .route("/api/platform/organizations", get(api::platform::list))
@@ -98,12 +99,17 @@ pub fn router() -> Routes {
         .route("/consent", post(pages::consent::post))
         .route("/console", get(pages::console::get))
         .route("/login", get(pages::sign_in::get_platform).post(pages::sign_in::post_platform))
+        .route("/password", get(pages::password::get).post(pages::password::post))
         .route("/setup", get(pages::set_up::get).post(pages::set_up::post))
         .route("/o/{slug}/login", get(pages::sign_in::get).post(pages::sign_in::post))
         .route("/o/{slug}/signup", get(pages::sign_up::get).post(pages::sign_up::post))
         .route("/o/{slug}/link", get(pages::link::get).post(pages::link::post))
         .route("/o/{slug}/account", get(pages::account::get))
         .route("/o/{slug}/account/sessions", post(pages::account::sessions::post))
+        .route(
+            "/o/{slug}/account/password",
+            get(pages::account::password::get).post(pages::account::password::post),
+        )
         .route("/o/{slug}/logout", get(pages::account::ask_sign_out).post(pages::account::sign_out))
         .route("/assets/sarsen.css", get(pages::assets::stylesheet))
         .route("/assets/logo.svg", get(pages::assets::logo))

@@ -17,7 +17,7 @@ fn generate(test: &TestIdentity, purpose: Purpose, user: Option<&User>) -> NewLi
 async fn sign_in_link(test: &TestIdentity, user: &User) -> NewLink {
     let new = generate(test, Purpose::SignIn, Some(user));
     let (user, made) = (user.clone(), new.clone());
-    test.write(move |tx, actor| links::create_sign_in(tx, &user, &made, actor)).await.expect("a link");
+    test.write(move |tx, actor| links::create_for(tx, &user, &made, actor)).await.expect("a link");
     new
 }
 
@@ -95,7 +95,7 @@ async fn a_suspended_user_cannot_sign_in_by_link() {
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
     assert_eq!(not_found(use_at(&test, Purpose::SignIn, &link.token, START).await), "link");
     let new = generate(&test, Purpose::SignIn, Some(&stopped));
-    let made = test.write(move |tx, actor| links::create_sign_in(tx, &stopped, &new, actor)).await;
+    let made = test.write(move |tx, actor| links::create_for(tx, &stopped, &new, actor)).await;
     assert_eq!(refused(made), "user_suspended");
 }
 

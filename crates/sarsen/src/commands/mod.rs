@@ -1,6 +1,6 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move` and `bench` work on this machine. `login`, `logout` and `whoami` are about
+//! `demo`, `init`, `serve`, `doctor`, `move`, `owner` and `bench` work on this machine. `login`, `logout` and `whoami` are about
 //! the sign-in of this terminal. The others call the API of a server; `api.rs` is what they share.
 
 mod api;
@@ -15,6 +15,7 @@ pub mod logout;
 pub mod member;
 pub mod move_database;
 pub mod org;
+pub mod owner;
 pub mod plan;
 pub mod serve;
 pub mod service;

@@ -1,6 +1,8 @@
 //! `sarsen serve`: the server, with its configuration.
 
+use super::owner;
 use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
+use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
 use crate::program::Context;
 use crate::server_process::{self, Signals};
@@ -61,11 +63,32 @@ async fn serve(config: &Config, app: App, bound: Bound) -> Result<()> {
     let limits = Limits { connections: config.connections_max.value, ..Limits::default() };
     let signals = Signals::listen()?;
     let running = server_process::start(app.clone(), bound, limits).await?;
+    serve_commands(config, &app);
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");
     }
     server_process::until_stopped(running, signals).await;
     Ok(())
+}
+
+/// Listens for commands on this machine, while this process owns a SQLite file. Without the socket the server serves all
+/// the same.
+fn serve_commands(config: &Config, app: &App) {
+    let Some(database) = config.database.value.path() else { return };
+    match ControlSocket::bind(&control::path_beside(database)) {
+        Ok(socket) => {
+            let app = app.clone();
+            tokio::spawn(socket.serve(move |request, uid| answer(app.clone(), request, uid)));
+        }
+        Err(error) => tracing::warn!(%error, "commands on this machine cannot reach this server"),
+    }
+}
+
+async fn answer(app: App, request: Request, uid: u32) -> Answer {
+    let done = match request {
+        Request::RecoverOwner { email } => owner::answer(&app, &email, uid, "over the control socket").await,
+    };
+    done.map_or_else(|error| Answer::Refused(error.to_string()), Answer::Done)
 }
 
 /// Until the server has an owner, a file has the link for the first one. No log has it.

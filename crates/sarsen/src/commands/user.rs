@@ -1,4 +1,4 @@
-//! `sarsen user`: the accounts of an organization, their sessions, and one-time sign-in links.
+//! `sarsen user`: the accounts of an organization, their sessions, and one-time links.
 
 use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Users: the accounts of an organization. Name a user by e-mail address or id.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
-                  \x20   sarsen user create ada@example.com --name Ada --org acme\n\
-                  \x20   sarsen user link ada@example.com --org acme")]
+                  \x20   sarsen user create ada@example.com --name Ada --password-link --org acme\n\
+                  \x20   sarsen user password-link ada@example.com --org acme")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -22,7 +22,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Create an account without a password; the user signs in with a link from `user link`
+    /// Create an account without a password; the user sets one with a link from `user password-link`
     Create {
         /// E-mail address
         email: String,
@@ -32,6 +32,9 @@ enum Verb {
         /// Mark the e-mail address as verified
         #[arg(long)]
         verified: bool,
+        /// Create a link as well with which the user sets a password within seven days
+        #[arg(long)]
+        password_link: bool,
     },
     /// List the accounts
     List {
@@ -80,6 +83,11 @@ enum Verb {
         /// E-mail address or id
         user: String,
     },
+    /// Create a link with which a user sets a password once: within a day, or within seven if they have none yet
+    PasswordLink {
+        /// E-mail address or id
+        user: String,
+    },
 }
 
 /// What an administrator changes of an account.
@@ -100,11 +108,13 @@ struct User {
     /// Only in the answer to a request for one user.
     last_seen_at: Option<Time>,
     created_at: Time,
+    /// Only in the answer to a request that creates a user with a link.
+    password_link: Option<Link>,
 }
 
 impl Record for User {
     fn fields(&self) -> Vec<Field> {
-        vec![
+        let mut fields = vec![
             column("email", &self.email),
             detail("verified", self.email_verified),
             column("name", &self.name),
@@ -112,7 +122,12 @@ impl Record for User {
             detail("last seen", Cell::optional(self.last_seen_at.as_ref())),
             detail("created", &self.created_at),
             column("id", Cell::id(&self.id)),
-        ]
+        ];
+        if let Some(link) = &self.password_link {
+            fields.push(detail("password link", &link.url));
+            fields.push(detail("link expires", &link.expires_at));
+        }
+        fields
     }
 }
 
@@ -155,11 +170,18 @@ impl Record for Link {
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
-        Verb::Create { email, name, verified } => {
+        Verb::Create { email, name, verified, password_link } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("name", name.clone());
             let fields = fields.with("email_verified", verified.then_some(true));
+            let fields = fields.with("password_link", password_link.then_some(true));
             let created = api.post::<User>(&api.path(&["users"]), fields)?;
-            api.show(&created)
+            api.show(&created)?;
+            if !*password_link {
+                api.confirm(&format!(
+                    "The account has no password yet. sarsen user password-link {email} creates a link to set one."
+                ));
+            }
+            Ok(())
         }
         Verb::List { email } => {
             let query: Vec<(&str, &str)> = email.iter().map(|email| ("email", email.as_str())).collect();
@@ -183,11 +205,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             show(&mut api, user)
         }
         Verb::Sessions { user, end, end_one } => sessions(&mut api, user, *end, end_one.as_deref()),
-        Verb::Link { user } => {
-            let path = api.user_path(user, &["sign_in_link"])?;
-            let created = api.post_empty::<Link>(&path)?;
-            api.show(&created)
-        }
+        Verb::Link { user } => link(&mut api, user, "sign_in_link"),
+        Verb::PasswordLink { user } => link(&mut api, user, "password-link"),
     }
 }
 
@@ -195,6 +214,12 @@ fn show(api: &mut Api, user: &str) -> Result<()> {
     let path = api.user_path(user, &[])?;
     let found = api.get::<User>(&path)?;
     api.show(&found)
+}
+
+fn link(api: &mut Api, user: &str, what: &str) -> Result<()> {
+    let path = api.user_path(user, &[what])?;
+    let created = api.post_empty::<Link>(&path)?;
+    api.show(&created)
 }
 
 fn sessions(api: &mut Api, user: &str, end: bool, end_one: Option<&str>) -> Result<()> {

@@ -14,6 +14,7 @@ mod durability;
 mod help;
 mod library;
 mod logs;
+mod owner_recovery;
 mod serving;
 mod signing_in;
 mod support;

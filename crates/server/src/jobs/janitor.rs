@@ -91,7 +91,7 @@ impl Janitor {
         let before = now - KEPT;
         self.sweep("codes.tidy", before, authorization_codes::delete_older).await?;
         self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older).await?;
-        self.sweep("links.tidy", before, links::delete_older).await?;
+        self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await?;
         self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;

@@ -18,16 +18,29 @@ pub(crate) enum Flash {
     SignedOut,
     SessionEnded,
     OthersEnded,
+    PasswordChanged,
+    PasswordSet,
+    PasswordKept,
 }
 
 impl Flash {
-    const ALL: [Flash; 3] = [Flash::SignedOut, Flash::SessionEnded, Flash::OthersEnded];
+    const ALL: [Flash; 6] = [
+        Flash::SignedOut,
+        Flash::SessionEnded,
+        Flash::OthersEnded,
+        Flash::PasswordChanged,
+        Flash::PasswordSet,
+        Flash::PasswordKept,
+    ];
 
     fn word(self) -> &'static str {
         match self {
             Flash::SignedOut => "signed_out",
             Flash::SessionEnded => "session_ended",
             Flash::OthersEnded => "others_ended",
+            Flash::PasswordChanged => "password_changed",
+            Flash::PasswordSet => "password_set",
+            Flash::PasswordKept => "password_kept",
         }
     }
 
@@ -37,7 +50,15 @@ impl Flash {
             Flash::SignedOut => "You are signed out.",
             Flash::SessionEnded => "You are signed out there.",
             Flash::OthersEnded => "You are signed out everywhere else.",
+            Flash::PasswordChanged => "Your password is changed. You are signed out everywhere else.",
+            Flash::PasswordSet => "Your password is set.",
+            Flash::PasswordKept => "Nothing was changed. The link still works until it expires.",
         }
+    }
+
+    /// Whether the sign-in page shows it. The account page shows all.
+    pub(crate) fn is_for_sign_in(self) -> bool {
+        matches!(self, Flash::SignedOut | Flash::PasswordKept)
     }
 
     /// The cookie that makes a page of an organization say it.

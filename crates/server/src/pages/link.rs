@@ -1,5 +1,5 @@
-//! `/o/{slug}/link`: a one-time link that an administrator made for a user. Opening it does nothing; the
-//! form behind it signs in, once.
+//! `/o/{slug}/link`: a one-time sign-in link that an administrator made for a user. Opening it does nothing; its form
+//! signs in, once.
 
 use super::browser::{Asked, Browser, Form};
 use super::respond::{Link, PageError, PageResult};
@@ -12,25 +12,23 @@ use http::StatusCode;
 use identity::links::{self, Purpose};
 use identity::organizations::Organization;
 use identity::users::{self, User};
-use identity::{Error, audit};
+use identity::{Error, password_changes};
 
 fn void(slug: &str) -> PageError {
-    let what = "The link was already used, or it is too old.";
-    let advice = "Ask for a new one. If you used it yourself, sign in.";
+    let what = "The link was already used, it is too old, or a password was set after it was made.";
+    let advice = "Sign in with your password, or ask an administrator of the organization for a new link.";
     PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice)
         .link(Link::SignIn(slug.to_owned()))
 }
 
-/// The user that the link is for, when it is one of this organization and not suspended.
+/// The user of the link, if it belongs to this organization.
 async fn user_of(app: &App, organization: &Organization, token: &str) -> Result<User, PageError> {
     let (token, now) = (token.to_owned(), app.now());
     let found = app.store.point(move |snapshot| match links::peek(snapshot, Purpose::SignIn, &token, now)? {
         Some(Some(id)) => users::get(snapshot, &id).map(Some),
         _ => Ok::<_, Error>(None),
     });
-    let user =
-        found.await?.filter(|user| user.organization == organization.id && user.suspended_at.is_none());
-    user.ok_or_else(|| void(&organization.slug))
+    found.await?.filter(|user| user.organization == organization.id).ok_or_else(|| void(&organization.slug))
 }
 
 pub(crate) async fn get(
@@ -64,14 +62,10 @@ pub(crate) async fn post(
     let organization = active(&app, &slug).await?;
     let user = user_of(&app, &organization, form.text("token")).await?;
     let (token, actor) = (form.text("token").to_owned(), app.actor(&user.id, browser.address));
-    let target = user.id.clone();
-    let used = app.store.write("link.use", move |tx| {
-        links::use_once(tx, Purpose::SignIn, &token, actor.now)?;
-        audit::note(tx, &organization.id, &actor, "user.sign_in_link_used", target.as_str(), "")
-    });
-    let used = used.await;
-    match used {
-        Ok(_) => browser.sign_in(&app, &user, &slug, &home(&slug)).await,
+    let used =
+        app.store.write("link.use", move |tx| password_changes::sign_in_by_link(tx, &token, &actor.clone()));
+    match used.await {
+        Ok(user) => browser.sign_in(&app, &user, &slug, &home(&slug)).await,
         Err(Error::NotFound { .. }) => Err(void(&slug)),
         Err(error) => Err(error.into()),
     }

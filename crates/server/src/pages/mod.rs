@@ -10,6 +10,7 @@ pub(crate) mod consent;
 pub(crate) mod console;
 pub(crate) mod flash;
 pub(crate) mod link;
+pub(crate) mod password;
 pub(crate) mod respond;
 pub(crate) mod set_up;
 pub(crate) mod sign_in;

@@ -3,7 +3,7 @@
 use super::browser::{Asked, Browser, Form};
 use super::respond::{Link, PageError, PageResult};
 use super::sign_in::active;
-use super::sign_up::{self, Refused};
+use super::sign_up::{self, BUSY, Refused};
 use super::views::SetUp;
 use crate::app::App;
 use crate::web::error::retry_after_value;
@@ -55,8 +55,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     let hash = match sign_up::hash(&app, form.text("password"), browser.asker(PLATFORM)).await {
         Ok(hash) => hash,
         Err(Refused::Full(wait)) => {
-            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
-            let mut response = show(&app, &browser, token, email, name, Some(text));
+            let mut response = show(&app, &browser, token, email, name, Some(BUSY));
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             return Ok(response);

@@ -5,7 +5,7 @@
 //! go through the same lane.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
-use super::flash::{Flash, clear};
+use super::flash::clear;
 use super::respond::{PageError, PageResult, see_other};
 use super::views::{Note, SignIn};
 use crate::app::App;
@@ -42,7 +42,7 @@ pub(crate) async fn get(
             Ok(show(&app, &browser, &organization, &shown).await)
         }
         (None, _) => {
-            let flash = browser.flash(&app, &slug).filter(|flash| *flash == Flash::SignedOut);
+            let flash = browser.flash(&app, &slug).filter(|flash| flash.is_for_sign_in());
             let note = flash.map(|flash| Note::Flash(flash.text()));
             let shown = Shown { next, note, ..Shown::default() };
             let mut response = show(&app, &browser, &organization, &shown).await;
@@ -199,6 +199,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         hidden: &[("next", next)],
         action: &action,
         signup_href: app.settings.sign_up.then_some(&sign_up),
+        is_platform: organization.slug == PLATFORM,
         retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
     };
     let mut response = browser.page_with(app, status, view.markup());
@@ -256,20 +257,27 @@ pub(crate) async fn check_password(
             return Ok(Checked::Wrong);
         }
     };
-    if verdict == Verdict::Outdated {
-        upgrade(app, &user, password, asker).await?;
+    if let (Verdict::Outdated, Some(old)) = (verdict, hash) {
+        upgrade(app, &user, password, old, asker).await?;
     }
     Ok(Checked::Right(user))
 }
 
-async fn upgrade(app: &App, user: &User, password: String, asker: Asker<'_>) -> Result<(), Error> {
+/// Hashes a password with the current parameters. If it was changed meanwhile, the new one stays.
+async fn upgrade(
+    app: &App,
+    user: &User,
+    password: String,
+    old: String,
+    asker: Asker<'_>,
+) -> Result<(), Error> {
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
     let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
     // A full lane is no reason to refuse a sign-in that was good: the next one upgrades.
     let Ok(hash) = hashed else { return Ok(()) };
-    let (user, hash, now) = (user.id.clone(), hash?, app.now());
-    app.store.write("password.upgrade", move |tx| passwords::put(tx, &user, &hash, now)).await
+    let (user, hash) = (user.id.clone(), hash?);
+    app.store.write("password.upgrade", move |tx| passwords::upgrade(tx, &user, &old, &hash)).await
 }
 
 /// Randomness that was drawn before, for a thread that has none.

@@ -43,9 +43,8 @@ pub(crate) async fn post(
             browser.sign_in(&app, &user, &organization.slug, safe_next(fields.next, &home)).await
         }
         Err(Refused::Full(wait)) => {
-            let text = "Many people are signing in at this moment. Please try again in a few seconds.";
             let status = StatusCode::TOO_MANY_REQUESTS;
-            let mut response = show(&app, &browser, &organization, &fields, Some(text), status).await;
+            let mut response = show(&app, &browser, &organization, &fields, Some(BUSY), status).await;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             Ok(response)
         }
@@ -104,6 +103,9 @@ async fn show(
     };
     browser.page_with(app, status, view.markup())
 }
+
+/// The error of a form when the hash lane is full.
+pub(crate) const BUSY: &str = "Many people are signing in at this moment. Please try again in a few seconds.";
 
 /// Why no account was made.
 pub(crate) enum Refused {

@@ -11,6 +11,7 @@ mod instances;
 mod jose;
 mod moving;
 mod pages;
+mod passwords;
 mod sessions;
 mod signed_in;
 mod support;

@@ -3,6 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use server::testing::{Answer, TestServer};
+use std::time::Duration;
 
 /// Status and page, one tag a line, without what differs from run to run.
 fn shown(answer: &Answer) -> String {
@@ -70,6 +71,9 @@ async fn signing_in_and_up() {
     insta::assert_snapshot!("sign_up_taken", shown(&browser.post("/o/acme/signup", &fields).await));
     browser.sign_in("acme", "ada@acme.test").await;
     insta::assert_snapshot!("account", shown(&browser.get("/o/acme/account").await));
+    server.clock.advance(Duration::from_secs(600));
+    insta::assert_snapshot!("change_password", shown(&browser.get("/o/acme/account/password").await));
+    browser.sign_in("acme", "ada@acme.test").await;
     let fields = [("client_id", server.client("cli"))];
     let begun = server.post("/auth/device/code", &fields).send().await;
     browser.decide(&begun.text("user_code"), "allow").await;
@@ -149,6 +153,10 @@ async fn administering() {
     let link = admin.make(&format!("{users}/{}/sign_in_link", text(&made, "id")), Value::Null).await;
     let path = text(&link, "url").strip_prefix(ISSUER).expect("an address of ours");
     insta::assert_snapshot!("one_time_link", shown(&server.get(path).send().await));
+    let link = admin.make(&format!("{users}/{}/password-link", text(&made, "id")), Value::Null).await;
+    let mut new = server.browser();
+    new.get(&path_of(text(&link, "url"))).await;
+    insta::assert_snapshot!("set_password", shown(&new.get("/password").await));
     let mut owner = server.browser();
     owner.sign_in("platform", "owner@sarsen.test").await;
     let platform = Admin::sign_in(&server, "admin@acme.test", "platform").await;

@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/users`: the accounts of an organization.
 
+pub(crate) mod password_link;
 pub(crate) mod sessions;
 pub(crate) mod sign_in_link;
 pub(crate) mod suspension;
@@ -9,9 +10,11 @@ use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use identity::ids::UserId;
+use identity::links;
 use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
+use sign_in_link::LinkBody;
 
 /// The fields of an account that administrators and services see.
 #[derive(Serialize)]
@@ -73,6 +76,17 @@ pub(crate) struct CreateBody {
     #[serde(default)]
     email_verified: bool,
     name: Option<String>,
+    /// Whether the answer has a link with which the user sets a password.
+    #[serde(default)]
+    password_link: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct CreatedBody {
+    #[serde(flatten)]
+    user: UserBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_link: Option<LinkBody>,
 }
 
 #[derive(Deserialize)]
@@ -100,16 +114,24 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |user| user.id.to_string(), show)))
 }
 
-pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<UserBody>> {
+pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<CreatedBody>> {
     let now = admin.now();
     let new = NewUser {
         email_verified: body.email_verified,
         profile: ChangeBody { name: body.name }.over(Profile::default()),
         ..NewUser::new(body.email, now, admin.random())
     };
-    let made =
-        admin.write("user.create", move |tx, by| users::create(tx, &by.organization.id, &new, by.actor));
-    Ok(Created(show(made.await?)))
+    let link = body.password_link.then(|| password_link::generate(&admin, &new.id));
+    let url = link.as_ref().map(|link| password_link::url(&admin, link));
+    let made = admin.write("user.create", move |tx, by| {
+        let user = users::create(tx, &by.organization.id, &new, by.actor)?;
+        let expires_at =
+            link.as_ref().map(|link| links::create_for(tx, &user, link, by.actor)).transpose()?;
+        Ok((user, expires_at))
+    });
+    let (user, expires_at) = made.await?;
+    let password_link = url.zip(expires_at).map(|(url, expires_at)| password_link::body(url, expires_at));
+    Ok(Created(CreatedBody { user: show(user), password_link }))
 }
 
 pub(crate) async fn get(

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 #[derive(Serialize)]
 pub(crate) struct LinkBody {
-    url: String,
-    expires_at: String,
+    pub(super) url: String,
+    pub(super) expires_at: String,
 }
 
 pub(crate) async fn create(
@@ -24,14 +24,10 @@ pub(crate) async fn create(
     let user = UserId::parse(&user)?;
     let (id, expires_at) = (LinkId::new(now, admin.random()), now + links::LIFE);
     let new = NewLink::generate(id, Purpose::SignIn, Some(user.clone()), expires_at, admin.random());
-    let link = LinkBody {
-        url: admin.url(&format!("/o/{}/link?token={}", admin.organization.slug, new.token)),
-        expires_at: rfc3339(expires_at),
-    };
+    let url = admin.url(&format!("/o/{}/link?token={}", admin.organization.slug, new.token));
     let made = admin.write("user.sign_in_link", move |tx, by| {
         let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
-        links::create_sign_in(tx, &user, &new, by.actor)
+        links::create_for(tx, &user, &new, by.actor)
     });
-    made.await?;
-    Ok(Created(link))
+    Ok(Created(LinkBody { url, expires_at: rfc3339(made.await?) }))
 }

@@ -1,5 +1,7 @@
-//! `/o/{slug}/account`: who is signed in here and where; and signing out. `sessions.rs` ends what is elsewhere.
+//! `/o/{slug}/account`: who is signed in here and where; and signing out. `sessions.rs` ends sessions elsewhere,
+//! `password.rs` changes the password.
 
+pub(crate) mod password;
 pub(crate) mod sessions;
 
 use super::activate::ago;
@@ -51,6 +53,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         flash: flash.map(Flash::text),
         signout_action: &format!("/o/{slug}/logout"),
         end_action: &format!("{}/sessions", address(&slug)),
+        password_href: &password::address(&slug),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
         sessions: &lines,
     };

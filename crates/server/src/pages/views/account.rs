@@ -29,6 +29,8 @@ pub struct Account<'a> {
     pub end_action: &'a str,
     /// Where somebody else signs in, in the place of this user.
     pub switch_href: &'a str,
+    /// Where the user changes the password.
+    pub password_href: &'a str,
     pub sessions: &'a [SessionLine<'a>],
 }
 
@@ -43,6 +45,7 @@ impl Account<'_> {
                     dl.facts {
                         dt { "Name" } dd { bdi { (self.name) } }
                         dt { "E-mail" } dd { bdi { (self.user_email) } }
+                        dt { "Password" } dd { a href=(self.password_href) { "Change your password" } }
                     }
                 }
                 p.small { "Not you? " a href=(self.switch_href) { "Use another account" } }

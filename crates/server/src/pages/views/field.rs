@@ -2,6 +2,10 @@
 
 use maud::{Markup, html};
 
+/// Fewest characters of a password that a person may choose.
+const PASSWORD_LENGTH_MIN: u32 = 8;
+const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
+
 /// The id of the notice that says what is wrong with a form.
 pub(super) const ERROR_ID: &str = "form-error";
 
@@ -64,6 +68,23 @@ impl Field<'_> {
     fn autocapitalize(&self) -> Option<&'static str> {
         (self.kind != "text").then_some("none")
     }
+}
+
+/// A field for a password that the user chooses.
+pub(super) fn new_password<'a>(name: &'a str, label: &'a str) -> Field<'a> {
+    Field {
+        name,
+        label,
+        autocomplete: "new-password",
+        hint: Some(PASSWORD_HINT),
+        length_min: Some(PASSWORD_LENGTH_MIN),
+        ..Field::PASSWORD
+    }
+}
+
+/// An invisible field that says to a password manager which account a new password is for.
+pub(super) fn username(email: &str) -> Markup {
+    html! { input name="username" type="text" value=(email) autocomplete="username" readonly hidden; }
 }
 
 pub(super) fn described_by(hint_id: Option<&str>, in_error: bool) -> Option<String> {

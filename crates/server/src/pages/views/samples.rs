@@ -33,9 +33,13 @@ pub fn hostile() -> Pages {
 pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
     let (org_name, csrf, hidden) = (org, "token", HIDDEN);
     let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
-        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), retry_after_s: None };
+        action: "/o/acme/login", signup_href: Some("/o/acme/signup"), is_platform: false, retry_after_s: None };
     let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
+    let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, csrf, hidden,
+        action: "/password", error }.markup();
+    let change_password = |old| ChangePassword { brand: org, user_email: email, old, csrf,
+        action: "/o/acme/account/password", account_href: "/o/acme/account", error }.markup();
     vec![
         ("sign_in", sign_in.markup()),
         ("sign_in_fresh",
@@ -50,6 +54,12 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
         ("activate_link",
             ActivateLink { brand: org, user_code: "BCDF-GHJK", csrf, hidden, action: "/activate" }.markup()),
         ("activate_sign_in", ActivateSignIn { brand: org, error, csrf, action: "/activate" }.markup()),
+        ("sign_in_platform", SignIn { is_platform: true, ..sign_in }.markup()),
+        ("set_password", set_password(false)),
+        ("set_password_forgotten", set_password(true)),
+        ("change_password", change_password(OldPassword::Needed)),
+        ("change_password_recent", change_password(OldPassword::NotNeeded)),
+        ("change_password_without", change_password(OldPassword::None)),
         ("set_up", SetUp { csrf, action: "/setup", hidden, error, email: "", name: "" }.markup()),
         ("one_time_link",
             OneTimeLink { org_name, user_email: email, csrf, hidden, action: "/o/acme/link" }.markup()),
@@ -102,6 +112,7 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
         ("account",
             Account { org_name: "Acme", user_email, name, csrf, signout_action, sessions: &sessions,
                 flash: Some("You are signed out there."), end_action: "/o/acme/account/sessions",
+                password_href: "/o/acme/account/password",
                 switch_href: "/o/acme/login?prompt=select_account" }.markup()),
         ("console", console.markup()),
         ("console_empty", Console { organizations: &[], platform_owner: false, more: false, ..console }.markup()),

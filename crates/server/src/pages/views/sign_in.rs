@@ -33,6 +33,8 @@ pub struct SignIn<'a> {
     pub action: &'a str,
     /// Only where people may sign up by themselves.
     pub signup_href: Option<&'a str>,
+    /// Whether this is the sign-in of those who administer.
+    pub is_platform: bool,
     /// Seconds until another try makes sense: too many tries, or the server is full.
     pub retry_after_s: Option<u64>,
 }
@@ -59,6 +61,7 @@ impl SignIn<'_> {
                     (Field { autofocus: email_known, in_error, ..Field::PASSWORD }.markup())
                     button.full type="submit" { "Sign in" }
                 }
+                (self.forgotten())
                 @if let Some(href) = self.signup_href {
                     p.small { "New here? " a href=(href) { "Create an account" } }
                 }
@@ -67,6 +70,24 @@ impl SignIn<'_> {
         // The focus goes to a field at once: what is to be known is heard with the title.
         let title = self.note.map_or("Sign in".to_owned(), Note::title);
         shell(&titled(error.as_deref(), &title), self.org_name, body)
+    }
+
+    /// What to do without the password. A link is made by those who can check who asks.
+    fn forgotten(&self) -> Markup {
+        html! {
+            details.small {
+                summary { "Forgotten your password?" }
+                @if self.is_platform {
+                    p {
+                        "Ask another owner of this server for a link to set a new one. If you have access to the                          server's machine, run " code { "sarsen owner recover" } " there."
+                    }
+                } @else {
+                    p {
+                        "Ask an administrator of " bdi { (self.org_name) } " for a link. With it you set a new password."
+                    }
+                }
+            }
+        }
     }
 
     fn error_text(&self) -> Option<String> {

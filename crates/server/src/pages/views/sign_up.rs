@@ -3,14 +3,10 @@
 use maud::{Markup, html};
 
 use super::{
-    field::Field,
+    field::{self, Field},
     parts::{error_notice, hidden_fields, titled},
     shell,
 };
-
-/// Fewest characters of a password that a person may choose.
-const PASSWORD_LENGTH_MIN: u32 = 8;
-const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
 
 pub struct SignUp<'a> {
     pub org_name: &'a str,
@@ -55,12 +51,9 @@ impl SignUp<'_> {
 pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
     let (no_name, no_email) = (name.is_empty(), email.is_empty());
     let new_password = Field {
-        autocomplete: "new-password",
-        hint: Some(PASSWORD_HINT),
-        length_min: Some(PASSWORD_LENGTH_MIN),
         autofocus: !no_name && !no_email,
         in_error,
-        ..Field::PASSWORD
+        ..field::new_password(Field::PASSWORD.name, Field::PASSWORD.label)
     };
     html! {
         (Field { value: name, autofocus: no_name, in_error, ..Field::NAME }.markup())

@@ -184,6 +184,7 @@ async fn each_change_is_in_the_audit_trail() {
         ("PATCH", "/users/{user}", "user.changed"),
         ("POST", "/users/{user}/sign_in_link", "user.sign_in_link_made"),
         ("DELETE", "/users/{user}/sessions/{session}", "session.ended"),
+        ("POST", "/users/{user}/password-link", "user.password_link_made"),
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
         ("PUT", "/users/{user}/suspension", "user.suspended"),
         ("DELETE", "/users/{user}/suspension", "user.activated"),

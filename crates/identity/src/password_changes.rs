@@ -1,0 +1,76 @@
+//! Setting and changing a password, and what ends with the old one: the user's other sessions, with the tokens that belong
+//! to them.
+//!
+//! A link of a user comes from an administrator of the user's own organization or from the server's machine, so using it
+//! verifies the e-mail address. If the address was not verified before, somebody else may have made the account with it:
+//! the password and the sessions from before are void.
+
+use crate::audit::{self, Actor};
+use crate::ids::{SessionId, UserId};
+use crate::links::{self, Purpose};
+use crate::sessions::{self, Session};
+use crate::users::{self, User};
+use crate::{Error, Result, passwords};
+use std::time::Duration;
+use store::Tx;
+
+/// A user who signed in less than this long ago changes the password without the old one.
+pub const RECENT_SIGN_IN: Duration = Duration::from_secs(10 * 60);
+
+/// The text of `ended_by` in the sessions that a new password ends.
+const ENDED_BY: &str = "new password";
+
+/// Changes the password of the user of the session `by`. The user's other sessions end. Returns the number of ended
+/// sessions, or `None` if `by` has ended in the meantime.
+pub fn change(tx: &mut Tx<'_>, by: &Session, hash: &str, actor: &Actor) -> Result<Option<u64>> {
+    tx.lock(&users::LOCK, (&by.user).into())?;
+    if sessions::live(tx.snapshot(), &by.id, actor.now)?.is_none() {
+        return Ok(None);
+    }
+    let ended = replace(tx, &by.user, Some(&by.id), hash, actor)?;
+    let user = by.user.as_str();
+    audit::note(tx, &by.organization, actor, "user.password_changed", user, &ended.to_string())?;
+    Ok(Some(ended))
+}
+
+/// Sets a password with a one-time link. All sessions of the user end. Fails with [`Error::NotFound`] if the link is not
+/// valid any more.
+pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> Result<User> {
+    let user = use_link(tx, Purpose::Password, token, actor)?;
+    replace(tx, &user.id, None, hash, actor)?;
+    audit::note(tx, &user.organization, actor, "user.password_set", user.id.as_str(), "")?;
+    users::get(tx.snapshot(), &user.id)
+}
+
+/// Uses a sign-in link. The caller creates the session in another command.
+pub fn sign_in_by_link(tx: &mut Tx<'_>, token: &str, actor: &Actor) -> Result<User> {
+    let user = use_link(tx, Purpose::SignIn, token, actor)?;
+    audit::note(tx, &user.organization, actor, "user.sign_in_link_used", user.id.as_str(), "")?;
+    Ok(user)
+}
+
+/// Consumes a link and verifies its user's address.
+fn use_link(tx: &mut Tx<'_>, purpose: Purpose, token: &str, actor: &Actor) -> Result<User> {
+    let user = links::use_once(tx, purpose, token, actor.now)?.ok_or(Error::NotFound { what: "link" })?;
+    let user = users::get(tx.snapshot(), &user)?;
+    if !users::verify_email(tx, &user.id, actor.now)? {
+        return Ok(user);
+    }
+    passwords::delete(tx, &user.id)?;
+    sessions::end_all_of_user(tx, &user.id, "verification of the address", actor.now)?;
+    audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
+    users::get(tx.snapshot(), &user.id)
+}
+
+/// Stores the hash of a new password. The other sessions end, and no browser stays known.
+fn replace(
+    tx: &mut Tx<'_>,
+    user: &UserId,
+    kept: Option<&SessionId>,
+    hash: &str,
+    actor: &Actor,
+) -> Result<u64> {
+    passwords::put(tx, user, hash, actor.now)?;
+    users::forget_known_browsers(tx, user)?;
+    sessions::end_all_but(tx, user, kept, ENDED_BY, actor.now)
+}

@@ -1,0 +1,129 @@
+//! `sarsen owner`: a way back for an owner of the server who has lost the password.
+//!
+//! It works on the server's machine. A running server on SQLite makes the link itself, asked over the control socket;
+//! otherwise this process opens the database.
+
+use super::serve;
+use crate::config::{Config, Flags};
+use crate::control::{self, Answer, Request};
+use crate::error::{Error, Result};
+use crate::output::{self, Field, Record, Time, column};
+use crate::program::Context;
+use crate::server_process;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use server::App;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// The time in which a running server answers.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Owners of the server: who review organizations and can do everything else.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Create a link that sets the password of an owner; on the server's machine, whether the server runs or not
+    #[command(
+        after_help = "The link works once, for one hour. The audit trail of the organization platform says who asked for it.\n\
+                            \n\
+                            Example:  sudo -u sarsen sarsen owner recover --config /etc/sarsen/sarsen.toml --email olga@example.com"
+    )]
+    Recover(Box<Recover>),
+}
+
+#[derive(clap::Args)]
+struct Recover {
+    /// E-mail address of the owner
+    #[arg(long, help_heading = None::<&str>)]
+    email: String,
+    /// Print JSON
+    #[arg(long, help_heading = None::<&str>)]
+    json: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    email: String,
+    url: String,
+    expires_at: Time,
+}
+
+impl Record for Link {
+    fn fields(&self) -> Vec<Field> {
+        vec![column("owner", &self.email), column("link", &self.url), column("expires", &self.expires_at)]
+    }
+}
+
+/// Runs it.
+pub fn run(args: &Args, context: &Context) -> Result<()> {
+    let Verb::Recover(recover) = &args.verb;
+    let config = Config::load(&recover.flags, &context.environment)?;
+    let link = server_process::runtime()?.block_on(link(recover, &config, context))?;
+    if recover.json {
+        return output::print_json(&link);
+    }
+    let unreadable = |error| Error::failed(format!("the server's answer cannot be read: {error}"));
+    output::print_record(&serde_json::from_value::<Link>(link).map_err(unreadable)?)
+}
+
+async fn link(recover: &Recover, config: &Config, context: &Context) -> Result<Value> {
+    let database = &config.database.value;
+    if let Some(file) = database.path() {
+        let owner = owner_of(file)?;
+        let request = Request::RecoverOwner { email: recover.email.clone() };
+        match control::ask(&control::path_beside(file), owner, &request, WAIT).await? {
+            Some(Answer::Done(link)) => return Ok(link),
+            Some(Answer::Refused(text)) => return Err(Error::Failed(text)),
+            None => require_owner(file, owner)?,
+        }
+    }
+    let (database, options) = (database.clone(), config.store_options(context.writer_limits.clone()));
+    server_process::keep_files_private();
+    let store = tokio::task::spawn_blocking(move || server_process::open_store(&database, options)).await;
+    let store = store.map_err(|error| Error::failed(format!("cannot open the database: {error}")))??;
+    let app = server_process::app(
+        store.clone(),
+        config.settings(&config.listen.value),
+        serve::secret_key(config)?,
+        None,
+    )?;
+    let made = answer(&app, &recover.email, rustix::process::geteuid().as_raw(), "in the database").await;
+    tokio::task::spawn_blocking(move || store.close())
+        .await
+        .map_err(|error| Error::failed(format!("cannot close the database: {error}")))?;
+    made
+}
+
+/// Makes the link, as JSON.
+pub async fn answer(app: &App, email: &str, uid: u32, how: &str) -> Result<Value> {
+    let made = server::owner_recovery::link(app, email, &format!("user {uid} of the machine, {how}")).await;
+    let made = made.map_err(|error| Error::failed(error.to_string()))?;
+    let expires_at = server::rfc3339(made.expires_at);
+    Ok(json!({ "email": made.email, "url": made.url, "expires_at": expires_at }))
+}
+
+fn owner_of(file: &Path) -> Result<u32> {
+    // Opening would create a database that is not there.
+    std::fs::metadata(file).map(|found| found.uid()).map_err(Error::file("find the database", file))
+}
+
+/// SQLite creates files beside the database. They would belong to this user, and the server could not open them.
+fn require_owner(file: &Path, owner: u32) -> Result<()> {
+    if rustix::process::geteuid().as_raw() == owner {
+        return Ok(());
+    }
+    Err(Error::failed(format!(
+        "{} belongs to another user (number {owner}) and no server is running; run the command as that user, such as \
+         sudo -u '#{owner}' sarsen owner recover …",
+        file.display()
+    )))
+}

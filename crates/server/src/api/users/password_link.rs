@@ -1,0 +1,40 @@
+//! `POST /api/organizations/{org}/users/{user}/password-link`: a one-time link with which a user sets a password. The URL
+//! in the answer is the only copy of the link's secret.
+
+use super::sign_in_link::LinkBody;
+use crate::web::administration::Admin;
+use crate::web::error::Result;
+use crate::web::json::{Created, rfc3339};
+use crate::web::path::Path;
+use identity::ids::{LinkId, UserId};
+use identity::links::{self, NewLink, Purpose};
+use identity::{Time, users};
+
+pub(crate) async fn create(
+    admin: Admin,
+    Path((_, user)): Path<(String, String)>,
+) -> Result<Created<LinkBody>> {
+    let user = UserId::parse(&user)?;
+    let new = generate(&admin, &user);
+    let url = url(&admin, &new);
+    let made = admin.write("user.password_link", move |tx, by| {
+        let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
+        links::create_for(tx, &user, &new, by.actor)
+    });
+    Ok(Created(body(url, made.await?)))
+}
+
+/// Generates the link of a user.
+pub(super) fn generate(admin: &Admin, user: &UserId) -> NewLink {
+    let now = admin.now();
+    let (id, expires_at) = (LinkId::new(now, admin.random()), now + links::FORGOTTEN_LIFE);
+    NewLink::generate(id, Purpose::Password, Some(user.clone()), expires_at, admin.random())
+}
+
+pub(super) fn url(admin: &Admin, link: &NewLink) -> String {
+    admin.url(&format!("/password?token={}", link.token))
+}
+
+pub(super) fn body(url: String, expires_at: Time) -> LinkBody {
+    LinkBody { url, expires_at: rfc3339(expires_at) }
+}

@@ -1,0 +1,133 @@
+//! `/o/{slug}/account/password`: a user changes their password, with the old one or shortly after a sign-in. Their other
+//! sessions end, with the tokens that products got from them.
+
+use crate::app::App;
+use crate::pages::browser::{Browser, Form};
+use crate::pages::flash::Flash;
+use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::sign_in::{self, Checked, active, check_password};
+use crate::pages::sign_up::{self, BUSY, Refused};
+use crate::pages::views::{ChangePassword, OldPassword};
+use crate::web::error::retry_after_value;
+use crate::web::path::Path;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use identity::organizations::Organization;
+use identity::password_changes::{self, RECENT_SIGN_IN};
+use identity::sessions::Session;
+use identity::users::User;
+use identity::{Error, passwords, users};
+
+pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browser: Browser) -> PageResult {
+    let organization = active(&app, &slug).await?;
+    match Asking::of(&app, &browser, organization).await? {
+        Some((_, asking)) => Ok(asking.show(&app, &browser, None)),
+        None => Ok(to_sign_in(&slug)),
+    }
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    browser: Browser,
+    form: Form,
+) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let organization = active(&app, &slug).await?;
+    let Some((session, asking)) = Asking::of(&app, &browser, organization).await? else {
+        return Ok(to_sign_in(&slug));
+    };
+    let refused = |text: &str| Ok(asking.show(&app, &browser, Some(text)));
+    let busy = |wait| {
+        let mut response = asking.show(&app, &browser, Some(BUSY));
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+        Ok(response)
+    };
+    if let Err(error) = passwords::check(form.text("new_password")) {
+        return refused(&error.to_string());
+    }
+    match asking.old {
+        OldPassword::NotNeeded => {}
+        OldPassword::None => return refused("This account has no password to prove who you are."),
+        OldPassword::Needed => {
+            let (email, old) = (&asking.user.email, form.text("password"));
+            match check_password(&app, &asking.organization, email, old, &browser).await? {
+                Checked::Right(user) if user.id == session.user => {}
+                Checked::Right(_) | Checked::Wrong => return refused("The current password is wrong."),
+                Checked::Full(wait) => return busy(wait),
+            }
+        }
+    }
+    let hash = match sign_up::hash(&app, form.text("new_password"), browser.asker_for(&app, &slug, &asking.user)).await {
+        Ok(hash) => hash,
+        Err(Refused::Full(wait)) => return busy(wait),
+        Err(Refused::Error(error)) => return Err(error.into()),
+    };
+    let actor = app.actor(&session.user, browser.address);
+    let changed = app
+        .store
+        .write("password.change", move |tx| password_changes::change(tx, &session, &hash, &actor.clone()));
+    match changed.await? {
+        Some(_) => {
+            let user = app.lookups.user(&asking.user.id, app.now()).await?;
+            let cookies = [Flash::PasswordChanged.cookie(&app, &slug), browser.known_cookie(&app, &user)];
+            Ok(see_other(&super::address(&slug), cookies.into_iter().flatten().collect()))
+        }
+        None => Ok(to_sign_in(&slug)),
+    }
+}
+
+/// The address of the form.
+pub(crate) fn address(slug: &str) -> String {
+    format!("{}/password", super::address(slug))
+}
+
+fn to_sign_in(slug: &str) -> Response {
+    see_other(&sign_in::address(slug, &address(slug)), Vec::new())
+}
+
+/// The signed-in user, and what proves that it is them.
+struct Asking {
+    organization: Organization,
+    user: User,
+    old: OldPassword,
+}
+
+impl Asking {
+    async fn of(
+        app: &App,
+        browser: &Browser,
+        organization: Organization,
+    ) -> Result<Option<(Session, Asking)>, PageError> {
+        let Some(session) = browser.session(app, &organization.slug).await? else { return Ok(None) };
+        let id = session.user.clone();
+        let found = app.store.point(move |snapshot| {
+            Ok::<_, Error>((users::get(snapshot, &id)?, passwords::get(snapshot, &id)?.is_some()))
+        });
+        let (user, has_password) = found.await?;
+        let old = match has_password {
+            _ if app.now().since(session.authenticated_at) < RECENT_SIGN_IN => OldPassword::NotNeeded,
+            true => OldPassword::Needed,
+            false => OldPassword::None,
+        };
+        Ok(Some((session, Asking { organization, user, old })))
+    }
+
+    fn show(&self, app: &App, browser: &Browser, error: Option<&str>) -> Response {
+        let (csrf, slug) = (browser.csrf(app), &self.organization.slug);
+        let view = ChangePassword {
+            brand: &self.organization.name,
+            user_email: &self.user.email,
+            old: self.old,
+            csrf: &csrf,
+            action: &address(slug),
+            account_href: &super::address(slug),
+            error,
+        };
+        let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+        browser.page_with(app, status, view.markup())
+    }
+}

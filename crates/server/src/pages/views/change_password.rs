@@ -1,0 +1,70 @@
+//! `/o/{slug}/account/password`: a signed-in user changes the password.
+
+use maud::{Markup, html};
+
+use super::{
+    field::{self, Field},
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+};
+
+/// What proves that the user changes the password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldPassword {
+    /// The user signed in a short while ago.
+    NotNeeded,
+    /// The user enters the old password.
+    Needed,
+    /// The account has no password, and the sign-in is too long ago.
+    None,
+}
+
+pub struct ChangePassword<'a> {
+    /// The organization's display name.
+    pub brand: &'a str,
+    pub user_email: &'a str,
+    pub old: OldPassword,
+    pub csrf: &'a str,
+    pub action: &'a str,
+    pub account_href: &'a str,
+    pub error: Option<&'a str>,
+}
+
+impl ChangePassword<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 { "Change your password" }
+                p.lead { "for the account " strong { bdi { (self.user_email) } } }
+                (error_notice(self.error))
+                @if self.old == OldPassword::None {
+                    p {
+                        "This account has no password, and you signed in more than ten minutes ago. Ask an administrator \
+                         for a link to set a password."
+                    }
+                } @else {
+                    (self.form())
+                }
+                p.small { a href=(self.account_href) { "Back to your account" } }
+            }
+        };
+        shell(&titled(self.error, "Change your password"), self.brand, body)
+    }
+
+    fn form(&self) -> Markup {
+        let asks = self.old == OldPassword::Needed;
+        let in_error = self.error.is_some();
+        let old = Field { label: "Current password", autofocus: true, in_error, ..Field::PASSWORD };
+        let new = field::new_password("new_password", "New password");
+        html! {
+            form.stack method="post" action=(self.action) {
+                (hidden_fields(self.csrf, &[]))
+                (field::username(self.user_email))
+                @if asks { (old.markup()) }
+                (Field { autofocus: !asks, in_error, ..new }.markup())
+                button.full type="submit" { "Change the password" }
+                p.small { "You stay signed in here and are signed out everywhere else." }
+            }
+        }
+    }
+}

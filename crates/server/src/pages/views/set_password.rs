@@ -1,0 +1,49 @@
+//! `/password`: a user sets a password with a one-time link.
+
+use maud::{Markup, html};
+
+use super::{
+    field::{self, Field},
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+};
+
+pub struct SetPassword<'a> {
+    /// The organization's display name.
+    pub brand: &'a str,
+    pub user_email: &'a str,
+    /// Whether the user has a password now.
+    pub has_password: bool,
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+    pub error: Option<&'a str>,
+}
+
+impl SetPassword<'_> {
+    pub fn markup(&self) -> Markup {
+        let title = if self.has_password { "Choose a new password" } else { "Choose a password" };
+        let in_error = self.error.is_some();
+        let body = html! {
+            div.card.stack {
+                h1 { (title) }
+                p.lead { "for the account " strong { bdi { (self.user_email) } } }
+                (error_notice(self.error))
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    (field::username(self.user_email))
+                    (Field { autofocus: true, in_error, ..field::new_password("password", "Password") }.markup())
+                    div.decide {
+                        button type="submit" { "Set password" }
+                        button.plain type="submit" name="later" value="yes" formnovalidate { "Not now" }
+                    }
+                }
+                p.small {
+                    "This signs you in here and signs you out everywhere else. The link works once. \"Not now\" changes \
+                     nothing, and the link works until it expires."
+                }
+            }
+        };
+        shell(&titled(self.error, title), self.brand, body)
+    }
+}
