@@ -1,3 +1,5 @@
+//! Tests of the control socket: who may connect, and what its protocol refuses.
+
 use super::*;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener as PlainListener;

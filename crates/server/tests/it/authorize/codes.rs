@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overload_is_told_to_the_client_with_state_and_issuer() {
-    let server = TestServer::start().await;
+    let server = TestServer::start_on(server::WriterLimits::default()).await;
     let mut ada = ada(&server).await;
     // A command on each writer that does not end: those that come after them cannot start in time.
     let writers = match store::testing::kind() {

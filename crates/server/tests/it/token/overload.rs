@@ -49,7 +49,7 @@ async fn a_full_server_says_so_and_when_to_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_code_is_not_spent_for_tokens_that_cannot_be_given() {
-    let server = TestServer::start().await;
+    let server = TestServer::start_on(WriterLimits::default()).await;
     let mut admin = server.browser();
     admin.sign_in("platform", "admin@acme.test").await;
     let code = code(&mut admin, &Ask::by("console", CONSOLE).with("scope", "org:acme")).await;
