@@ -6,7 +6,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, Status};
-use crate::{Error, Result, Time, names, users};
+use crate::{Error, Result, Time, users};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
 
 /// The role of an administrator. Each role includes the permissions of the roles before it.
@@ -47,6 +47,19 @@ impl Role {
     }
 }
 
+/// A user who owns the server: reviews organizations and invites other platform owners.
+#[derive(Clone, Debug)]
+pub struct PlatformOwner {
+    /// The user, who belongs to the organization `platform`.
+    pub user: UserId,
+    /// The user's e-mail address.
+    pub email: String,
+    /// The user's display name.
+    pub name: String,
+    /// The time at which the user became a platform owner.
+    pub created_at: Time,
+}
+
 /// A user who administers an organization.
 #[derive(Clone, Debug)]
 pub struct Administrator {
@@ -64,6 +77,9 @@ pub struct Administrator {
 
 const COLUMNS: &str = "SELECT a.user_id, u.email, u.name, a.role, a.created_at
      FROM administrators a JOIN users u ON u.id = a.user_id";
+
+const PLATFORM_OWNER_COLUMNS: &str =
+    "SELECT p.user_id, u.email, u.name, p.created_at FROM platform_owners p JOIN users u ON u.id = p.user_id";
 
 statements! {
     static INSERT = insert_if_absent("administrators", &["organization_id", "user_id", "role", "added_by", "created_at"]);
@@ -85,6 +101,10 @@ statements! {
     static REMOVE = sql("DELETE FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
     static INSERT_PLATFORM_OWNER = insert_if_absent("platform_owners", &["user_id", "added_by", "created_at"]);
     static PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners WHERE user_id = ?1");
+    static ANOTHER_PLATFORM_OWNER = sql("SELECT platform_owners.user_id FROM platform_owners
+     LEFT JOIN user_suspensions s ON s.user_id = platform_owners.user_id
+     WHERE platform_owners.user_id <> ?1 AND s.user_id IS NULL LIMIT 1");
+    static REMOVE_PLATFORM_OWNER = sql("DELETE FROM platform_owners WHERE user_id = ?1");
     static ANY_PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners LIMIT 1");
 }
 
@@ -139,20 +159,18 @@ pub fn require(organization: &Organization, role: Role, least: Role) -> Result<(
     Ok(())
 }
 
-/// Adds the user of `platform` with this e-mail address as an administrator.
+/// Adds a user of `platform` as an administrator. Only platform owners can become administrators of `platform`.
 pub fn add(
     tx: &mut Tx<'_>,
     organization: &Organization,
-    email: &str,
+    user: &UserId,
     role: Role,
     actor: &Actor,
 ) -> Result<Administrator> {
-    let email = names::email(email)?;
     let platform = organizations::find(tx.snapshot(), organizations::PLATFORM)?;
-    let user = users::find(tx.snapshot(), &platform.id, &email)?.ok_or(Error::NotFound { what: "user" })?;
+    let user = users::in_organization(tx.snapshot(), &platform.id, user)?;
     if organization.id == platform.id && !is_platform_owner(tx.snapshot(), &user.id)? {
-        let problem = "only platform owners administer the organization platform; choose one of them";
-        return Err(Error::refused("platform_owners_only", problem));
+        return Err(platform_owners_only());
     }
     insert(tx, &organization.id, &user.id, role, actor)?;
     audit::note(tx, &organization.id, actor, "administrator.added", user.id.as_str(), role.as_str())?;
@@ -175,6 +193,13 @@ pub fn require_room_for_pending(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     Err(Error::refused("too_many_pending_organizations", problem))
 }
 
+/// The refusal of anybody else as an administrator of `platform`.
+pub(crate) fn platform_owners_only() -> Error {
+    let problem =
+        "only platform owners administer the organization platform; invite a platform owner instead";
+    Error::refused("platform_owners_only", problem)
+}
+
 /// Adds the user who created an organization as its owner. The creation itself writes the audit entry.
 pub fn add_creator(tx: &mut Tx<'_>, organization: &Organization, user: &UserId, actor: &Actor) -> Result<()> {
     insert(tx, &organization.id, user, Role::Owner, actor)
@@ -188,11 +213,16 @@ fn insert(
     actor: &Actor,
 ) -> Result<()> {
     if tx.exec(&INSERT, args![organization, user, role.as_str(), &actor.who, actor.now])? == 0 {
-        let problem = "this user is already an administrator; change the role instead";
-        return Err(Error::refused("already_administrator", problem));
+        return Err(already_administrator());
     }
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
     Ok(())
+}
+
+/// The refusal of a user who has a role already.
+pub(crate) fn already_administrator() -> Error {
+    let problem = "this user is already an administrator; change the role instead";
+    Error::refused("already_administrator", problem)
 }
 
 /// Changes the role of an administrator. The last owner must stay an owner.
@@ -315,6 +345,54 @@ pub fn add_platform_owner(
         insert(tx, platform, &user.id, Role::Owner, actor)?;
     }
     audit::note(tx, platform, actor, "platform.owner_added", user.id.as_str(), "")
+}
+
+/// Removes a platform owner, with their role in the organization `platform`. The last one who can sign in cannot be
+/// removed.
+pub fn remove_platform_owner(
+    tx: &mut Tx<'_>,
+    platform: &OrganizationId,
+    user: &UserId,
+    actor: &Actor,
+) -> Result<()> {
+    tx.lock(&organizations::LOCK, platform.into())?;
+    if !is_platform_owner(tx.snapshot(), user)? {
+        return Err(Error::NotFound { what: "platform owner" });
+    }
+    if tx.one(&ANOTHER_PLATFORM_OWNER, args![user], |row| row.get::<UserId>(0))?.is_none() {
+        return Err(Error::refused(
+            "last_owner",
+            "this is the last platform owner; invite another one first",
+        ));
+    }
+    if role_of(tx.snapshot(), platform, user)?.is_some() {
+        let role = get(tx.snapshot(), platform, user)?;
+        require_another_owner(tx, platform, &role)?;
+        tx.exec(&REMOVE, args![platform, user])?;
+        keys(platform, user).into_iter().for_each(|key| tx.changed(key));
+    }
+    tx.exec(&REMOVE_PLATFORM_OWNER, args![user])?;
+    tx.changed(key_of_platform_owner(user));
+    audit::note(tx, platform, actor, "platform.owner_removed", user.as_str(), "")
+}
+
+/// Lists the platform owners by user id after `cursor`.
+pub fn list_platform_owners(
+    snapshot: &mut Snapshot<'_>,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<PlatformOwner>> {
+    let mut filter = Where::new(PLATFORM_OWNER_COLUMNS);
+    filter.and_if("p.user_id >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY p.user_id LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, |row| {
+        Ok(PlatformOwner {
+            user: row.get(0)?,
+            email: row.get(1)?,
+            name: row.get(2)?,
+            created_at: row.get(3)?,
+        })
+    })?)
 }
 
 #[cfg(test)]

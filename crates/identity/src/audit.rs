@@ -49,6 +49,12 @@ impl Actor {
         Actor::new("unknown".to_owned(), address.to_owned(), now, random)
     }
 
+    /// The same request as an action of `user`, who is known only inside the command. It counts its entries from zero:
+    /// the command uses either the one or the other.
+    pub(crate) fn as_user(&self, user: &UserId) -> Actor {
+        Actor { who: user.to_string(), ..self.clone() }
+    }
+
     fn new(who: String, address: String, now: Time, random: &dyn Random) -> Actor {
         Actor { who, address, now, first_entry: AuditId::new(now, random), entries: AtomicU32::new(0) }
     }
@@ -117,8 +123,8 @@ pub struct Entry {
     pub action: String,
     /// The id of the changed object.
     pub target: String,
-    /// The name of the target: a user's e-mail address, the slug of a service or a plan, or a client's name. `None` if
-    /// the target has no name or was deleted.
+    /// The name of the target: the e-mail address of a user or an invitation, the slug of a service or a plan, or a
+    /// client's name. `None` if the target has no name or was deleted.
     pub target_name: Option<String>,
     /// The IP address of the actor.
     pub address: String,
@@ -132,7 +138,7 @@ pub struct Entry {
 /// appear only as an id.
 const WITH_NAMES: &str =
     "SELECT a.id, a.actor, a.action, a.target, a.address, a.details, a.created_at, actor.email,
-            COALESCE(target.email, s.slug, p.slug, c.name)
+            COALESCE(target.email, s.slug, p.slug, c.name, i.email)
      FROM audit a
      LEFT JOIN administrators m ON m.organization_id = a.organization_id AND m.user_id = a.actor
      LEFT JOIN users actor ON actor.id = a.actor
@@ -142,7 +148,8 @@ const WITH_NAMES: &str =
        AND (target.organization_id = a.organization_id OR n.user_id IS NOT NULL)
      LEFT JOIN services s ON s.id = a.target AND s.organization_id = a.organization_id
      LEFT JOIN plans p ON p.id = a.target AND p.organization_id = a.organization_id
-     LEFT JOIN clients c ON c.id = a.target AND c.organization_id = a.organization_id";
+     LEFT JOIN clients c ON c.id = a.target AND c.organization_id = a.organization_id
+     LEFT JOIN invitations i ON i.id = a.target AND i.organization_id = a.organization_id";
 
 /// Lists the entries of an organization before `cursor`, newest first.
 pub fn list(

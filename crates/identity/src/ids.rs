@@ -169,6 +169,8 @@ ids! {
     KeyId = "key" / "signing key";
     /// A one-time link.
     LinkId = "link" / "link";
+    /// An invitation of an administrator.
+    InvitationId = "invitation" / "invitation";
     /// An audit log entry.
     AuditId = "audit" / "audit entry";
 }

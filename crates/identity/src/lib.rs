@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `administrators`, `audit`, `links`
+//! - administration: `organizations`, `administrators`, `invitations`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - users: `users`, `user_suspensions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
@@ -35,6 +35,7 @@ mod error;
 mod ff1;
 pub mod grants;
 pub mod ids;
+pub mod invitations;
 pub mod keys;
 pub mod leases;
 pub mod links;

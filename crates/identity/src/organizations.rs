@@ -126,13 +126,24 @@ pub struct Organization {
     pub status: Status,
     /// The device flow setting for its clients.
     pub device_flow: DeviceFlow,
+    /// Whether people may create accounts themselves. `None` in an organization from before this setting: see
+    /// [`Organization::allows_sign_up`].
+    pub sign_up: Option<bool>,
     /// The creation time.
     pub created_at: Time,
 }
 
+impl Organization {
+    /// Whether people may create accounts themselves. Without a setting of its own, an organization follows the
+    /// `configured` value of the server; `platform`, where administrators have their accounts, allows nobody.
+    pub fn allows_sign_up(&self, configured: bool) -> bool {
+        self.sign_up.unwrap_or(configured && self.slug != PLATFORM)
+    }
+}
+
 /// The columns that every query of this module selects, in the order that [`read`] expects.
 pub(crate) const COLUMNS: &str =
-    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow
+    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, f.sign_up
      FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
@@ -144,7 +155,7 @@ statements! {
     static RENAME = sql("UPDATE organizations SET name = ?2 WHERE id = ?1");
     static SUSPEND = insert_if_absent( "organization_suspensions", &["organization_id", "reason", "suspended_by", "suspended_at"], );
     static ACTIVATE = sql("DELETE FROM organization_suspensions WHERE organization_id = ?1");
-    static SET_DEVICE_FLOW = upsert("organization_rules", &["organization_id"], &["device_flow"]);
+    static SET_RULES = upsert("organization_rules", &["organization_id"], &["device_flow", "sign_up"]);
     /// Locks an organization for a decision that depends on several of its rows.
     pub(crate) static LOCK = lock("organizations", "id");
     static FIND = select(COLUMNS, "WHERE o.slug = ?1");
@@ -166,6 +177,7 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Er
         name: row.get(2)?,
         status,
         device_flow: DeviceFlow::read(row, 6)?,
+        sign_up: row.get::<Option<i64>>(7)?.map(|flag| flag != 0),
         created_at: row.get(3)?,
     })
 }
@@ -193,7 +205,8 @@ pub fn create_platform(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> R
     audit::note(tx, id, actor, "organization.created", id.as_str(), PLATFORM)
 }
 
-/// Creates an organization. With `approved` it is active at once; the caller checks that the actor may approve.
+/// Creates an organization. With `approved` it is active at once; the caller checks that the actor may approve. Sign-up
+/// is closed until an owner opens it.
 pub fn create(
     tx: &mut Tx<'_>,
     id: &OrganizationId,
@@ -215,8 +228,19 @@ pub fn create(
     keys(id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, id, actor, "organization.created", id.as_str(), &slug)?;
     let status = if approved { Status::Active } else { Status::Pending };
-    let device_flow = DeviceFlow::Allowed;
-    Ok(Organization { id: id.clone(), slug, name, status, device_flow, created_at: actor.now })
+    let (device_flow, sign_up) = (DeviceFlow::Allowed, Some(false));
+    let organization =
+        Organization { id: id.clone(), slug, name, status, device_flow, sign_up, created_at: actor.now };
+    put_rules(tx, &organization)?;
+    Ok(organization)
+}
+
+/// Stores the settings of an organization. The caller holds its lock, because all settings are written.
+fn put_rules(tx: &mut Tx<'_>, organization: &Organization) -> Result<()> {
+    let (id, sign_up) = (&organization.id, organization.sign_up.map(i64::from));
+    tx.exec(&SET_RULES, args![id, organization.device_flow.as_str(), sign_up])?;
+    tx.changed(key_of_rules(id));
+    Ok(())
 }
 
 /// Changes the display name of an organization.
@@ -251,11 +275,31 @@ pub fn set_device_flow(
     if organization.device_flow == device_flow {
         return Ok(organization);
     }
-    tx.exec(&SET_DEVICE_FLOW, args![id, device_flow.as_str()])?;
-    tx.changed(key_of_rules(id));
+    let organization = Organization { device_flow, ..organization };
+    put_rules(tx, &organization)?;
     let details = format!("device_flow: {}", device_flow.as_str());
     audit::note(tx, id, actor, "organization.changed", id.as_str(), &details)?;
-    Ok(Organization { device_flow, ..organization })
+    Ok(organization)
+}
+
+/// Opens or closes sign-up at an organization. Setting the current value again has no effect.
+pub fn set_sign_up(
+    tx: &mut Tx<'_>,
+    organization: &Organization,
+    is_open: bool,
+    actor: &Actor,
+) -> Result<Organization> {
+    let id = &organization.id;
+    tx.lock(&LOCK, id.into())?;
+    let organization = get(tx.snapshot(), id)?;
+    if organization.sign_up == Some(is_open) {
+        return Ok(organization);
+    }
+    let organization = Organization { sign_up: Some(is_open), ..organization };
+    put_rules(tx, &organization)?;
+    let details = format!("sign_up: {is_open}");
+    audit::note(tx, id, actor, "organization.changed", id.as_str(), &details)?;
+    Ok(organization)
 }
 
 /// Approves or rejects a pending organization. An organization is reviewed once.

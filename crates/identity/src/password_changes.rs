@@ -42,6 +42,17 @@ pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> R
     users::get(tx.snapshot(), &user.id)
 }
 
+/// Verifies the address of an account with the invitation of a platform owner, and sets its password. All sessions of the
+/// user end. The caller does this only for an address that was not verified before: a verified account keeps its
+/// password.
+pub(crate) fn take_over(tx: &mut Tx<'_>, user: &User, hash: &str, actor: &Actor) -> Result<User> {
+    tx.lock(&users::LOCK, (&user.id).into())?;
+    users::verify_email(tx, &user.id, actor.now)?;
+    replace(tx, &user.id, None, hash, actor)?;
+    audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
+    users::get(tx.snapshot(), &user.id)
+}
+
 /// Uses a sign-in link. The caller creates the session in another command.
 pub fn sign_in_by_link(tx: &mut Tx<'_>, token: &str, actor: &Actor) -> Result<User> {
     let user = use_link(tx, Purpose::SignIn, token, actor)?;

@@ -10,6 +10,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(4, "device flow by organization", include_str!("../migrations/0004_device_flow.sql")),
     migration(5, "known browsers", include_str!("../migrations/0005_known_browsers.sql")),
     migration(6, "options of clients", include_str!("../migrations/0006_client_options.sql")),
+    migration(7, "invitations", include_str!("../migrations/0007_invitations.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

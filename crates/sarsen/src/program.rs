@@ -46,7 +46,7 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Move everything to another database
     Move(move_database::Args),
-    /// Owners of the server: a way back for one who has lost the password
+    /// Owners of the server, and a way back for one who has lost the password
     Owner(owner::Args),
     /// Sign this terminal in to a server
     Login(login::Args),

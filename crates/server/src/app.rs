@@ -35,7 +35,7 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
-    /// Whether people may make accounts by themselves.
+    /// Whether people may create accounts themselves at organizations from before that was a setting of theirs.
     pub sign_up: bool,
     /// Threads that hash passwords; none: as many as there are processors.
     pub hash_threads: Option<usize>,

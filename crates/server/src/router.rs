@@ -32,14 +32,16 @@ pub fn router() -> Routes {
         // Administration
         .route("/api/organizations", get(api::organizations::list).post(api::organizations::create))
         .route("/api/organizations/{org}", get(api::organizations::get).patch(api::organizations::change))
-        .route(
-            "/api/organizations/{org}/administrators",
-            get(api::administrators::list).post(api::administrators::add),
-        )
+        .route("/api/organizations/{org}/administrators", get(api::administrators::list))
         .route(
             "/api/organizations/{org}/administrators/{user}",
             patch(api::administrators::change).delete(api::administrators::remove),
         )
+        .route(
+            "/api/organizations/{org}/invitations",
+            get(api::invitations::list).post(api::invitations::create),
+        )
+        .route("/api/organizations/{org}/invitations/{invitation}", delete(api::invitations::revoke))
         .route("/api/organizations/{org}/services", get(api::services::list).post(api::services::create))
         .route(
             "/api/organizations/{org}/services/{service}",
@@ -93,11 +95,14 @@ pub fn router() -> Routes {
             "/api/platform/organizations/{org}/suspension",
             put(api::platform::suspend).delete(api::platform::activate),
         )
+        .route("/api/platform/owners", get(api::platform::owners::list).post(api::platform::owners::invite))
+        .route("/api/platform/owners/{user}", delete(api::platform::owners::remove))
         // Pages
         .route("/", get(demo::home))
         .route("/activate", get(pages::activate::get).post(pages::activate::post))
         .route("/consent", post(pages::consent::post))
         .route("/console", get(pages::console::get))
+        .route("/invitation", get(pages::invitation::get).post(pages::invitation::post))
         .route("/login", get(pages::sign_in::get_platform).post(pages::sign_in::post_platform))
         .route("/password", get(pages::password::get).post(pages::password::post))
         .route("/setup", get(pages::set_up::get).post(pages::set_up::post))

@@ -72,15 +72,14 @@ async fn administrators_are_users_of_platform() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.administrator(&acme, "ada@sarsen.test", Role::Owner).await;
-    test.user(&acme, "carol@acme.test").await;
-    for email in ["carol@acme.test", "nobody@sarsen.test"] {
+    let carol = test.user(&acme, "carol@acme.test").await;
+    for user in [carol.id, UserId::from_uuid(7)] {
         let acme = acme.clone();
-        let added = test.write(move |tx, actor| administrators::add(tx, &acme, email, Role::Admin, actor));
+        let added = test.write(move |tx, actor| administrators::add(tx, &acme, &user, Role::Admin, actor));
         assert_eq!(not_found(added.await), "user");
     }
-    let again = acme.clone();
-    let again =
-        test.write(move |tx, actor| administrators::add(tx, &again, "Ada@Sarsen.TEST", Role::Admin, actor));
+    let (again, id) = (acme.clone(), ada.id.clone());
+    let again = test.write(move |tx, actor| administrators::add(tx, &again, &id, Role::Admin, actor));
     assert_eq!(refused(again.await), "already_administrator");
 
     let asked = ada.id.clone();
@@ -101,7 +100,7 @@ async fn only_platform_owners_administer_platform() {
     let test = TestIdentity::open().await;
     let acme = test.organization("acme").await;
     let ada = test.user(&test.platform, "ada@sarsen.test").await;
-    test.user(&test.platform, "eve@sarsen.test").await;
+    let eve = test.user(&test.platform, "eve@sarsen.test").await.id;
     for _ in 0..2 {
         let (platform, owner) = (test.platform.id.clone(), ada.id.clone());
         let added =
@@ -120,8 +119,7 @@ async fn only_platform_owners_administer_platform() {
     );
 
     let platform = test.platform.clone();
-    let added = test
-        .write(move |tx, actor| administrators::add(tx, &platform, "eve@sarsen.test", Role::Member, actor));
+    let added = test.write(move |tx, actor| administrators::add(tx, &platform, &eve, Role::Member, actor));
     assert_eq!(refused(added.await), "platform_owners_only");
     let carol = test.user(&acme, "carol@acme.test").await.id;
     for organization in [test.platform.id.clone(), acme.id.clone()] {

@@ -118,8 +118,8 @@ impl TestIdentity {
     /// Creates a user of `platform` with a role in an organization.
     pub async fn administrator(&self, organization: &Organization, email: &'static str, role: Role) -> User {
         let user = self.user(&self.platform, email).await;
-        let organization = organization.clone();
-        let added = self.write(move |tx, actor| administrators::add(tx, &organization, email, role, actor));
+        let (organization, id) = (organization.clone(), user.id.clone());
+        let added = self.write(move |tx, actor| administrators::add(tx, &organization, &id, role, actor));
         assert_eq!(added.await.expect("an administrator").role, role);
         user
     }

@@ -271,6 +271,15 @@ pub fn org_path(org: &str, parts: &[&str]) -> String {
     format!("/api/organizations/{}{rest}", segment(org))
 }
 
+/// Parses the value of a flag like `--device-flow on`.
+pub fn switch(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("use on or off".to_owned()),
+    }
+}
+
 /// The fields of a request. A field that was not given is not sent.
 #[derive(Default)]
 pub struct Fields(Map<String, Value>);

@@ -1,6 +1,6 @@
 //! `sarsen client`: the programs that sign users in to a service, and their secrets.
 
-use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
+use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs, switch};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{Cell, Field, Record, Time, column, detail};
@@ -96,14 +96,6 @@ struct Rules {
     /// The type of its access tokens; JWT is for resource servers that accept no other [default: at+jwt]
     #[arg(long, value_name = "at+jwt|JWT")]
     access_token_typ: Option<String>,
-}
-
-fn switch(text: &str) -> std::result::Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("use on or off".to_owned()),
-    }
 }
 
 #[derive(clap::Subcommand)]

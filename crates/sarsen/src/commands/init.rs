@@ -128,7 +128,7 @@ impl Answers {
              # trusted_proxies = []       # proxies that may send X-Forwarded-For: addresses or networks like 10.0.0.0/8\n\
              # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
-             # sign_up = true             # whether visitors may create accounts\n\
+             # sign_up = true             # sign-up at organizations without a setting of their own\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
              # log = \"info\"\n\

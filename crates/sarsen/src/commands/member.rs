@@ -1,14 +1,18 @@
-//! `sarsen member`: the administrators of an organization and their roles. The API calls them administrators.
+//! `sarsen member`: the administrators of an organization, their roles, and invitations of new ones. The API calls them
+//! administrators.
 
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output::{Cell, Field, Record, column};
+use crate::output::{Cell, Field, Record, Time, column, detail};
 use serde::Deserialize;
 
 /// The administrators of an organization.
 #[derive(clap::Args)]
-#[command(after_help = "Example:  sarsen member add grace@example.com --role admin --org acme\n\
+#[command(after_help = "Example:  sarsen member invite grace@example.com --role admin --org acme\n\
+                  \n\
+                  Pass the link on yourself: it is shown once and valid for 7 days. It gives the role to an account with\n\
+                  that e-mail address.\n\
                   \n\
                   Roles: member (read), admin (read and change), owner (also changes roles).")]
 pub struct Args {
@@ -24,13 +28,20 @@ pub struct Args {
 enum Verb {
     /// List the administrators
     List,
-    /// Add an administrator, who has signed up on the server's own pages before
-    Add {
-        /// E-mail address
+    /// Create a link with which a person becomes an administrator
+    Invite {
+        /// E-mail address of the person's account
         email: String,
         /// owner, admin or member
         #[arg(long, default_value = "member")]
         role: String,
+    },
+    /// List the open invitations
+    Invitations,
+    /// Revoke an open invitation
+    Revoke {
+        /// E-mail address or id of the invitation
+        invitation: String,
     },
     /// Change the role of an administrator
     Change {
@@ -66,6 +77,46 @@ impl Record for Member {
     }
 }
 
+/// An invitation that nobody has accepted yet.
+#[derive(Deserialize)]
+struct Open {
+    id: String,
+    email: String,
+    role: String,
+    expires_at: Time,
+}
+
+impl Record for Open {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            column("role", &self.role),
+            column("expires", &self.expires_at),
+            column("invitation", Cell::id(&self.id)),
+        ]
+    }
+}
+
+/// A new invitation, with its link.
+#[derive(Deserialize)]
+pub(super) struct Invited {
+    email: String,
+    role: String,
+    url: String,
+    expires_at: Time,
+}
+
+impl Record for Invited {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            column("role", &self.role),
+            column("link", &self.url),
+            detail("expires", &self.expires_at),
+        ]
+    }
+}
+
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
@@ -74,10 +125,20 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let found = api.list::<Member>(&api.path(&["administrators"]), &[])?;
             api.show_list(&found, "No administrators.")
         }
-        Verb::Add { email, role } => {
+        Verb::Invite { email, role } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("role", Some(role.clone()));
-            let added = api.post::<Member>(&api.path(&["administrators"]), fields)?;
-            api.show(&added)
+            let invited = api.post::<Invited>(&api.path(&["invitations"]), fields)?;
+            api.show(&invited)
+        }
+        Verb::Invitations => {
+            let found = api.list::<Open>(&api.path(&["invitations"]), &[])?;
+            api.show_list(&found, "No open invitations.")
+        }
+        Verb::Revoke { invitation } => {
+            let id = invitation_id(&mut api, invitation)?;
+            api.delete(&api.path(&["invitations", &id]))?;
+            api.confirm(&format!("The invitation of {invitation} is revoked."));
+            Ok(())
         }
         Verb::Change { user, role } => {
             let id = id(&mut api, user)?;
@@ -92,6 +153,17 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The id of an open invitation, from the id or the e-mail address.
+fn invitation_id(api: &mut Api, invitation: &str) -> Result<String> {
+    if !invitation.contains('@') {
+        return Ok(invitation.to_owned());
+    }
+    let all = api.list::<Open>(&api.path(&["invitations"]), &[])?.read()?;
+    let found = all.into_iter().find(|open| open.email.eq_ignore_ascii_case(invitation));
+    let missing = || Error::failed(format!("there is no open invitation of {invitation}"));
+    found.map(|open| open.id).ok_or_else(missing)
 }
 
 /// Administrators are users of the platform, so the list of the organization's own users does not have them.

@@ -18,6 +18,7 @@ pub mod org;
 pub mod owner;
 pub mod plan;
 pub mod serve;
+pub mod server_owners;
 pub mod service;
 pub mod subscription;
 pub mod user;

@@ -1,6 +1,6 @@
 //! `sarsen org`: organizations, and what owners of the server decide about them.
 
-use super::api::{Answer, Api, Fields, GlobalArgs, org_path};
+use super::api::{Answer, Api, Fields, GlobalArgs, org_path, switch};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output::{Field, Record, Time, column, detail};
@@ -51,6 +51,9 @@ enum Verb {
         /// Whether devices without a browser may sign in: allowed, short (codes expire after five minutes) or off
         #[arg(long, value_name = "RULE")]
         device_flow: Option<String>,
+        /// Whether people may create accounts themselves
+        #[arg(long, value_name = "on|off", value_parser = switch)]
+        sign_up: Option<bool>,
     },
     /// Approve a pending organization (server owners only)
     Approve(Decision),
@@ -80,6 +83,7 @@ struct Organization {
     name: String,
     status: String,
     device_flow: String,
+    sign_up: bool,
     created_at: Time,
 }
 
@@ -90,6 +94,7 @@ impl Record for Organization {
             column("name", &self.name),
             column("status", &self.status),
             detail("device flow", &self.device_flow),
+            detail("sign-up", self.sign_up),
             column("created", &self.created_at),
         ]
     }
@@ -110,8 +115,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let found = find(&mut api, slug)?;
             api.show(&found)
         }
-        Verb::Change { slug, name, device_flow } => {
+        Verb::Change { slug, name, device_flow, sign_up } => {
             let fields = Fields::new().with("name", name.clone()).with("device_flow", device_flow.clone());
+            let fields = fields.with("sign_up", *sign_up);
             let changed = api.patch::<Organization>(&org_path(slug, &[]), fields)?;
             api.show(&changed)
         }

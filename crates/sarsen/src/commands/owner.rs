@@ -1,9 +1,9 @@
-//! `sarsen owner`: a way back for an owner of the server who has lost the password.
+//! `sarsen owner`: the owners of the server, and a way back for one who has lost the password.
 //!
-//! It works on the server's machine. A running server on SQLite makes the link itself, asked over the control socket;
+//! `server_owners.rs` has the verbs that call the API. `recover` works on the server's machine. A running server on SQLite makes the link itself, asked over the control socket;
 //! otherwise this process opens the database.
 
-use super::serve;
+use super::{serve, server_owners};
 use crate::config::{Config, Flags};
 use crate::control::{self, Answer, Request};
 use crate::error::{Error, Result};
@@ -20,8 +20,12 @@ use std::time::Duration;
 /// The time in which a running server answers.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Owners of the server: who review organizations and can do everything else.
+/// Owners of the server: they review organizations and invite each other.
 #[derive(clap::Args)]
+#[command(after_help = "Example:  sarsen owner invite grace@example.com\n\
+                  \n\
+                  Pass the link on yourself: it is shown once and valid for 7 days. List and revoke invitations with\n\
+                  sarsen member invitations and sarsen member revoke, both with --org platform.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -29,6 +33,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    #[command(flatten)]
+    Api(server_owners::Verb),
     /// Create a link that sets the password of an owner; on the server's machine, whether the server runs or not
     #[command(
         after_help = "The link works once, for one hour. The audit trail of the organization platform says who asked for it.\n\
@@ -65,7 +71,10 @@ impl Record for Link {
 
 /// Runs it.
 pub fn run(args: &Args, context: &Context) -> Result<()> {
-    let Verb::Recover(recover) = &args.verb;
+    let recover = match &args.verb {
+        Verb::Api(verb) => return server_owners::run(verb, &context.environment),
+        Verb::Recover(recover) => recover,
+    };
     let config = Config::load(&recover.flags, &context.environment)?;
     let link = server_process::runtime()?.block_on(link(recover, &config, context))?;
     if recover.json {

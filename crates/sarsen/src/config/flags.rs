@@ -40,7 +40,7 @@ pub struct Flags {
     /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]
     metrics_token: Option<String>,
-    /// Whether visitors may create accounts [default: true]
+    /// Whether people may sign up at organizations without a setting of their own [default: true]
     #[arg(long, value_name = "BOOL")]
     sign_up: Option<String>,
     /// Threads that hash passwords [default: one per processor]

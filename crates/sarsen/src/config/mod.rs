@@ -71,7 +71,7 @@ pub struct Config {
     pub allowed_hosts: Setting<Vec<String>>,
     /// Bearer token for `/metrics`.
     pub metrics_token: Setting<Option<String>>,
-    /// Whether visitors may create accounts.
+    /// Whether people may sign up at organizations without a setting of their own.
     pub sign_up: Setting<bool>,
     /// Threads that hash passwords. `None`: one a processor.
     pub hash_threads: Setting<Option<usize>>,

@@ -1,8 +1,9 @@
 //! The commands of the API: an owner sets up and runs an organization.
 
+use crate::browser::Browser;
 use crate::signing_in::sign_in;
 use crate::support::{Demo, Place};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn an_administrator_runs_the_organization_from_a_terminal() {
@@ -64,6 +65,7 @@ fn the_device_flow_is_switched_on_and_off() {
     name         Acme
     status       active
     device flow  short
+    sign-up      yes
     created      TIME
     ");
     let wrong = place.run(&["org", "change", "acme", "--device-flow", "on"]);
@@ -214,6 +216,64 @@ fn accounts_are_suspended_and_activated() {
     assert_eq!(trail.as_array().map(Vec::len), Some(3));
     let members = place.json(&["member", "list"]);
     assert_eq!((&members[0]["email"], &members[0]["role"]), (&json!("admin@acme.test"), &json!("owner")));
+}
+
+/// Opens the link of an invitation and creates an account with it, in a browser without scripts.
+fn accept(issuer: &str, link: &Value, password: &str) -> Browser {
+    let mut browser = Browser::new(issuer);
+    let page = browser.open(link["url"].as_str().expect("a link"));
+    let page = browser.submit(&page, "/invitation", &[("name", "Hedy"), ("password", password)]);
+    assert!(page.status == 200 && page.text.contains("<h1>Console</h1>"), "{}", page.text);
+    browser
+}
+
+#[test]
+fn administrators_and_owners_of_the_server_are_invited() {
+    let (place, admin) = (Place::new(), Place::new());
+    let demo = Demo::start(&place);
+    sign_in(&admin, &demo, "/organization/admin");
+    let sent = admin.run(&["member", "invite", "Hedy@acme.test", "--role", "admin"]).stdout;
+    let link = sent.lines().find_map(|line| line.strip_prefix("link"));
+    assert!(
+        link.expect("a link").trim().starts_with(&format!("{}/invitation?token=", demo.issuer())),
+        "{sent}"
+    );
+    let open = admin.json(&["member", "invitations"]);
+    assert_eq!((&open[0]["email"], &open[0]["role"]), (&json!("hedy@acme.test"), &json!("admin")));
+    assert_eq!(admin.run(&["member", "revoke", "hedy@acme.test"]).code, 0);
+    assert_eq!(admin.json(&["member", "invitations"]), json!([]));
+    let missing = admin.run(&["member", "revoke", "hedy@acme.test"]);
+    assert!(missing.code == 1 && missing.stderr.contains("no open invitation of hedy@acme.test"));
+    let link = admin.json(&["member", "invite", "hedy@acme.test", "--role", "admin"]);
+    accept(demo.issuer(), &link, "three unrelated words");
+    let members = admin.json(&["member", "list"]);
+    let hedy = members.as_array().expect("a list").iter().find(|member| member["email"] == "hedy@acme.test");
+    assert_eq!(hedy.expect("a member")["role"], "admin");
+
+    sign_in(&place, &demo, "/owner");
+    assert_eq!(place.json(&["owner", "list"])[0]["email"], "owner@sarsen.test");
+    let link = place.json(&["owner", "invite", "second@sarsen.test"]);
+    assert_eq!(place.json(&["member", "invitations", "--org", "platform"])[0]["id"], link["id"]);
+    accept(demo.issuer(), &link, "four unrelated words more");
+    assert_eq!(place.json(&["owner", "list"]).as_array().map(Vec::len), Some(2));
+    assert_eq!(place.run(&["owner", "remove", "second@sarsen.test"]).code, 0);
+    let last = place.run(&["owner", "remove", "owner@sarsen.test"]);
+    insta::assert_snapshot!(last.stderr, @"sarsen: this is the last platform owner; invite another one first.");
+    let nobody = place.run(&["owner", "remove", "second@sarsen.test"]);
+    assert!(nobody.stderr.contains("second@sarsen.test does not own the server"), "{}", nobody.stderr);
+}
+
+#[test]
+fn sign_up_is_opened_and_closed() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let mut nobody = Browser::new(demo.issuer());
+    for (word, status) in [("off", 403), ("on", 200)] {
+        assert_eq!(place.json(&["org", "change", "acme", "--sign-up", word])["sign_up"], word == "on");
+        assert_eq!(nobody.open("/o/acme/signup").status, status, "{word}");
+    }
+    assert_eq!(place.run(&["org", "change", "acme", "--sign-up", "maybe"]).code, 2);
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! `/api/organizations/{org}/administrators`: the administrators of an organization and their roles.
+//! `/api/organizations/{org}/administrators`: the administrators of an organization and their roles. A new one is invited
+//! (`invitations.rs`).
 
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
-use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::administrators::{self, Role};
@@ -30,13 +31,6 @@ fn show(administrator: administrators::Administrator) -> AdministratorBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AddBody {
-    email: String,
-    role: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
     role: String,
 }
@@ -46,14 +40,6 @@ pub(crate) async fn list(admin: Administrator, page: Page<UserId>) -> Result<Jso
     let found =
         admin.list(move |snapshot| administrators::list(snapshot, &organization, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |administrator| administrator.user.to_string(), show)))
-}
-
-pub(crate) async fn add(admin: Owner, Body(body): Body<AddBody>) -> Result<Created<AdministratorBody>> {
-    let role = Role::parse(&body.role)?;
-    let added = admin.write("administrator.add", move |tx, by| {
-        administrators::add(tx, by.organization, &body.email, role, by.actor)
-    });
-    Ok(Created(show(added.await?)))
 }
 
 pub(crate) async fn change(

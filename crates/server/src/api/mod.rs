@@ -5,6 +5,7 @@ pub(crate) mod administrators;
 pub(crate) mod audit;
 pub(crate) mod clients;
 pub(crate) mod customers;
+pub(crate) mod invitations;
 pub(crate) mod organizations;
 pub(crate) mod plans;
 pub(crate) mod platform;

@@ -1,6 +1,6 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
-use crate::web::administration::{Administrator, Owner, PlatformUser};
+use crate::web::administration::{Administrator, Caller, Owner, PlatformUser};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
 use identity::ids::OrganizationId;
@@ -15,11 +15,13 @@ pub(crate) struct OrganizationBody {
     name: String,
     status: &'static str,
     device_flow: &'static str,
+    sign_up: bool,
     created_at: String,
 }
 
-pub(super) fn show(organization: Organization) -> OrganizationBody {
+pub(super) fn show(caller: &Caller, organization: Organization) -> OrganizationBody {
     OrganizationBody {
+        sign_up: caller.allows_sign_up(&organization),
         id: organization.id.to_string(),
         slug: organization.slug,
         name: organization.name,
@@ -41,13 +43,15 @@ pub(crate) struct CreateBody {
 pub(crate) struct ChangeBody {
     name: Option<String>,
     device_flow: Option<String>,
+    sign_up: Option<bool>,
 }
 
 pub(crate) async fn list(caller: PlatformUser, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
     let (user, cursor, fetch) = (caller.user.clone(), page.cursor.clone(), page.fetch());
     let found =
         caller.list(move |snapshot| organizations::list(snapshot, Some(&user), cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
+    let show = |organization| show(&caller, organization);
+    Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }
 
 /// An organization that a platform owner creates is active at once; any other is pending until it is reviewed. The
@@ -67,11 +71,11 @@ pub(crate) async fn create(
         administrators::add_creator(tx, &organization, &user, actor)?;
         Ok::<_, Error>(organization)
     });
-    Ok(Created(show(made.await?)))
+    Ok(Created(show(&caller, made.await?)))
 }
 
 pub(crate) async fn get(admin: Administrator) -> Json<OrganizationBody> {
-    Json(show(admin.organization))
+    Json(show(&admin, admin.organization.clone()))
 }
 
 pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result<Json<OrganizationBody>> {
@@ -81,10 +85,13 @@ pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result
         if let Some(device_flow) = device_flow {
             organization = organizations::set_device_flow(tx, &organization, device_flow, by.actor)?;
         }
+        if let Some(is_open) = body.sign_up {
+            organization = organizations::set_sign_up(tx, &organization, is_open, by.actor)?;
+        }
         if let Some(name) = &body.name {
             organization = organizations::rename(tx, &organization, name, by.actor)?;
         }
         Ok::<_, Error>(organization)
     });
-    Ok(Json(show(changed.await?)))
+    Ok(Json(show(&admin, changed.await?)))
 }

@@ -11,7 +11,8 @@ use identity::cleanup;
 use identity::keys::Algorithm;
 use identity::scan::Page;
 use identity::{
-    authorization_codes, authorization_requests, devices, grants, leases, links, revoked_tokens, sessions,
+    authorization_codes, authorization_requests, devices, grants, invitations, leases, links, revoked_tokens,
+    sessions,
 };
 use parking_lot::Mutex;
 use std::fmt::Display;
@@ -92,6 +93,7 @@ impl Janitor {
         self.sweep("codes.tidy", before, authorization_codes::delete_older).await?;
         self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older).await?;
         self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await?;
+        self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await?;
         self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;

@@ -24,7 +24,7 @@ use maud::Markup;
 use std::net::IpAddr;
 
 /// Where a sign-in may lead: our own pages only.
-const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account"];
+const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account", "/invitation"];
 
 /// What the browser's own cookie is for; no slug begins like this.
 const BROWSER: &str = "_browser";
@@ -162,8 +162,12 @@ impl Browser {
 
     /// The same with another status.
     pub(crate) fn page_with(&self, app: &App, status: StatusCode, markup: Markup) -> Response {
-        let cookies = self.fresh.then(|| set_cookie(app, BROWSER, &self.id, BROWSER_LIFE_S));
-        page(status, markup, cookies.into_iter().flatten().collect())
+        page(status, markup, self.own_cookie(app).into_iter().collect())
+    }
+
+    /// The browser's cookie, if it has none yet.
+    pub(super) fn own_cookie(&self, app: &App) -> Option<HeaderValue> {
+        if self.fresh { set_cookie(app, BROWSER, &self.id, BROWSER_LIFE_S) } else { None }
     }
 
     /// Signs in a user who has authenticated, and redirects to `next`. The secret in the session's cookie is always new,

@@ -9,6 +9,8 @@ pub(crate) mod browser;
 pub(crate) mod consent;
 pub(crate) mod console;
 pub(crate) mod flash;
+pub(crate) mod invitation;
+pub(crate) mod kept_link;
 pub(crate) mod link;
 pub(crate) mod password;
 pub(crate) mod respond;

@@ -198,7 +198,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &action,
-        signup_href: app.settings.sign_up.then_some(&sign_up),
+        signup_href: organization.allows_sign_up(app.settings.sign_up).then_some(&sign_up),
         is_platform: organization.slug == PLATFORM,
         retry_after_s: wait.map(|wait| wait.as_secs().max(1)),
     };

@@ -1,14 +1,18 @@
-//! `/o/{slug}/signup`: a person makes an account.
+//! `/o/{slug}/signup`: a person creates an account, where the organization allows it.
+//!
+//! A form with an address that is taken says so. It cannot hide that: without mail, a free address ends in a session at
+//! once, and a taken one cannot. See docs/design/0031.
 
 use super::browser::{Asked, Browser, Form, safe_next};
-use super::respond::{PageError, PageResult};
+use super::respond::PageResult;
 use super::sign_in::{self, Fixed, active, home};
-use super::views::SignUp;
+use super::views::{SignUp, SignUpClosed};
 use crate::app::App;
 use crate::lanes::Asker;
 use crate::web::error::retry_after_value;
 use crate::web::path::Path;
 use axum::extract::State;
+use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::organizations::Organization;
@@ -22,7 +26,10 @@ pub(crate) async fn get(
     browser: Browser,
     Asked(asked): Asked,
 ) -> PageResult {
-    let organization = open(&app, &slug).await?;
+    let organization = active(&app, &slug).await?;
+    if !organization.allows_sign_up(app.settings.sign_up) {
+        return Ok(closed(&app, &browser, &organization));
+    }
     let fields = Fields { next: asked.get("next"), ..Fields::default() };
     Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK).await)
 }
@@ -34,7 +41,10 @@ pub(crate) async fn post(
     form: Form,
 ) -> PageResult {
     browser.check_csrf(&app, &form)?;
-    let organization = open(&app, &slug).await?;
+    let organization = active(&app, &slug).await?;
+    if !organization.allows_sign_up(app.settings.sign_up) {
+        return Ok(closed(&app, &browser, &organization));
+    }
     let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
     let made = make(&app, &organization, fields.name, fields.email, form.text("password"), &browser).await;
     match made {
@@ -62,12 +72,10 @@ pub(crate) async fn post(
     }
 }
 
-async fn open(app: &App, slug: &str) -> Result<Organization, PageError> {
-    if app.settings.sign_up {
-        return active(app, slug).await;
-    }
-    let what = "New accounts are made by those who run this.";
-    Err(PageError::new(StatusCode::FORBIDDEN, "Sign-up is closed", what, "Ask them for an invitation."))
+fn closed(app: &App, browser: &Browser, organization: &Organization) -> Response {
+    let sign_in = sign_in::path(&organization.slug);
+    let view = SignUpClosed { org_name: &organization.name, signin_href: &sign_in };
+    browser.page_with(app, StatusCode::FORBIDDEN, view.markup())
 }
 
 #[derive(Default)]
@@ -84,7 +92,7 @@ async fn show(
     fields: &Fields<'_>,
     error: Option<&str>,
     status: StatusCode,
-) -> axum::response::Response {
+) -> Response {
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
     let next = safe_next(fields.next, &home);

@@ -77,6 +77,11 @@ impl Caller {
         self.app.url(path)
     }
 
+    /// Whether people may create accounts themselves at an organization.
+    pub fn allows_sign_up(&self, organization: &Organization) -> bool {
+        organization.allows_sign_up(self.app.settings.sign_up)
+    }
+
     fn actor(&self) -> Actor {
         self.app.actor(&self.user, self.address)
     }

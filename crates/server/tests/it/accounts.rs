@@ -6,6 +6,7 @@ use identity::{passwords, users};
 use serde_json::{Value, json};
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 use std::time::{Duration, Instant};
+use store::{Key, Sql, args, sql};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -38,6 +39,14 @@ async fn sign_up(browser: &mut TestBrowser<'_>, organization: &str, email: &str,
     let path = format!("/o/{organization}/signup");
     let csrf = browser.get(&path).await.input("csrf");
     browser.post(&path, &[("csrf", &csrf), ("email", email), ("name", ""), ("password", password)]).await
+}
+
+/// An owner lets people create accounts at an organization.
+async fn open_sign_up(server: &TestServer, organization: &str) {
+    let owner = Admin::sign_in(server, "owner@sarsen.test", &format!("org:{organization}")).await;
+    let path = format!("/api/organizations/{organization}");
+    let changed = owner.change("PATCH", &path, json!({ "sign_up": true })).await;
+    assert_eq!(changed.json()["sign_up"], true);
 }
 
 async fn ada_of(server: &TestServer) -> UserId {
@@ -261,25 +270,72 @@ async fn an_address_has_no_case_and_one_owner_in_each_organization() {
         assert!(refused.status == 422 || wrong.starts_with('<'), "{wrong:?}: {refused:?}");
     }
     // The same address elsewhere is another account.
+    open_sign_up(&server, "platform").await;
     assert_eq!(sign_up(&mut other, "platform", "ada@acme.test", "another password").await.status, 303);
     assert_eq!(other.sign_in("platform", "ada@acme.test").await.status, 422, "with its own password");
     server.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn closed_sign_up_makes_no_accounts() {
-    let server = TestServer::start_with(|settings| settings.sign_up = false, |_| {}).await;
+/// Whether people can create accounts: offered at sign-in, shown as a form, and done. All three agree.
+async fn allows_sign_up(server: &TestServer, organization: &str) -> bool {
     let mut browser = server.browser();
-    let page = browser.get("/o/acme/login").await;
-    assert!(!page.body.contains("signup"), "not offered: {page:?}");
-    let csrf = page.input("csrf");
-    for path in ["/o/acme/signup", "/o/platform/signup", "/o/nobody/signup"] {
-        assert_eq!(browser.get(path).await.status, 403, "{path}");
-        let fields = [("csrf", &*csrf), ("email", "new@acme.test"), ("password", PASSWORD)];
-        assert_eq!(browser.post(path, &fields).await.status, 403, "{path}");
+    let path = format!("/o/{organization}/signup");
+    let offered = browser.get(&format!("/o/{organization}/login")).await;
+    let shown = browser.get(&path).await;
+    let email = format!("{}@new.test", identity::secrets::secret(server.app.random()));
+    let fields = [("csrf", &*offered.input("csrf")), ("email", &email), ("password", PASSWORD)];
+    let made = browser.post(&path, &fields).await;
+    let is_open = made.status == 303;
+    assert_eq!((offered.body.contains("signup"), shown.status == 200), (is_open, is_open), "{made:?}");
+    assert!(is_open || (shown.status, made.status) == (403, 403), "{shown:?} {made:?}");
+    assert!(is_open || made.body.contains("Sign-up is closed"), "{made:?}");
+    let signed_in = browser.sign_in_with(organization, &email, PASSWORD).await;
+    assert_eq!(signed_in.status == 303, is_open, "{signed_in:?}");
+    is_open
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_up_is_open_where_the_organization_says_so() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    let made = owner.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
+    assert_eq!(made["sign_up"], false, "a new organization is closed: {made}");
+    for (organization, is_open) in [("acme", true), ("platform", false), ("globex", false)] {
+        assert_eq!(allows_sign_up(&server, organization).await, is_open, "{organization}");
     }
-    assert_eq!(browser.sign_in_with("acme", "new@acme.test", PASSWORD).await.status, 422);
+    assert_eq!(server.get("/o/nobody/signup").send().await.status, 404);
+    let globex = Admin::sign_in(&server, "owner@sarsen.test", "org:globex").await;
+    for is_open in [true, false] {
+        // A change of another setting keeps this one.
+        for change in [json!({ "sign_up": is_open }), json!({ "device_flow": "short" })] {
+            let changed = globex.change("PATCH", "/api/organizations/globex", change).await.json();
+            assert_eq!((&changed["sign_up"], &changed["slug"]), (&json!(is_open), &json!("globex")));
+        }
+        assert_eq!(allows_sign_up(&server, "globex").await, is_open);
+        globex.change("PATCH", "/api/organizations/globex", json!({ "device_flow": "allowed" })).await;
+    }
+    let listed = owner.read("/api/platform/organizations").await;
+    let said: Vec<&Value> =
+        listed["items"].as_array().expect("a list").iter().map(|one| &one["sign_up"]).collect();
+    assert_eq!(said, [&json!(true), &json!(false), &json!(false)], "acme, globex, platform: {listed}");
     server.stop().await;
+}
+
+static FORGET_SIGN_UP: Sql = sql("UPDATE organization_rules SET sign_up = NULL");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_organization_from_before_the_setting_follows_the_configuration_but_platform_does_not() {
+    for configured in [true, false] {
+        let server = TestServer::start_with(|settings| settings.sign_up = configured, |_| {}).await;
+        let forgotten = server.app.store.write("test", |tx| {
+            tx.changed(Key::table("organization_rules"));
+            tx.exec(&FORGET_SIGN_UP, args![])
+        });
+        forgotten.await.map_err(|error: store::Error| error).expect("forgets");
+        assert_eq!(allows_sign_up(&server, "acme").await, configured);
+        assert!(!allows_sign_up(&server, "platform").await);
+        server.stop().await;
+    }
 }
 
 /// The hash of "old" with parameters that nobody would use today.

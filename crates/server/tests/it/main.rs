@@ -8,6 +8,7 @@ mod full_lane;
 mod housekeeping;
 mod http;
 mod instances;
+mod invitations;
 mod jose;
 mod moving;
 mod pages;

@@ -145,6 +145,26 @@ async fn allowing_a_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn accepting_an_invitation() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let link = admin.invite("owner@sarsen.test", "admin").await;
+    let mut browser = server.browser();
+    insta::assert_snapshot!("invitation", shown(&open_invitation(&mut browser, &link).await));
+    let taken = accept_as_new(&mut browser, &link, "correct horse battery").await;
+    insta::assert_snapshot!("invitation_taken", shown(&taken));
+    browser.sign_in("platform", "admin@acme.test").await;
+    insta::assert_snapshot!("invitation_other_user", shown(&browser.get("/invitation").await));
+    browser.sign_in("platform", "owner@sarsen.test").await;
+    insta::assert_snapshot!("invitation_accept", shown(&browser.get("/invitation").await));
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
+    let made = platform.make("/api/platform/owners", json!({ "email": "second@sarsen.test" })).await;
+    let page = open_invitation(&mut server.browser(), &path_of(text(&made, "url"))).await;
+    insta::assert_snapshot!("invitation_platform_owner", shown(&page));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn administering() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
@@ -176,7 +196,7 @@ async fn administering() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_went_wrong() {
-    let server = TestServer::start_with(|settings| settings.sign_up = false, |_| {}).await;
+    let server = TestServer::start().await;
     let wrong = Ask::of(&server, "spa").with("redirect_uri", "https://evil.example/");
     insta::assert_snapshot!("wrong_redirect_uri", shown(&server.get(&wrong.path()).send().await));
     let unknown = Ask::by("client_x", CALLBACK);
@@ -187,8 +207,10 @@ async fn what_went_wrong() {
     insta::assert_snapshot!("forged", shown(&server.post("/consent", &[]).send().await));
     insta::assert_snapshot!("no_page", shown(&server.get("/no/such/page").send().await));
     insta::assert_snapshot!("no_organization", shown(&server.get("/o/nobody/login").send().await));
-    insta::assert_snapshot!("no_sign_up", shown(&server.get("/o/acme/signup").send().await));
+    insta::assert_snapshot!("no_sign_up", shown(&server.get("/o/platform/signup").send().await));
     insta::assert_snapshot!("no_link", shown(&server.get("/o/acme/link?token=x").send().await));
+    insta::assert_snapshot!("no_invitation", shown(&server.get("/invitation?token=x").send().await));
+    insta::assert_snapshot!("no_kept_invitation", shown(&server.get("/invitation").send().await));
     insta::assert_snapshot!("no_set_up", shown(&server.get("/setup?token=x").send().await));
     let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     platform.change("PUT", "/api/platform/organizations/acme/suspension", json!({})).await;

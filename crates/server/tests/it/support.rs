@@ -179,6 +179,40 @@ impl<'s> Admin<'s> {
     }
 }
 
+/// Where the invitations of the demo's organization are.
+pub const INVITATIONS: &str = "/api/organizations/acme/invitations";
+
+impl Admin<'_> {
+    /// Invites somebody; the path of the link.
+    pub async fn invite(&self, email: &str, role: &str) -> String {
+        path_of(text(&self.make(INVITATIONS, json!({ "email": email, "role": role })).await, "url"))
+    }
+}
+
+/// Opens the link of an invitation in a browser; the page that it leads to.
+pub async fn open_invitation(browser: &mut TestBrowser<'_>, link: &str) -> Answer {
+    let opened = browser.get(link).await;
+    assert_eq!((opened.status, opened.header("location")), (303, "/invitation"), "{opened:?}");
+    browser.get("/invitation").await
+}
+
+/// Opens the link of an invitation and creates an account with this password; the answer to the form.
+pub async fn accept_as_new(browser: &mut TestBrowser<'_>, link: &str, password: &str) -> Answer {
+    let page = open_invitation(browser, link).await;
+    send_invitation(browser, &page, &[("name", "Somebody New"), ("password", password)]).await
+}
+
+/// Sends the form of an invitation, as its page has it but for these fields.
+pub async fn send_invitation(
+    browser: &mut TestBrowser<'_>,
+    page: &Answer,
+    typed: &[(&str, &str)],
+) -> Answer {
+    let (csrf, invitation) = (page.input("csrf"), page.input("invitation"));
+    let fields = [&[("csrf", &*csrf), ("invitation", &*invitation)], typed].concat();
+    browser.post("/invitation", &fields).await
+}
+
 /// What the metrics say.
 pub async fn metric(server: &TestServer, name: &str) -> u64 {
     let text = server.get("/metrics").send().await.body;

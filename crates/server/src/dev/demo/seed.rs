@@ -161,6 +161,7 @@ async fn store_people(
             let admin = put(tx, &platform.id, &admin)?;
             let organization = organizations::create(tx, &acme, ORGANIZATION, "Acme", true, &actor)?;
             administrators::add_creator(tx, &organization, &admin.id, &actor)?;
+            organizations::set_sign_up(tx, &organization, true, &actor)?;
             for person in &users {
                 put(tx, &acme, person)?;
             }

@@ -21,6 +21,8 @@ pub(super) struct Field<'a> {
     /// Fewest characters.
     pub length_min: Option<u32>,
     pub autofocus: bool,
+    /// It shows a value that the user cannot change.
+    pub read_only: bool,
     /// The form has an error, and this field is a part of what to look at.
     pub in_error: bool,
 }
@@ -35,6 +37,7 @@ impl Field<'_> {
         hint: None,
         length_min: None,
         autofocus: false,
+        read_only: false,
         in_error: false,
     };
     pub const EMAIL: Field<'static> =
@@ -59,7 +62,7 @@ impl Field<'_> {
                 input id=(self.name) name=(self.name) type=(self.kind) required
                     value=[Some(self.value).filter(|value| !value.is_empty())]
                     autocomplete=(self.autocomplete) autocapitalize=[self.autocapitalize()]
-                    spellcheck="false" minlength=[self.length_min] autofocus[self.autofocus]
+                    spellcheck="false" minlength=[self.length_min] autofocus[self.autofocus] readonly[self.read_only]
                     aria-describedby=[described_by] aria-invalid=[self.in_error.then_some("true")];
             }
         }

@@ -15,6 +15,7 @@ mod demo_home;
 mod done;
 mod field;
 mod form_post;
+mod invitation;
 mod one_time_link;
 mod parts;
 mod problem;
@@ -26,6 +27,7 @@ mod set_up;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod sign_up_closed;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +46,7 @@ pub use done::Done;
 pub use form_post::FormPost;
 #[cfg(test)]
 pub use form_post::SCRIPT;
+pub use invitation::{Invitation, InvitationStep};
 pub use one_time_link::OneTimeLink;
 pub use problem::Problem;
 pub use product::{Accent, Product, ProductUser};
@@ -52,6 +55,7 @@ pub use set_up::SetUp;
 pub use sign_in::{Note, SignIn};
 pub use sign_out::SignOut;
 pub use sign_up::SignUp;
+pub use sign_up_closed::SignUpClosed;
 
 /// The brand of the platform's own pages; it shows the stone where an organization shows its initial.
 /// No organization may take it as its display name.

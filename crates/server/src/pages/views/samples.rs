@@ -16,6 +16,7 @@ const HIDDEN: &[(&str, &str)] = &[("request", "req_01")];
 
 pub fn all() -> Pages {
     let mut pages = forms("Acme", "Request Log", "ada@acme.test", "ada", None);
+    pages.extend(invitations("Acme", "admin@acme.test", "grace@acme.test", "Grace", None));
     pages.extend(decisions("Acme", "Acme Terminal", "ada@acme.test", None));
     pages.extend(places("Ada Lovelace", "ada@acme.test"));
     pages
@@ -24,6 +25,7 @@ pub fn all() -> Pages {
 /// The same with an error everywhere and names that try to break out.
 pub fn hostile() -> Pages {
     let mut pages = forms(HOSTILE, HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE));
+    pages.extend(invitations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE)));
     pages.extend(decisions(HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE)));
     pages.extend(places(HOSTILE, HOSTILE));
     pages
@@ -61,8 +63,30 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
         ("change_password_recent", change_password(OldPassword::NotNeeded)),
         ("change_password_without", change_password(OldPassword::None)),
         ("set_up", SetUp { csrf, action: "/setup", hidden, error, email: "", name: "" }.markup()),
+        ("sign_up_closed", SignUpClosed { org_name, signin_href: "/o/acme/login" }.markup()),
         ("one_time_link",
             OneTimeLink { org_name, user_email: email, csrf, hidden, action: "/o/acme/link" }.markup()),
+    ]
+}
+
+/// The page of an invitation for each visitor.
+pub fn invitations(org: &str, inviter: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
+    let page = |role, org_name, step| {
+        Invitation { org_name, role, inviter, email, csrf: "token", hidden: HIDDEN, action: "/invitation", step }.markup()
+    };
+    let signin_href = "/login?next=%2Finvitation";
+    let (accept, again) = (
+        InvitationStep::Accept { later_href: "/console" },
+        InvitationStep::NewAccount { name, error, signin_href },
+    );
+    let new = InvitationStep::NewAccount { name: "", error: None, signin_href };
+    let other = InvitationStep::OtherUser { user_email: name, switch_href: signin_href };
+    vec![
+        ("invitation", page("admin", Some(org), accept)),
+        ("invitation_new", page("member", Some(org), new)),
+        ("invitation_again", page("owner", Some(org), again)),
+        ("invitation_password", page("platform_owner", None, InvitationStep::NewPassword { name, error })),
+        ("invitation_other", page("admin", Some(org), other)),
     ]
 }
 

@@ -49,7 +49,14 @@ impl SignUp<'_> {
 
 /// Name, e-mail and a new password; the first one that is still empty has the focus.
 pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
-    let (no_name, no_email) = (name.is_empty(), email.is_empty());
+    let focused = !name.is_empty() && email.is_empty();
+    let field = Field { value: email, autofocus: focused, in_error, ..Field::EMAIL };
+    person_fields_for(name, field, in_error)
+}
+
+/// The same with an e-mail field of the page's own.
+pub(super) fn person_fields_for(name: &str, email: Field<'_>, in_error: bool) -> Markup {
+    let (no_name, no_email) = (name.is_empty(), email.value.is_empty());
     let new_password = Field {
         autofocus: !no_name && !no_email,
         in_error,
@@ -57,7 +64,7 @@ pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
     };
     html! {
         (Field { value: name, autofocus: no_name, in_error, ..Field::NAME }.markup())
-        (Field { value: email, autofocus: !no_name && no_email, in_error, ..Field::EMAIL }.markup())
+        (email.markup())
         (new_password.markup())
     }
 }

@@ -211,8 +211,8 @@ async fn each_decision_and_each_rule_is_in_the_audit_trail() {
         server.clock.advance(Duration::from_millis(1));
         set(&admin, rule).await;
     }
-    let changes = ["allowed", "off", "short"]
-        .map(|rule| (text(&acme, "id").to_owned(), format!("device_flow: {rule}")));
+    let changes = ["device_flow: allowed", "device_flow: off", "device_flow: short", "sign_up: true"]
+        .map(|change| (text(&acme, "id").to_owned(), change.to_owned()));
     assert_eq!(trail(&admin, "organization.changed").await, changes, "the same again is no change");
 
     let mut ada = signed_in(&server, "ada@acme.test").await;

@@ -1,6 +1,6 @@
 //! What is one organization's is not there for another: things, audiences, sessions, cookies.
 
-use super::{PASSWORD, Things, body, everything, globex, is, problem, routes};
+use super::{PASSWORD, Things, body, everything, globex, is, organization, problem, routes};
 use crate::support::*;
 use serde_json::{Value, json};
 use server::testing::{Rows, TestServer, at_once};
@@ -36,6 +36,7 @@ async fn what_belongs_to_another_organization_is_not_there() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let stranger = globex(&server).await;
+    admin.invite("somebody@acme.test", "member").await;
     let acme = Things::of_acme(&admin).await;
     let before = everything(&admin, "acme").await;
 
@@ -218,8 +219,7 @@ async fn a_session_is_one_of_its_own_organization_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_slug_gets_into_the_way_of_another_cookie() {
     let server = TestServer::start().await;
-    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
-    platform.make("/api/organizations", json!({ "slug": "browser", "name": "Browser" })).await;
+    organization(&server, "browser").await;
     let mut user = server.browser();
     for email in ["one@browser.test", "two@browser.test"] {
         let csrf = user.get("/o/browser/signup").await.input("csrf");

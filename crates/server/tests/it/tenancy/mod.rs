@@ -36,6 +36,7 @@ fn routes(prefix: &str) -> Vec<(&'static str, &'static str)> {
 /// What an organization has, one of each kind.
 struct Things {
     administrator: String,
+    invitation: String,
     service: &'static str,
     client: String,
     secret: String,
@@ -56,7 +57,10 @@ impl Things {
         let client = admin.server.client("web").to_owned();
         admin.server.browser().sign_in("acme", "ada@acme.test").await;
         let user = first("users?email=ada@acme.test", "id").await;
+        let invitations = admin.read(INVITATIONS).await;
+        let nobody = "invitation_00000000000000000000000000";
         Things {
+            invitation: invitations["items"][0]["id"].as_str().unwrap_or(nobody).to_owned(),
             administrator: first("administrators", "user").await,
             service: "sketch",
             secret: first(&format!("clients/{client}/secrets"), "id").await,
@@ -74,6 +78,7 @@ impl Things {
         [
             ("{org}", org),
             ("{user}", if route.contains("/administrators/") { &self.administrator } else { &self.user }),
+            ("{invitation}", &self.invitation),
             ("{service}", self.service),
             ("{client}", &self.client),
             ("{secret}", &self.secret),
@@ -97,7 +102,7 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         ("PATCH", "" | "/services/{service}" | "/clients/{client}" | "/plans/{plan}" | "/users/{user}") => {
             json!({ "name": "Taken over" })
         }
-        ("POST", "/administrators") => json!({ "email": "owner@sarsen.test", "role": "member" }),
+        ("POST", "/invitations") => json!({ "email": "owner@sarsen.test", "role": "member" }),
         ("PATCH", "/administrators/{user}") => json!({ "role": "member" }),
         ("POST", "/services") => json!({ "slug": "made", "name": "Made" }),
         ("POST", "/clients") => {
@@ -110,6 +115,7 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         ("PATCH", "/subscriptions/{subscription}") => json!({ "status": "canceled" }),
         ("POST", "/users") => json!({ "email": "made@acme.test" }),
         ("PUT", "/users/{user}/suspension") => json!({ "reason": "because" }),
+        ("POST", "/api/platform/owners") => json!({ "email": "new@sarsen.test" }),
         ("POST", "/api/organizations") => json!({ "slug": "made", "name": "Made" }),
         ("POST", "/api/platform/organizations/{org}/review") => json!({ "decision": "rejected" }),
         ("PUT", "/api/platform/organizations/{org}/suspension") => json!({}),
@@ -123,6 +129,7 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
     for list in [
         "",
         "/administrators",
+        "/invitations",
         "/services",
         "/clients",
         "/plans",
@@ -136,11 +143,17 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
     all
 }
 
-/// The platform's owner makes a second organization and administers it.
+/// The platform's owner makes a second organization with open sign-up, and administers it.
 async fn globex(server: &TestServer) -> Admin<'_> {
+    organization(server, "globex").await
+}
+
+async fn organization<'s>(server: &'s TestServer, slug: &str) -> Admin<'s> {
     let platform = Admin::sign_in(server, "owner@sarsen.test", "platform").await;
-    platform.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
-    Admin::sign_in(server, "owner@sarsen.test", "org:globex platform").await
+    platform.make("/api/organizations", json!({ "slug": slug, "name": slug })).await;
+    let owner = Admin::sign_in(server, "owner@sarsen.test", &format!("org:{slug} platform")).await;
+    owner.change("PATCH", &format!("/api/organizations/{slug}"), json!({ "sign_up": true })).await;
+    owner
 }
 
 fn problem(answer: &Answer) -> (u16, String) {

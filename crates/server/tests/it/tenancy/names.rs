@@ -33,7 +33,7 @@ async fn the_audit_trail_names_people_and_things() {
             json!("Web"),
         ),
         (
-            "administrators",
+            "invitations",
             json!({ "email": "owner@sarsen.test", "role": "member" }),
             json!("owner@sarsen.test"),
         ),

@@ -7,12 +7,14 @@ use server::testing::{Rows, TestServer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Makes an account of one who administers.
-async fn hire(server: &TestServer, email: &str) {
-    let mut browser = server.browser();
-    let csrf = browser.get("/o/platform/signup").await.input("csrf");
-    let fields = [("csrf", &*csrf), ("email", email), ("password", PASSWORD)];
-    assert_eq!(browser.post("/o/platform/signup", &fields).await.status, 303);
+/// Invites somebody, who accepts with a new account; the user's id.
+async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
+    let link = owner.invite(email, role).await;
+    let accepted = accept_as_new(&mut owner.server.browser(), &link, PASSWORD).await;
+    assert_eq!((accepted.status, accepted.header("location")), (303, "/console"), "{accepted:?}");
+    let all = owner.read(ADMINISTRATORS).await;
+    let found = all["items"].as_array().and_then(|all| all.iter().find(|one| one["email"] == email));
+    text(found.expect("an administrator"), "user").to_owned()
 }
 
 async fn hired<'s>(server: &'s TestServer, email: &str, scope: &str) -> Admin<'s> {
@@ -43,15 +45,15 @@ const ADMINISTRATORS: &str = "/api/organizations/acme/administrators";
 async fn members_look_admins_change_and_owners_decide_who_does() {
     let server = TestServer::start().await;
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    owner.invite("third@acme.test", "admin").await;
     let things = Things::of_acme(&owner).await;
     for (email, role) in [("member@acme.test", "member"), ("second@acme.test", "admin")] {
-        hire(&server, email).await;
-        owner.make(ADMINISTRATORS, json!({ "email": email, "role": role })).await;
+        hire(&owner, email, role).await;
     }
     let member = hired(&server, "member@acme.test", "org:acme").await;
     let admin = hired(&server, "second@acme.test", "org:acme").await;
     let owners_only = |method: &str, route: &str| {
-        route.contains("/administrators") && method != "GET"
+        (route.contains("/administrators") || route.contains("/invitations")) && method != "GET"
             || (method, route) == ("PATCH", "/api/organizations/{org}")
     };
     let before = everything(&owner, "acme").await;
@@ -81,7 +83,7 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
             let answer = caller.call("PATCH", &own(caller), &json!({ "role": role })).await;
             assert_eq!(problem(&answer), is(403, "forbidden"), "{answer:?}");
             let again = json!({ "email": "second@acme.test", "role": role });
-            assert_eq!(problem(&caller.call("POST", ADMINISTRATORS, &again).await), is(403, "forbidden"));
+            assert_eq!(problem(&caller.call("POST", INVITATIONS, &again).await), is(403, "forbidden"));
         }
     }
     let unknown = owner.call("PATCH", &own(&admin), &json!({ "role": "root" })).await;
@@ -115,7 +117,11 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
         "left by himself"
     );
     // With another owner, the first may leave.
-    owner.make(ADMINISTRATORS, json!({ "email": "second@acme.test", "role": "owner" })).await;
+    let again = owner.invite("second@acme.test", "owner").await;
+    let mut browser = server.browser();
+    browser.sign_in_with("platform", "second@acme.test", PASSWORD).await;
+    let page = open_invitation(&mut browser, &again).await;
+    assert_eq!(send_invitation(&mut browser, &page, &[]).await.header("location"), "/console");
     owner.change("DELETE", &own(&owner), Value::Null).await;
     let last = admin.call("DELETE", &own(&admin), &Value::Null).await;
     assert_eq!(problem(&last), is(409, "last_owner"), "{last:?}");
@@ -127,8 +133,7 @@ async fn owners_decide_about_the_device_flow_and_admins_about_that_of_a_client()
     let server = TestServer::start().await;
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     for (email, role) in [("member@acme.test", "member"), ("second@acme.test", "admin")] {
-        hire(&server, email).await;
-        owner.make(ADMINISTRATORS, json!({ "email": email, "role": role })).await;
+        hire(&owner, email, role).await;
     }
     let member = hired(&server, "member@acme.test", "org:acme").await;
     let admin = hired(&server, "second@acme.test", "org:acme").await;
@@ -159,13 +164,14 @@ async fn each_change_is_in_the_audit_trail() {
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     let things = Things::of_acme(&owner).await;
-    hire(&server, "new@acme.test").await;
+    let hired = hire(&owner, "new@acme.test", "admin").await;
     let mut covered = BTreeSet::new();
     let mut made = BTreeMap::new();
     let mut rows = Rows::new();
     for (method, route, action) in [
         ("PATCH", "", "organization.renamed"),
-        ("POST", "/administrators", "administrator.added"),
+        ("POST", "/invitations", "invitation.created"),
+        ("DELETE", "/invitations/{invitation}", "invitation.revoked"),
         ("PATCH", "/administrators/{user}", "administrator.changed"),
         ("DELETE", "/administrators/{user}", "administrator.removed"),
         ("POST", "/services", "service.created"),
@@ -201,12 +207,9 @@ async fn each_change_is_in_the_audit_trail() {
             {
                 path = format!("{list}/{own}");
             }
-            let mut body = body(method, &route, &things);
-            if route.ends_with("/administrators") {
-                body = json!({ "email": "new@acme.test", "role": "member" });
-            }
+            let body = body(method, &route, &things);
             if route.ends_with("/administrators/{user}") {
-                path = format!("{ADMINISTRATORS}/{}", made[ADMINISTRATORS]);
+                path = format!("{ADMINISTRATORS}/{hired}");
             }
             // Entries of one millisecond have no order among them.
             server.clock.advance(Duration::from_millis(1));
@@ -276,8 +279,7 @@ async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
     let server = TestServer::start().await;
     let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let things = Things::of_acme(&owner).await;
-    hire(&server, "second@acme.test").await;
-    owner.make(ADMINISTRATORS, json!({ "email": "second@acme.test", "role": "admin" })).await;
+    hire(&owner, "second@acme.test", "admin").await;
     let admin = hired(&server, "second@acme.test", "org:acme").await;
     const USERS: &str = "/api/organizations/acme/users";
     let before = owner.read(USERS).await;

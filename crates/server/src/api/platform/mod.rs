@@ -1,13 +1,15 @@
 //! `/api/platform/organizations`: review and suspension of organizations by platform owners. Platform owners have no
 //! role inside an organization.
 
+pub(crate) mod owners;
+
 use super::organizations::{OrganizationBody, show};
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::json::{Body, Json, List, Page, Slug};
 use crate::web::path::Path;
 use http::StatusCode;
-use identity::organizations::{self, Decision};
+use identity::organizations::{self, Decision, Organization};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -26,7 +28,8 @@ pub(crate) struct SuspendBody {
 pub(crate) async fn list(caller: PlatformOwner, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found = caller.list(move |snapshot| organizations::list(snapshot, None, cursor.as_deref(), fetch));
-    Ok(Json(List::new(found.await?, &page, |organization| organization.slug.clone(), show)))
+    let show = |organization| show(&caller, organization);
+    Ok(Json(List::new(found.await?, &page, |organization: &Organization| organization.slug.clone(), show)))
 }
 
 pub(crate) async fn review(
@@ -39,7 +42,7 @@ pub(crate) async fn review(
         let organization = organizations::find(tx.snapshot(), &slug)?;
         organizations::review(tx, &organization, decision, body.reason.as_deref(), actor)
     });
-    Ok(Json(show(reviewed.await?)))
+    Ok(Json(show(&caller, reviewed.await?)))
 }
 
 pub(crate) async fn suspend(
@@ -51,7 +54,7 @@ pub(crate) async fn suspend(
         let organization = organizations::find(tx.snapshot(), &slug)?;
         organizations::suspend(tx, &organization, body.reason.as_deref(), actor)
     });
-    Ok(Json(show(suspended.await?)))
+    Ok(Json(show(&caller, suspended.await?)))
 }
 
 pub(crate) async fn activate(caller: PlatformOwner, Path(slug): Path<String>) -> Result<StatusCode> {

@@ -1,0 +1,86 @@
+//! The verbs of `sarsen owner` that call the API: who owns the server, invitations, and removal.
+
+use super::api::{Api, Fields, GlobalArgs};
+use super::member::Invited;
+use crate::api_client;
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::output::{Cell, Field, Record, Time, column};
+use serde::Deserialize;
+
+/// What an owner of the server does from any terminal.
+#[derive(clap::Subcommand)]
+pub enum Verb {
+    /// List the owners of the server
+    List {
+        #[command(flatten)]
+        global: GlobalArgs,
+    },
+    /// Create a link with which a person becomes an owner of the server
+    Invite {
+        /// E-mail address of the person's account
+        email: String,
+        #[command(flatten)]
+        global: GlobalArgs,
+    },
+    /// Remove an owner of the server; the last one stays
+    Remove {
+        /// E-mail address or id
+        user: String,
+        #[command(flatten)]
+        global: GlobalArgs,
+    },
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    user: String,
+    email: String,
+    name: String,
+    created_at: Time,
+}
+
+impl Record for Owner {
+    fn fields(&self) -> Vec<Field> {
+        vec![
+            column("email", &self.email),
+            column("name", &self.name),
+            column("since", &self.created_at),
+            column("user", Cell::id(&self.user)),
+        ]
+    }
+}
+
+const OWNERS: &str = "/api/platform/owners";
+
+/// Runs it.
+pub fn run(verb: &Verb, environment: &Environment) -> Result<()> {
+    let (Verb::List { global } | Verb::Invite { global, .. } | Verb::Remove { global, .. }) = verb;
+    let mut api = Api::open(global, environment)?;
+    match verb {
+        Verb::List { .. } => {
+            let found = api.list::<Owner>(OWNERS, &[])?;
+            api.show_list(&found, "No owners.")
+        }
+        Verb::Invite { email, .. } => {
+            let invited = api.post::<Invited>(OWNERS, Fields::new().with("email", Some(email.clone())))?;
+            api.show(&invited)
+        }
+        Verb::Remove { user, .. } => {
+            let id = id(&mut api, user)?;
+            api.delete(&format!("{OWNERS}/{}", api_client::segment(&id)))?;
+            api.confirm(&format!("{user} no longer owns the server."));
+            Ok(())
+        }
+    }
+}
+
+fn id(api: &mut Api, user: &str) -> Result<String> {
+    if !user.contains('@') {
+        return Ok(user.to_owned());
+    }
+    let all = api.list::<Owner>(OWNERS, &[])?.read()?;
+    let found = all.into_iter().find(|owner| owner.email.eq_ignore_ascii_case(user));
+    let missing = || Error::failed(format!("{user} does not own the server"));
+    found.map(|owner| owner.user).ok_or_else(missing)
+}

@@ -1,0 +1,91 @@
+//! `/api/organizations/{org}/invitations`: how administrators are added. The answer to a POST is the only copy of the
+//! link's secret. An answer does not reveal whether the invited address has an account.
+
+use crate::web::administration::{Administrator, Caller, Owner};
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::path::Path;
+use http::StatusCode;
+use identity::administrators::Role;
+use identity::ids::InvitationId;
+use identity::invitations::{self, Invitation, NewInvitation, Offer};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct InvitationBody {
+    id: String,
+    email: String,
+    role: &'static str,
+    invited_by: String,
+    invited_by_email: Option<String>,
+    created_at: String,
+    expires_at: String,
+}
+
+fn show(invitation: Invitation) -> InvitationBody {
+    InvitationBody {
+        id: invitation.id.to_string(),
+        email: invitation.email,
+        role: invitation.offer.as_str(),
+        invited_by: invitation.invited_by.to_string(),
+        invited_by_email: invitation.inviter_email,
+        created_at: rfc3339(invitation.created_at),
+        expires_at: rfc3339(invitation.expires_at),
+    }
+}
+
+/// A new invitation, with its link.
+#[derive(Serialize)]
+pub(crate) struct SentBody {
+    #[serde(flatten)]
+    invitation: InvitationBody,
+    url: String,
+}
+
+impl SentBody {
+    pub(super) fn new(invitation: Invitation, url: String) -> SentBody {
+        SentBody { invitation: show(invitation), url }
+    }
+}
+
+/// The address that the inviter passes on.
+pub(super) fn url(caller: &Caller, new: &NewInvitation) -> String {
+    caller.url(&format!("/invitation?token={}", new.token))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    email: String,
+    role: String,
+}
+
+pub(crate) async fn list(admin: Administrator, page: Page<InvitationId>) -> Result<Json<List<InvitationBody>>> {
+    let (organization, now) = (admin.organization.id.clone(), admin.now());
+    let (cursor, fetch) = (page.cursor.clone(), page.fetch());
+    let found =
+        admin.list(move |snapshot| invitations::list(snapshot, &organization, now, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |invitation| invitation.id.to_string(), show)))
+}
+
+pub(crate) async fn create(admin: Owner, Body(body): Body<CreateBody>) -> Result<Created<SentBody>> {
+    let offer = Offer::Role(Role::parse(&body.role)?);
+    let new = NewInvitation::generate(body.email, offer, admin.now(), admin.random());
+    let (url, inviter) = (url(&admin, &new), admin.user.clone());
+    let made = admin.write("invitation.create", move |tx, by| {
+        invitations::create(tx, by.organization, &new, &inviter, by.actor)
+    });
+    Ok(Created(SentBody::new(made.await?, url)))
+}
+
+pub(crate) async fn revoke(
+    admin: Owner,
+    Path((_, invitation)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    let id = InvitationId::parse(&invitation)?;
+    let revoked = admin.write("invitation.revoke", move |tx, by| {
+        invitations::revoke(tx, &by.organization.id, &id, by.actor)
+    });
+    revoked.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,64 @@
+//! `/api/platform/owners`: the owners of the server. A new one is invited; the invitation is listed and revoked among
+//! those of the organization `platform`.
+
+use crate::api::invitations::{self, SentBody};
+use crate::web::administration::PlatformOwner;
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::path::Path;
+use http::StatusCode;
+use identity::administrators;
+use identity::ids::UserId;
+use identity::invitations::{NewInvitation, Offer};
+use identity::organizations::{self, PLATFORM};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct OwnerBody {
+    user: String,
+    email: String,
+    name: String,
+    created_at: String,
+}
+
+fn show(owner: administrators::PlatformOwner) -> OwnerBody {
+    OwnerBody {
+        user: owner.user.to_string(),
+        email: owner.email,
+        name: owner.name,
+        created_at: rfc3339(owner.created_at),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InviteBody {
+    email: String,
+}
+
+pub(crate) async fn list(caller: PlatformOwner, page: Page<UserId>) -> Result<Json<List<OwnerBody>>> {
+    let (cursor, fetch) = (page.cursor.clone(), page.fetch());
+    let found =
+        caller.list(move |snapshot| administrators::list_platform_owners(snapshot, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |owner| owner.user.to_string(), show)))
+}
+
+pub(crate) async fn invite(caller: PlatformOwner, Body(body): Body<InviteBody>) -> Result<Created<SentBody>> {
+    let new = NewInvitation::generate(body.email, Offer::PlatformOwner, caller.now(), caller.random());
+    let (url, inviter) = (invitations::url(&caller, &new), caller.user.clone());
+    let made = caller.write("platform_owner.invite", move |tx, actor| {
+        let platform = organizations::find(tx.snapshot(), PLATFORM)?;
+        identity::invitations::create(tx, &platform, &new, &inviter, actor)
+    });
+    Ok(Created(SentBody::new(made.await?, url)))
+}
+
+pub(crate) async fn remove(caller: PlatformOwner, Path(user): Path<String>) -> Result<StatusCode> {
+    let user = UserId::parse(&user)?;
+    let removed = caller.write("platform_owner.remove", move |tx, actor| {
+        let platform = organizations::find(tx.snapshot(), PLATFORM)?.id;
+        administrators::remove_platform_owner(tx, &platform, &user, actor)
+    });
+    removed.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

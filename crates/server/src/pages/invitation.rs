@@ -1,0 +1,197 @@
+//! `/invitation`: a person accepts the invitation of an administrator, with the account of `platform` that has the
+//! invited address, or with a new one. Opening the link changes nothing.
+
+use super::browser::{Asked, Browser, Form};
+use super::kept_link::KeptLink;
+use super::respond::{PageError, PageResult, see_other};
+use super::sign_in::{self, Prompt};
+use super::sign_up::{self, BUSY, Refused};
+use super::views::{self, InvitationStep};
+use crate::app::App;
+use crate::web::error::retry_after_value;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use identity::invitations::{self, Offer, Valid};
+use identity::organizations::PLATFORM;
+use identity::users::{NewUser, Profile, User};
+use identity::{Error, passwords};
+
+/// The page's own address, without a secret.
+const HERE: &str = "/invitation";
+/// Where the account that has the role goes on.
+const CONSOLE: &str = "/console";
+
+fn void() -> PageError {
+    PageError::new(
+        StatusCode::NOT_FOUND,
+        "This invitation is not valid",
+        "It was accepted or revoked, it has expired, or its sender may not invite any more.",
+        "Ask for a new invitation.",
+    )
+}
+
+/// The invitation in this browser, with its secret.
+async fn kept(app: &App, browser: &Browser) -> Result<(String, Valid), PageError> {
+    let Some(token) = KeptLink::Invitation.read(app, browser) else {
+        return Err(PageError::new(
+            StatusCode::NOT_FOUND,
+            "There is no invitation in this browser",
+            "The link was opened more than half an hour ago, in another browser, or without cookies.",
+            "Open the link of the invitation again. Cookies must be allowed.",
+        ));
+    };
+    let valid = find(app, &token).await?;
+    Ok((token, valid))
+}
+
+async fn find(app: &App, token: &str) -> Result<Valid, PageError> {
+    let (token, now) = (token.to_owned(), app.now());
+    let found = app.store.point(move |snapshot| invitations::peek(snapshot, &token, now)).await?;
+    found.ok_or_else(void)
+}
+
+/// The user of `platform` who is signed in here.
+async fn visitor(app: &App, browser: &Browser) -> Result<Option<User>, PageError> {
+    let Some(session) = browser.session(app, PLATFORM).await? else { return Ok(None) };
+    let user = app.store.point(move |snapshot| identity::users::get(snapshot, &session.user)).await?;
+    Ok(Some(user))
+}
+
+pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
+    if let Some(token) = asked.get("token") {
+        find(&app, token).await?;
+        return Ok(see_other(HERE, KeptLink::Invitation.keep(&app, &browser, token)?));
+    }
+    let (_, valid) = kept(&app, &browser).await?;
+    let visitor = visitor(&app, &browser).await?;
+    Ok(show(&app, &browser, &valid, visitor.as_ref(), &Typed::default()))
+}
+
+pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+    browser.check_csrf(&app, &form)?;
+    let (token, valid) = kept(&app, &browser).await?;
+    // Another invitation may have been opened in another tab since this form was shown.
+    if form.text("invitation") != valid.invitation.id.as_str() {
+        return Ok(see_other(HERE, Vec::new()));
+    }
+    if form.get("password").is_some() {
+        return accept_as_new(&app, &browser, &token, &valid, &form).await;
+    }
+    let Some(user) = visitor(&app, &browser).await? else {
+        return Ok(see_other(&sign_in::address(PLATFORM, HERE), Vec::new()));
+    };
+    let actor = app.actor(&user.id, browser.address);
+    let accepted =
+        app.store.write("invitation.accept", move |tx| invitations::accept(tx, &token, &user.id, &actor));
+    match accepted.await {
+        Ok(_) => Ok(done(&app, see_other(CONSOLE, Vec::new()))),
+        Err(error) => refused(error, &valid),
+    }
+}
+
+/// For a person who is not signed in, or whose account needs a new password.
+async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid, form: &Form) -> PageResult {
+    let (name, password) = (form.text("name"), form.text("password"));
+    let again = async |status: StatusCode, error: &str| {
+        let visitor = visitor(app, browser).await?;
+        let typed = Typed { status, name, error: Some(error) };
+        Ok(show(app, browser, valid, visitor.as_ref(), &typed))
+    };
+    if let Err(error) = passwords::check(password) {
+        return again(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()).await;
+    }
+    let hash = match sign_up::hash(app, password, browser.asker(PLATFORM)).await {
+        Ok(hash) => hash,
+        Err(Refused::Full(wait)) => {
+            let mut response = again(StatusCode::TOO_MANY_REQUESTS, BUSY).await?;
+            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+            return Ok(response);
+        }
+        Err(Refused::Error(error)) => return Err(error.into()),
+    };
+    let now = app.now();
+    let new = NewUser {
+        profile: Profile::named(name),
+        ..NewUser::new(valid.invitation.email.clone(), now, app.random())
+    };
+    let (token, actor) = (token.to_owned(), app.actor(&new.id, browser.address));
+    let accepted = app
+        .store
+        .write("invitation.accept", move |tx| invitations::accept_as_new(tx, &token, &new, &hash, &actor));
+    match accepted.await {
+        Ok((_, user)) => Ok(done(app, browser.sign_in(app, &user, PLATFORM, CONSOLE).await?)),
+        Err(Error::Taken { .. }) => {
+            let text = "There is an account with this e-mail address already. Sign in to accept.";
+            again(StatusCode::UNPROCESSABLE_ENTITY, text).await
+        }
+        Err(error @ Error::Invalid { .. }) => {
+            again(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()).await
+        }
+        Err(error) => refused(error, valid),
+    }
+}
+
+/// The role is given: the secret is of no use any more.
+fn done(app: &App, mut response: Response) -> Response {
+    KeptLink::Invitation.forget(app, &mut response);
+    response
+}
+
+fn refused(error: Error, valid: &Valid) -> PageResult {
+    match error {
+        Error::NotFound { what: "invitation" } => Err(void()),
+        // Somebody else signed in, or a verification changed the page: it shows what to do now.
+        Error::Refused { code: "other_address" | "password_needed", .. } => Ok(see_other(HERE, Vec::new())),
+        Error::Refused { code: "already_administrator", .. } => Err(PageError::new(
+            StatusCode::CONFLICT,
+            "You are an administrator already",
+            format!("{} administers {}.", valid.invitation.email, valid.organization.name),
+            "Ask an owner if you need another role.",
+        )),
+        error => Err(error.into()),
+    }
+}
+
+/// What the person typed before, and what was wrong with it.
+struct Typed<'a> {
+    status: StatusCode,
+    name: &'a str,
+    error: Option<&'a str>,
+}
+
+impl Default for Typed<'_> {
+    fn default() -> Self {
+        Typed { status: StatusCode::OK, name: "", error: None }
+    }
+}
+
+fn show(app: &App, browser: &Browser, valid: &Valid, visitor: Option<&User>, typed: &Typed<'_>) -> Response {
+    let csrf = browser.csrf(app);
+    let (sign_in, switch) =
+        (sign_in::address(PLATFORM, HERE), sign_in::address_with(PLATFORM, Prompt::SelectAccount, HERE));
+    let invitation = &valid.invitation;
+    let step = match visitor {
+        None => InvitationStep::NewAccount { name: typed.name, error: typed.error, signin_href: &sign_in },
+        Some(user) if user.email != invitation.email => {
+            InvitationStep::OtherUser { user_email: &user.email, switch_href: &switch }
+        }
+        Some(user) if valid.must_take_over(user) => {
+            let name = if typed.name.is_empty() { &user.profile.name } else { typed.name };
+            InvitationStep::NewPassword { name, error: typed.error }
+        }
+        Some(_) => InvitationStep::Accept { later_href: CONSOLE },
+    };
+    let view = views::Invitation {
+        org_name: (invitation.offer != Offer::PlatformOwner).then_some(&valid.organization.name),
+        role: invitation.offer.as_str(),
+        inviter: invitation.inviter_email.as_deref().unwrap_or("a deleted account"),
+        email: &invitation.email,
+        hidden: &[("invitation", invitation.id.as_str())],
+        csrf: &csrf,
+        action: HERE,
+        step,
+    };
+    browser.page_with(app, typed.status, view.markup())
+}

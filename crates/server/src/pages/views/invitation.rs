@@ -1,0 +1,120 @@
+//! `/invitation`: who invites whom to what, and the one step that is left for this visitor.
+
+use maud::{Markup, html};
+
+use super::{
+    SARSEN,
+    field::Field,
+    parts::{error_notice, hidden_fields, titled},
+    shell,
+    sign_up::person_fields_for,
+};
+
+/// What a visitor can do.
+pub enum InvitationStep<'a> {
+    /// They are signed in with the invited address.
+    Accept { later_href: &'a str },
+    /// Nobody is signed in. `name` is what was typed before.
+    NewAccount { name: &'a str, error: Option<&'a str>, signin_href: &'a str },
+    /// They are signed in, but their address was not verified before the link proved it.
+    NewPassword { name: &'a str, error: Option<&'a str> },
+    /// They are signed in with another address.
+    OtherUser { user_email: &'a str, switch_href: &'a str },
+}
+
+pub struct Invitation<'a> {
+    /// The organization; none when it is about owning the server.
+    pub org_name: Option<&'a str>,
+    /// `member`, `admin`, `owner` or `platform_owner`.
+    pub role: &'a str,
+    /// The e-mail address of the inviter.
+    pub inviter: &'a str,
+    /// The invited address.
+    pub email: &'a str,
+    pub csrf: &'a str,
+    pub hidden: &'a [(&'a str, &'a str)],
+    pub action: &'a str,
+    pub step: InvitationStep<'a>,
+}
+
+impl Invitation<'_> {
+    pub fn markup(&self) -> Markup {
+        let body = html! {
+            div.card.stack {
+                h1 {
+                    @match self.org_name {
+                        Some(organization) => { "Administer " bdi { (organization) } }
+                        None => "Become an owner of this server"
+                    }
+                }
+                p.lead {
+                    strong { bdi { (self.inviter) } } " invites " strong { bdi { (self.email) } }
+                    @if self.org_name.is_some() { ", with the role " strong { (self.role) } }
+                    ". " (may(self.role))
+                }
+                (self.step())
+                p.small { "The invitation can be accepted once. If you did not expect it, close this page." }
+            }
+        };
+        shell(&titled(self.error(), "Invitation"), SARSEN, body)
+    }
+
+    fn error(&self) -> Option<&str> {
+        match self.step {
+            InvitationStep::NewAccount { error, .. } | InvitationStep::NewPassword { error, .. } => error,
+            _ => None,
+        }
+    }
+
+    fn step(&self) -> Markup {
+        match self.step {
+            InvitationStep::Accept { later_href } => html! {
+                form.stack method="post" action=(self.action) {
+                    (hidden_fields(self.csrf, self.hidden))
+                    button.full type="submit" { "Accept" }
+                }
+                p.small { a href=(later_href) { "Not now" } }
+            },
+            InvitationStep::NewAccount { name, error, signin_href } => html! {
+                p { "Do you have an account with this address? " a href=(signin_href) { "Sign in" } }
+                (self.person(name, error, "Create account and accept"))
+            },
+            InvitationStep::NewPassword { name, error } => html! {
+                p {
+                    "Nobody has verified the address of this account before. Choose a new password: the one from "
+                    "before is void, and all other sessions end."
+                }
+                (self.person(name, error, "Set password and accept"))
+            },
+            InvitationStep::OtherUser { user_email, switch_href } => html! {
+                p.notice.bad role="alert" {
+                    "You are signed in as " strong { bdi { (user_email) } }
+                    ". Only " strong { bdi { (self.email) } } " can accept this invitation."
+                }
+                p { a href=(switch_href) { "Use another account" } }
+            },
+        }
+    }
+
+    fn person(&self, name: &str, error: Option<&str>, button: &str) -> Markup {
+        let email = Field { read_only: true, value: self.email, ..Field::EMAIL };
+        html! {
+            (error_notice(error))
+            form.stack method="post" action=(self.action) {
+                (hidden_fields(self.csrf, self.hidden))
+                (person_fields_for(name, email, error.is_some()))
+                button.full type="submit" { (button) }
+            }
+        }
+    }
+}
+
+/// What the role allows.
+fn may(role: &str) -> &'static str {
+    match role {
+        "owner" => "Owners change everything and decide who administers it.",
+        "admin" => "Admins change its services, clients, plans, subscriptions and users.",
+        "platform_owner" => "Owners approve and suspend organizations and invite other owners.",
+        _ => "Members see its settings, plans and users, and change nothing.",
+    }
+}
