@@ -216,8 +216,8 @@ async fn attack(server: &TestServer) {
 #[tokio::test(flavor = "multi_thread")]
 async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_do_not_attack() {
     const TRIES: usize = 20;
-    const AT_ONCE: usize = 4;
-    let server = start().await;
+    const AT_ONCE: usize = 2;
+    let server = TestServer::start_with(|settings| settings.hash_threads = Some(2), |_| {}).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     owner.make("/api/organizations", json!({ "slug": "quiet", "name": "Quiet" })).await;
     let _ = known_browser(&server, "quiet", "nora@quiet.test").await;
