@@ -4,11 +4,15 @@
 //! 429 with `Retry-After`; what is a defect is a bare 500 here and an error in the log. No text of a
 //! database, no secret and no other tenant's data gets into an answer.
 
+use super::log_interval::LogInterval;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// While the database is away every request fails, and one line a second is enough.
+static UNAVAILABLE: LogInterval = LogInterval::second();
 
 /// The result of an API handler.
 pub type Result<T> = std::result::Result<T, Problem>;
@@ -98,7 +102,9 @@ impl From<store::Error> for Problem {
             }
             // What the database or its driver says names users and addresses: it goes to the log only.
             store::Error::Unavailable { .. } => {
-                tracing::error!(%error, "the database is not available");
+                if let Some(requests) = UNAVAILABLE.due(Instant::now()) {
+                    tracing::error!(%error, requests, "the database is not available");
+                }
                 let text = "The database cannot do this now. Nothing was changed; try again.";
                 Problem::unavailable(text, Duration::from_secs(5))
             }

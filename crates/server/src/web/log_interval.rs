@@ -9,7 +9,6 @@ pub(crate) struct LogInterval {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     last: Option<Instant>,
     count: u64,
@@ -17,8 +16,17 @@ struct State {
 
 impl LogInterval {
     /// Once a minute.
-    pub(crate) fn minute() -> LogInterval {
-        LogInterval { at_most_every: Duration::from_secs(60), state: Mutex::default() }
+    pub(crate) const fn minute() -> LogInterval {
+        LogInterval::new(Duration::from_secs(60))
+    }
+
+    /// Once a second.
+    pub(crate) const fn second() -> LogInterval {
+        LogInterval::new(Duration::from_secs(1))
+    }
+
+    const fn new(at_most_every: Duration) -> LogInterval {
+        LogInterval { at_most_every, state: Mutex::new(State { last: None, count: 0 }) }
     }
 
     /// Counts an event. When a line is due, how many events it stands for.

@@ -19,7 +19,7 @@ pub(crate) mod fetch_metadata;
 pub(crate) mod host;
 pub(crate) mod json;
 pub(crate) mod listener;
-mod log_interval;
+pub(crate) mod log_interval;
 pub(crate) mod middleware;
 pub(crate) mod path;
 mod places;

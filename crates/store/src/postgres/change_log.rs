@@ -36,6 +36,14 @@ SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CA
 UNION ALL
 SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
 
+/// Removes what no transaction of this cluster can have written: ids that are not assigned yet. They come from a dump of
+/// another cluster. Counts what there was.
+const START_ANEW: &str = "
+WITH rows AS (DELETE FROM change_log WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) RETURNING 1),
+    cut AS (UPDATE change_log_cut SET below = 0
+        WHERE CAST(CAST(below AS TEXT) AS XID8) > pg_snapshot_xmax(pg_current_snapshot()) RETURNING 1)
+SELECT (SELECT COUNT(*) FROM rows) + (SELECT COUNT(*) FROM cut)";
+
 /// Any row that a snapshot cannot see. Its order keeps to the index, whatever the arguments are.
 const MORE: &str = "
 (SELECT 1 FROM change_log WHERE xid >= CAST(CAST($1 AS TEXT) AS XID8) ORDER BY xid, seq LIMIT 1)
@@ -50,19 +58,35 @@ const CUT: &str = "DELETE FROM change_log WHERE ctid = ANY (ARRAY(
 /// Rows that are cut off at once: a slice takes some ten milliseconds.
 const SLICE: u64 = 5000;
 
-/// One look at the log.
+/// One read of the log.
 pub(super) struct News {
-    /// What this look could see.
+    /// What this read could see.
     pub(super) snapshot: PgSnapshot,
     /// Rows of transactions before this one may be gone.
     pub(super) cut_below: u64,
-    /// Transactions that the look before could not see.
+    /// Transactions that the read before could not see.
     pub(super) changes: Vec<(u64, Vec<Key>)>,
 }
 
-/// Makes the log, and says what can be seen of it.
+impl News {
+    /// True if the log has ids that this cluster has not assigned yet: it was restored from a dump of another one.
+    pub(super) fn is_foreign(&self) -> bool {
+        let next = self.snapshot.xmax();
+        self.cut_below > next || self.changes.iter().any(|(xid, _)| *xid >= next)
+    }
+}
+
+/// Makes the log, and returns what can be seen of it.
 pub(super) fn prepare(connection: &mut Connection) -> Result<PgSnapshot, Error> {
     connection.batch(TABLES)?;
+    let mut removed = 0_i64;
+    connection.query(START_ANEW, &[], &mut |row| {
+        removed = Row::new(row).get(0)?;
+        Ok(false)
+    })?;
+    if removed > 0 {
+        tracing::warn!("the change log came with a dump of another cluster; it starts anew");
+    }
     let mut text = String::new();
     connection.query(NOW, &[], &mut |row| {
         text = Row::new(row).get(0)?;
@@ -135,6 +159,11 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
     let snapshot =
         snapshot.ok_or_else(|| Error::Database("the log of changes gave no snapshot".to_owned()))?;
     Ok(News { snapshot, cut_below, changes })
+}
+
+/// Removes the rows of another cluster, outside of a transaction.
+pub(super) fn start_anew(connection: &mut Connection) -> Result<(), Error> {
+    connection.batch_outside_tx(START_ANEW)
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;

@@ -49,6 +49,10 @@ fn server_error(server: &DbError, limit: Duration) -> Error {
     }
 }
 
+/// A prepared statement of somebody else is on the session, or ours is not.
+const POOLED: &str = "the database URL leads to a pooler that lends a connection for one transaction";
+const NAME_POOLER: &str = "add pooler=transaction to the URL";
+
 /// Errors that an operator can do something about.
 fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
     let known = [
@@ -81,6 +85,8 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
             "a transaction stood still for too long and was ended",
             "see the program's log for a command that waits",
         ),
+        (SqlState::DUPLICATE_PSTATEMENT, POOLED, NAME_POOLER),
+        (SqlState::INVALID_SQL_STATEMENT_NAME, POOLED, NAME_POOLER),
         (SqlState::IO_ERROR, "the disk of the database reports an error", "see the server's log"),
     ];
     known.into_iter().find(|(state, ..)| state == code).map(|(_, what, advice)| (what, advice))

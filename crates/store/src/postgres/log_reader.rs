@@ -67,6 +67,9 @@ impl LogReader {
         let connection = self.connection.insert(open);
         let asked = self.following.clock.now();
         let news = change_log::news(connection, &self.publisher.snapshot())?;
+        if news.is_foreign() {
+            change_log::start_anew(connection)?;
+        }
         self.publisher.publish_read(news, asked);
         let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));
         if away > self.following.lag_max {

@@ -130,13 +130,13 @@ impl Publisher {
     pub(super) fn publish_read(&self, news: News, asked: Duration) {
         let mut state = self.state.lock();
         let connected_anew = std::mem::take(&mut state.lost);
-        // A restored database, a standby that was promoted and had not received everything: ids may come
-        // again, and what was cached may never have happened. The same after an absence that was so long
-        // that rows have been cut off.
-        let missed = news.cut_below > state.snapshot.xmin();
+        // After a restore, or after the promotion of a standby that had not received everything, ids come again, and
+        // cached rows may never have existed. After a long absence rows may have been cut off before they were read.
+        let foreign = news.is_foreign();
+        let missed = !foreign && news.cut_below > state.snapshot.xmin();
         let went_back = news.snapshot.xmax() < state.snapshot.xmax();
-        if connected_anew || missed || went_back {
-            tracing::warn!(connected_anew, missed, went_back, "everything that is cached is dropped");
+        if connected_anew || foreign || missed || went_back {
+            tracing::warn!(connected_anew, foreign, missed, went_back, "all cached entries are dropped");
             state.own.clear();
             self.publish(vec![Key::everything()]);
         } else {

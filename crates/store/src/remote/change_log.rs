@@ -53,14 +53,19 @@ pub(super) fn wait_for_outcome<L: ChangeLog>(
     entry: &L::LogEntry,
 ) -> CommitOutcome {
     let until = Instant::now() + PATIENCE;
+    let mut is_logged = false;
     loop {
         match log.commit_outcome(session, entry, until) {
             Ok(CommitOutcome::Unknown) => {}
             Ok(known) => return known,
-            Err(error) => tracing::warn!(%entry, %error, "cannot tell yet what became of a transaction"),
+            // One line, however often it is asked: in an outage every writer asks.
+            Err(error) if !std::mem::replace(&mut is_logged, true) => {
+                tracing::warn!(%entry, %error, "the outcome of a commit is not known yet");
+            }
+            Err(_) => {}
         }
         if Instant::now() + PAUSE > until {
-            tracing::error!(%entry, "what became of a transaction is unknown");
+            tracing::error!(%entry, "the outcome of a commit is unknown");
             return CommitOutcome::Unknown;
         }
         pause(PAUSE);

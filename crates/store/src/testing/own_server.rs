@@ -60,6 +60,22 @@ impl OwnServer {
         standby
     }
 
+    /// Restores a dump of this server's database into the one of another server, which is empty.
+    pub fn restore_into(&self, other: &OwnServer) {
+        let dump = self.folder.path().join("dump.sql");
+        let run = |server: &OwnServer, program: &str, options: &[&str]| {
+            let mut command = server.command(program);
+            command.args(["--host=127.0.0.1", "--username=sarsen", "--dbname=postgres"]).args(options);
+            command.arg(format!("--port={}", server.port)).arg("--file").arg(&dump);
+            assert!(
+                command.env("PGPASSWORD", &server.password).status().expect("runs").success(),
+                "{program}"
+            );
+        };
+        run(self, "pg_dump", &[]);
+        run(other, "psql", &["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]);
+    }
+
     fn initialise(&self) {
         let password = self.folder.path().join("password");
         fs::write(&password, &self.password).expect("writes");

@@ -315,7 +315,9 @@ async fn after_a_suspension_caches_are_bypassed_until_the_log_is_read() {
     options.following.clock = clock.clone();
     let other = Store::open(options).expect("opens");
     let cache = other.cache("bodies", 100);
+    let hear = heard(&other);
     one.add("n", "ada", "one").await.expect("writes");
+    soon("it is heard", || hear().contains_key("notes.id=n")).await;
     keep(&other, &cache, "n").await;
     // No read of the log ends while the machine is suspended.
     let lock = Foreign::begin(one.database().config(), "LOCK TABLE change_log IN ACCESS EXCLUSIVE MODE");
@@ -347,7 +349,9 @@ async fn who_may_have_missed_something_begins_anew() {
     soon("it goes on", || hear().len() > seen).await;
     // Rows that were cut off before they were read.
     assert_eq!(cached(&other, &cache, "n").await.as_deref(), Some("one"));
-    one.database().sql("UPDATE change_log_cut SET below = 1000000000000");
+    one.database().sql(
+        "UPDATE change_log_cut SET below = CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS TEXT) AS BIGINT) + 1",
+    );
     soon("everything is dropped", || cache.is_empty()).await;
     one.database().sql("UPDATE change_log_cut SET below = 0");
     keep(&other, &cache, "n").await;

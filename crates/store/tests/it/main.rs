@@ -5,7 +5,7 @@
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
 //!   `instances.rs`: several stores on one server. `reused_numbers.rs`: after a crash of MySQL. `outages.rs`, `failover.rs`, `late_commit.rs`,
-//!   `pooler.rs`, `replicas.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
+//!   `pooler.rs`, `replicas.rs`, `restored_dump.rs`, `foreign_servers.rs`, `fault_injection.rs`, `tls.rs`: with servers of their own.
 //!
 //! PostgreSQL is the cluster of the environment variable `SARSEN_TEST_POSTGRES` (a URL of a user who
 //! may create databases); each test makes a database of its own there. MySQL or MariaDB is the server of
@@ -33,6 +33,7 @@ mod proxy;
 mod random;
 mod remote;
 mod replicas;
+mod restored_dump;
 mod reused_numbers;
 mod runtimes;
 mod sqlite;

@@ -108,3 +108,33 @@ async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() 
     let left = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(with_client(direct, |client| client.query_one(left, &[]).expect("runs").get::<_, i64>(0)), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_of_a_pooler_that_does_not_say_so_is_told_what_to_add() {
+    let Some(server) = OwnServer::start() else { return };
+    let Some(pooler) = Pooler::start(&server) else {
+        return say_skipped("behind a pooler: there is no pgbouncer");
+    };
+    soon("the pooler listens", || TcpStream::connect(("127.0.0.1", pooler.port)).is_ok()).await;
+    let url = server.url_at("127.0.0.1", pooler.port);
+    let options = Options { writers: 8, ..options(url) };
+    let one = Store::open(options.clone());
+    // Its connections prepare statements that others have prepared on the same session, and miss their own.
+    let other = Store::open(options);
+    let mut refused: Vec<String> =
+        [&one, &other].iter().filter_map(|opened| opened.as_ref().err()).map(Error::to_string).collect();
+    let stores: Vec<Store> = [one, other].into_iter().flatten().collect();
+    let mut number = 0;
+    while refused.is_empty() && number < 500 {
+        let adding = (0..20).map(|_| {
+            number += 1;
+            let (store, id) = (stores[number % stores.len()].clone(), format!("n{number}"));
+            tokio::spawn(async move { add(&store, &id, "ada", &id).await })
+        });
+        for added in adding.collect::<Vec<_>>() {
+            refused.extend(added.await.expect("ends").err().map(|error| error.to_string()));
+        }
+    }
+    assert!(refused.iter().any(|text| text.contains("pooler=transaction")), "{refused:?}");
+    stores.iter().for_each(Store::close);
+}
