@@ -272,3 +272,21 @@ async fn the_database_file_follows_its_log_within_seconds() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn references_are_known_and_rows_without_their_parents_are_counted() {
+    let family = Family::new().await;
+    let tables = store::transfer::tables(PAIRS).expect("tables");
+    let references = tables[0].references.clone();
+    let shown: Vec<_> =
+        references.iter().map(|one| (&*one.columns[0], &*one.parent, &*one.parent_columns[0])).collect();
+    assert_eq!(shown, [("other_id", "pairs", "id")]);
+    for (change, expected) in [("", 0), ("DELETE FROM pairs WHERE id = 'a'", 1)] {
+        family.change(change);
+        let store = family.open();
+        let (table, reference) = (tables[0].clone(), references[0].clone());
+        let count = store.read(move |snapshot| table.dangling(snapshot, &reference)).await;
+        assert_eq!(count.map_err(|error: Error| error).expect("reads"), expected, "{change}");
+        store.close();
+    }
+}
