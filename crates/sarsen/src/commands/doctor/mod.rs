@@ -1,4 +1,5 @@
-//! `sarsen doctor`: checks what the server needs and changes nothing. One line a check, with advice.
+//! `sarsen doctor`: checks what the server needs and changes nothing (`--key-copy` notes that the secret key has a copy).
+//! One line a check, with advice.
 //!
 //! `machine.rs`: disk, files, clock. `database.rs`: the database, without opening it. `issuer.rs`: the public address and
 //! the proxies. `backups.rs`: backups, and the copy of the secret key.
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Compare a copy of the secret key with the key, note that there is one, and exit; - reads it from stdin
+    /// Compare this copy of the secret key (-: stdin) with the key, note that it exists, and exit
     #[arg(long, value_name = "FILE", help_heading = None::<&str>)]
     key_copy: Option<PathBuf>,
     /// Print JSON
