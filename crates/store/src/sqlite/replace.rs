@@ -8,6 +8,7 @@ use super::copy::{Unfinished, flush_folder};
 use super::lock::FileLock;
 use crate::Error;
 use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(crate) fn replace<E: From<Error>>(
     check: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<bool, E> {
     let _lock = FileLock::take(database)?;
+    if kept.symlink_metadata().is_ok() {
+        return Err(Error::Open(format!("{} exists; choose another name", kept.display())).into());
+    }
     let unfinished = Unfinished::create(database)?;
     let log = super::beside(backup, "-wal");
     if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
@@ -80,10 +84,15 @@ fn keep(database: &Path, kept: &Path, existed: bool) -> std::io::Result<()> {
         fs::rename(&log, super::beside(kept, "-wal"))?;
     }
     remove(&super::beside(database, "-shm"))?;
-    if existed && fs::hard_link(database, kept).is_err() {
+    if existed && let Err(error) = fs::hard_link(database, kept) {
+        // A second name of the same file must not be written to.
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            return Err(error);
+        }
         // A file system without hard links.
-        fs::copy(database, kept)?;
-        File::open(kept)?.sync_all()?;
+        let mut copy = File::options().write(true).create_new(true).mode(0o600).open(kept)?;
+        std::io::copy(&mut File::open(database)?, &mut copy)?;
+        copy.sync_all()?;
     }
     flush_folder(database)
 }

@@ -227,6 +227,13 @@ async fn a_restore_keeps_the_old_database_and_continues_behind_its_versions() {
     assert_eq!(refused, "not this one");
     assert!(!kept.exists() && count(options.clone()).await.0 == 2, "nothing has changed");
 
+    // As after a kill between the second name and the new content: both names are one file.
+    std::fs::hard_link(&path, &kept).expect("linked");
+    let taken = backup::restore(&saved, &path, &kept, accept).expect_err("not overwritten").to_string();
+    assert!(taken.contains("exists"), "{taken}");
+    assert_eq!(count(options.clone()).await.0, 2, "nothing has changed");
+    std::fs::remove_file(&kept).expect("removed");
+
     assert!(backup::restore(&saved, &path, &kept, accept).expect("restored"));
     let (rows, version) = count(options.clone()).await;
     assert!(rows == 1 && version > old_version + 1_000_000, "{rows} rows, {old_version} → {version}");

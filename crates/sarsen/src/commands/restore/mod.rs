@@ -45,7 +45,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if args.rehearse {
         return rehearsal::run(&args.file, &key, &serve::beside_data(&config));
     }
-    let kept = files::with_suffix(path, &format!(".before-{}", stamp()));
+    let kept = free_name(path);
     let existed = put(&args.file, path, &kept, &key)?;
     let old = if existed { format!("The old database is {}.\n", kept.display()) } else { String::new() };
     output::print(&format!(
@@ -76,8 +76,11 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// The time, for the name of a file.
-fn stamp() -> String {
+/// A name for the old database with the time in it, that no file has.
+fn free_name(database: &Path) -> PathBuf {
     let now = jiff::Timestamp::from_second(api_client::now()).unwrap_or_default();
-    now.strftime("%Y%m%dT%H%M%SZ").to_string()
+    let name = files::with_suffix(database, &now.strftime(".before-%Y%m%dT%H%M%SZ").to_string());
+    let others = (2..).map(|number| files::with_suffix(&name, &format!("-{number}")));
+    let free = |name: &PathBuf| name.symlink_metadata().is_err();
+    std::iter::once(name.clone()).chain(others).find(free).unwrap_or(name)
 }
