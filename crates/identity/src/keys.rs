@@ -112,6 +112,8 @@ statements! {
     );
     static ALL = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
      WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
+    static SEALED = sql("SELECT id, algorithm, sealed FROM signing_keys ORDER BY id");
+    static RESEAL = sql("UPDATE signing_keys SET sealed = ?2 WHERE id = ?1");
 }
 
 /// Stores a key unless another instance has stored a new one of this algorithm in the meantime.
@@ -160,6 +162,33 @@ pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> R
         })
     });
     Ok(Ring { keys: keys.collect::<Result<Vec<_>>>()?.into() })
+}
+
+/// Opens each key, also the retired ones, and signs with it. Returns how many there are.
+pub(crate) fn open_all(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey) -> Result<u64> {
+    let mut count = 0;
+    for (id, algorithm, sealed) in sealed(snapshot)? {
+        let pair = Pair::parse(Algorithm::parse(&algorithm)?, &secret_key.open(&place(&id), &sealed)?)?;
+        pair.sign(b"a check")?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Seals each key with the secret key `to`. Returns how many there are.
+pub(crate) fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
+    let mut count = 0;
+    for (id, _, sealed) in sealed(tx.snapshot())? {
+        let resealed = to.seal(&place(&id), &from.open(&place(&id), &sealed)?, random)?;
+        tx.exec(&RESEAL, args![&id, &resealed])?;
+        tx.changed(Key::table("signing_keys"));
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn sealed(snapshot: &mut Snapshot<'_>) -> Result<Vec<(KeyId, String, Vec<u8>)>> {
+    Ok(snapshot.all(&SEALED, args![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?)
 }
 
 /// The published keys. Cheap to clone.

@@ -2,11 +2,12 @@
 //! stops, another instance can take the lease after its end.
 
 use crate::Result;
-use store::{Time, Tx, args, insert_if_absent, sql, statements};
+use store::{Snapshot, Time, Tx, args, insert_if_absent, sql, statements};
 
 statements! {
     static TAKE = sql("UPDATE leases SET holder = ?2, ends_at = ?4
      WHERE name = ?1 AND (holder = ?2 OR ends_at <= ?3)");
+    static ENDS_AT = sql("SELECT ends_at FROM leases WHERE name = ?1");
     static FIRST = insert_if_absent("leases", &["name", "holder", "ends_at"]);
 }
 
@@ -16,4 +17,10 @@ pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, now: Time, ends_at: Time)
         return Ok(true);
     }
     Ok(tx.exec(&FIRST, args![name, holder, ends_at])? == 1)
+}
+
+/// Whether some holder has the lease `name`.
+pub fn is_held(snapshot: &mut Snapshot<'_>, name: &str, now: Time) -> Result<bool> {
+    let ends_at: Option<Time> = snapshot.one(&ENDS_AT, args![name], |row| row.get(0))?;
+    Ok(ends_at.is_some_and(|ends_at| ends_at > now))
 }

@@ -9,7 +9,7 @@
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
-//! - operation: `cleanup`, `leases`, `settings`, `database_move`
+//! - operation: `cleanup`, `leases`, `settings`, `sealed`, `database_move`
 //! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
 //!
 //! # Commands and queries
@@ -50,6 +50,7 @@ pub mod revoked_tokens;
 pub mod scan;
 pub mod schema;
 pub mod scopes;
+pub mod sealed;
 pub mod secrets;
 pub mod services;
 pub mod sessions;

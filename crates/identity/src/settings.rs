@@ -7,6 +7,7 @@ use store::{Snapshot, Tx, args, insert_if_absent, sql, statements};
 statements! {
     static PUT = insert_if_absent("settings", &["name", "value"]);
     static LOCK = sql("UPDATE settings SET value = value WHERE name = ?1");
+    static REPLACE = sql("UPDATE settings SET value = ?2 WHERE name = ?1");
     static GET = sql("SELECT value FROM settings WHERE name = ?1");
 }
 
@@ -24,6 +25,12 @@ pub fn seal_check(tx: &mut Tx<'_>, sealed: &[u8]) -> Result<()> {
 /// other instance.
 pub fn lock_installation(tx: &mut Tx<'_>) -> Result<()> {
     tx.exec(&LOCK, args![CHECK])?;
+    Ok(())
+}
+
+/// Replaces the check value by one of another `secret_key`.
+pub(crate) fn reseal_check(tx: &mut Tx<'_>, sealed: &[u8]) -> Result<()> {
+    tx.exec(&REPLACE, args![CHECK, sealed])?;
     Ok(())
 }
 

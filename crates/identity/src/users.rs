@@ -89,6 +89,7 @@ statements! {
         &[&["id", "organization_id", "email", "email_verified_at", "created_at"], Profile::COLUMNS],
     );
     static GET = select(COLUMNS, "WHERE u.id = ?1");
+    static NEWEST = select(COLUMNS, "ORDER BY u.id DESC LIMIT ?1");
     static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
@@ -198,6 +199,11 @@ pub fn list(
 /// Returns the time at which an account was last seen, accurate to five minutes; `None` if it never was.
 pub fn last_seen(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<Option<Time>> {
     Ok(snapshot.one(&LAST_SEEN, args![id], |row| row.get(0))?)
+}
+
+/// The newest accounts of all organizations, at most `most`.
+pub fn newest(snapshot: &mut Snapshot<'_>, most: i64) -> Result<Vec<User>> {
+    Ok(snapshot.all(&NEWEST, args![most], read)?)
 }
 
 /// Gets the account with this id.

@@ -58,6 +58,20 @@ pub fn private_folder(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Fails if the file belongs to another user: what replaces it would belong to this one, and the server could not open
+/// it. A file that does not exist belongs to nobody.
+pub fn require_own(path: &Path) -> Result<()> {
+    let Ok(file) = fs::metadata(path) else { return Ok(()) };
+    let owner = file.uid();
+    if owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(Error::failed(format!(
+        "{} belongs to another user (number {owner}); run the command as that user, such as sudo -u '#{owner}' sarsen …",
+        path.display()
+    )))
+}
+
 /// `path` with `suffix` at its end.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -2,8 +2,8 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, bench, client, demo, doctor, init, login, logout, member, move_database, org, owner, plan, serve,
-    service, subscription, user, whoami,
+    audit, backup, bench, check, client, demo, doctor, init, login, logout, member, move_database, org,
+    owner, plan, rekey, restore, serve, service, subscription, user, whoami,
 };
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -44,6 +44,14 @@ pub enum Command {
     Serve(serve::Args),
     /// Check the configuration, the files and the machine
     Doctor(doctor::Args),
+    /// Copy the database to a file, also while the server runs
+    Backup(backup::Args),
+    /// Check a backup, or a database on a server
+    Check(check::Args),
+    /// Put a backup in the place of the database
+    Restore(restore::Args),
+    /// Replace the secret key by a new one
+    Rekey(rekey::Args),
     /// Move everything to another database
     Move(move_database::Args),
     /// Owners of the server, and a way back for one who has lost the password
@@ -123,6 +131,10 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, environment),
+        Command::Backup(args) => backup::run(&args, environment),
+        Command::Check(args) => check::run(&args, environment),
+        Command::Restore(args) => restore::run(&args, environment),
+        Command::Rekey(args) => rekey::run(&args, environment),
         Command::Move(args) => move_database::run(&args),
         Command::Owner(args) => owner::run(&args, context),
         Command::Login(args) => login::run(&args, environment),

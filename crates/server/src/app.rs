@@ -2,6 +2,8 @@
 
 use crate::api::subscription::SubscriptionAnswers;
 use crate::clock::Clock;
+use crate::jobs::backups::Schedule;
+use crate::jobs::backups::schedule::{Backups, Counts};
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
@@ -43,6 +45,8 @@ pub struct Settings {
     pub hash_nice: i32,
     /// Whether this instance takes its turns at housekeeping.
     pub housekeeping: bool,
+    /// When backups are made (SQLite only).
+    pub backups: Option<Schedule>,
     /// How long a browser stays signed in.
     pub session_life: Duration,
     /// How long a poll at the token endpoint is held at most.
@@ -67,6 +71,7 @@ impl Settings {
             hash_threads: None,
             hash_nice: LOWEST_PRIORITY,
             housekeeping: true,
+            backups: None,
             session_life: Duration::from_secs(30 * 24 * 3600),
             hold_max: Duration::from_secs(5),
             pending_codes_max: 1_000_000,
@@ -118,6 +123,8 @@ pub struct Parts {
     pub(crate) metrics: Metrics,
     /// The hosts that requests may be for.
     pub(crate) hosts: Hosts,
+    /// Backups that the schedule has made.
+    pub(crate) backup_counts: Counts,
     /// The demo's sample products, when this is a demo.
     pub(crate) demo: Option<crate::dev::demo::Demo>,
     clock: Arc<dyn Clock>,
@@ -163,6 +170,7 @@ impl App {
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
+            backup_counts: Counts::default(),
             demo,
             instance: identity::secrets::secret(&*random),
             store,
@@ -207,6 +215,11 @@ impl App {
     /// Deletes what has expired; one for each instance.
     pub(crate) fn janitor(&self) -> Janitor {
         Janitor::new(self.store.clone(), self.key_maker(), self.instance.clone(), self.clock.clone())
+    }
+
+    /// Makes the backups of the schedule, if there is one.
+    pub(crate) fn backups(&self) -> Option<Backups> {
+        Backups::new(self)
     }
 
     /// An address of this server.

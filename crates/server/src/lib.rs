@@ -32,7 +32,7 @@ pub use dev::demo;
 #[cfg(feature = "bench-tools")]
 pub use dev::{bare_server, fixtures};
 pub use identity::secrets::SecretKey;
-pub use jobs::{database_move, first_start, owner_recovery};
+pub use jobs::{backups, database_move, first_start, owner_recovery};
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;

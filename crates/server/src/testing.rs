@@ -197,6 +197,13 @@ impl TestServer {
         self.janitor.tidy().await
     }
 
+    /// One turn of the schedule of backups.
+    pub async fn back_up(&self) {
+        if let Some(mut backups) = self.app.backups() {
+            backups.turn().await;
+        }
+    }
+
     /// Stops it; its database goes with the last instance.
     pub async fn stop(self) {
         self.running.stop().await;

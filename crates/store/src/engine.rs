@@ -9,6 +9,7 @@ use crate::queue::Queue;
 use crate::replies::Replies;
 use crate::stats::Stats;
 use crate::{Error, Options, Snapshot, Sql};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A kind of database: what can be done with a URL before a store is open.
@@ -52,6 +53,13 @@ pub(crate) trait Backend: Send + Sync {
     /// The queue for lists that a replica may answer; `None` if no replica is in use.
     fn replica_queue(&self) -> Option<&Queue<Box<dyn Query>>> {
         None
+    }
+
+    /// Copies the database to a new file. Returns its size.
+    fn backup(&self, _target: &Path) -> Result<u64, Error> {
+        Err(Error::Open(
+            "only a SQLite database is backed up here; use the tool of the database server".to_owned(),
+        ))
     }
 
     /// Closes the queues, finishes the jobs in them and waits for the threads to end.

@@ -23,7 +23,7 @@
 //!   gets to a database thread and its result back.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
 //!   public.
-//! - [`transfer`]: copies whole tables between databases (`table.rs`). `fault_injection.rs` (feature `fault-injection`):
+//! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases (`table.rs`). `fault_injection.rs` (feature `fault-injection`):
 //!   faults for load tests. `testing/` (feature `testing`): throw-away databases.
 //!
 //! # Promises
@@ -38,6 +38,7 @@
     allow(dead_code, reason = "parts of the core serve only the back ends that this build leaves out")
 )]
 
+pub mod backup;
 mod cache;
 mod changes;
 mod engine;

@@ -5,6 +5,7 @@ use crate::engine::{Backend, Shared};
 use crate::job::{CommandOf, Start};
 use crate::stats::StatsSnapshot;
 use crate::{Error, Sql, Tx, not_before};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -149,6 +150,13 @@ impl Store {
     /// that no statement scans a large table.
     pub fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
         self.inner.backend.explain(sql)
+    }
+
+    /// Copies the database to a new file that only its owner may read, without stopping writers (SQLite only). The copy
+    /// has each write that was acknowledged before the call. The file gets its name when it is complete and flushed.
+    /// Returns its size. Blocks until that is done.
+    pub fn backup(&self, target: &Path) -> Result<u64, Error> {
+        self.inner.backend.backup(target)
     }
 
     /// Accepts no more jobs, finishes those that are queued, moves the write-ahead log into the file and closes it.

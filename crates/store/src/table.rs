@@ -16,6 +16,19 @@ pub struct Table {
     pub columns: Vec<String>,
     /// The positions of the primary key's columns in `columns`, in the key's order.
     pub key: Vec<usize>,
+    /// Its foreign keys.
+    pub references: Vec<Reference>,
+}
+
+/// A foreign key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The columns that refer.
+    pub columns: Vec<String>,
+    /// The table with the rows that they refer to.
+    pub parent: String,
+    /// The columns there, in the same order.
+    pub parent_columns: Vec<String>,
 }
 
 /// A row, in the order of the table's columns.
@@ -30,6 +43,22 @@ impl Table {
     /// The number of rows.
     pub fn count(&self, snapshot: &mut Snapshot<'_>) -> Result<u64, Error> {
         let sql = Sql::dynamic(format!("SELECT COUNT(*) FROM {}", self.name));
+        let count = snapshot.one(&sql, &[], |row| row.get::<i64>(0))?;
+        Ok(count.unwrap_or_default().unsigned_abs())
+    }
+
+    /// The number of rows whose reference leads to no row.
+    pub fn dangling(&self, snapshot: &mut Snapshot<'_>, reference: &Reference) -> Result<u64, Error> {
+        let pairs = reference.columns.iter().zip(&reference.parent_columns);
+        let same: Vec<String> = pairs.map(|(own, parent)| format!("p.{parent} = c.{own}")).collect();
+        let set: Vec<String> = reference.columns.iter().map(|own| format!("c.{own} IS NOT NULL")).collect();
+        let sql = Sql::dynamic(format!(
+            "SELECT COUNT(*) FROM {} c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} p WHERE {})",
+            self.name,
+            set.join(" AND "),
+            reference.parent,
+            same.join(" AND ")
+        ));
         let count = snapshot.one(&sql, &[], |row| row.get::<i64>(0))?;
         Ok(count.unwrap_or_default().unsigned_abs())
     }

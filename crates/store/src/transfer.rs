@@ -4,7 +4,7 @@
 //! that an interrupted move continues after the last copied row. Tables come in the order of the migrations, in which
 //! parents precede their children.
 
-pub use crate::table::{Table, TableRow};
+pub use crate::table::{Reference, Table, TableRow};
 
 use crate::{Error, Migration, Value, sqlite};
 

@@ -9,10 +9,11 @@ const BACK_ENDS: [(&str, &[&str]); 4] =
     [("sqlite", &[]), ("remote", &[]), ("postgres", &["remote"]), ("mysql", &["remote"])];
 
 /// What lies above the back ends: these files may name them, and they may not name these.
-const ABOVE: [&str; 6] = ["open", "store", "reads", "transfer", "fault_injection", "testing"];
+const ABOVE: [&str; 7] = ["backup", "open", "store", "reads", "transfer", "fault_injection", "testing"];
 
 /// The files of the core that may name a back end, and why.
-const MAY_NAME: [(&str, &str); 3] = [
+const MAY_NAME: [(&str, &str); 4] = [
+    ("backup.rs", "a backup is a SQLite file"),
     ("open.rs", "chooses the back end"),
     ("transfer.rs", "reads the schema's tables off a SQLite database in memory"),
     ("lib.rs", "declares the modules"),

@@ -1,11 +1,14 @@
 //! One file a command.
 //!
-//! `demo`, `init`, `serve`, `doctor`, `move`, `owner` and `bench` work on this machine. `login`, `logout` and `whoami` are about
-//! the sign-in of this terminal. The others call the API of a server; `api.rs` is what they share.
+//! `demo`, `init`, `serve`, `doctor`, `move`, `backup`, `check`, `restore`, `rekey`, `owner` and `bench` work on this
+//! machine. `login`, `logout` and `whoami` are about the sign-in of this terminal. The others call the API of a server;
+//! `api.rs` is what they share.
 
 mod api;
 pub mod audit;
+pub mod backup;
 pub mod bench;
+pub mod check;
 pub mod client;
 pub mod demo;
 pub mod doctor;
@@ -17,6 +20,8 @@ pub mod move_database;
 pub mod org;
 pub mod owner;
 pub mod plan;
+pub mod rekey;
+pub mod restore;
 pub mod serve;
 pub mod server_owners;
 pub mod service;

@@ -1,6 +1,6 @@
 //! `sarsen serve`: the server, with its configuration.
 
-use super::owner;
+use super::{owner, rekey};
 use crate::config::{self, Config, Flags, SECRET_KEY_VARIABLE};
 use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
@@ -42,7 +42,11 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let colours = environment.get("NO_COLOR").is_none();
     let _log = logs::start(&config.log.value, config.log_format.value, colours)?;
     server_process::keep_files_private();
+    rekey::check_finished(&config)?;
     let key = secret_key(&config)?;
+    if let Some(folder) = &config.backup_directory.value {
+        files::private_folder(folder)?;
+    }
     let bound = server_process::bind(&config.listen.value)?;
     let options = config.store_options(context.writer_limits.clone());
     let store = server_process::open_store(&config.database.value, options)?;

@@ -31,6 +31,15 @@ pub struct Flags {
     /// File with the secret key; SARSEN_SECRET_KEY is the key itself [default: sarsen.key]
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
+    /// Folder for backups of a SQLite database that the server makes [default: none]
+    #[arg(long, value_name = "FOLDER")]
+    backup_directory: Option<String>,
+    /// Time from one of these backups to the next, like 6h [default: 1d]
+    #[arg(long, value_name = "TIME")]
+    backup_every: Option<String>,
+    /// How many of these backups are kept [default: 7]
+    #[arg(long, value_name = "N")]
+    backup_keep: Option<String>,
     /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
     #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
@@ -78,6 +87,9 @@ impl Flags {
             one("database_direct", &self.database_direct),
             one("wake_ups", &self.wake_ups),
             one("secret_key_file", &self.secret_key_file),
+            one("backup_directory", &self.backup_directory),
+            one("backup_every", &self.backup_every),
+            one("backup_keep", &self.backup_keep),
             many("trusted_proxies", &self.trusted_proxies),
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),
@@ -89,6 +101,21 @@ impl Flags {
             one("log_format", &self.log_format),
         ];
         given.into_iter().flatten().collect()
+    }
+}
+
+/// The configuration file alone, for commands that take no setting as a flag.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConfigFile {
+    /// The configuration file [default: sarsen.toml]
+    #[arg(long, value_name = "FILE", env = "SARSEN_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// The flags of `serve` that say the same.
+    pub fn flags(&self) -> Flags {
+        Flags { config: self.config.clone(), ..Flags::default() }
     }
 }
 

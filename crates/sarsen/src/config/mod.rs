@@ -16,7 +16,7 @@ mod sources;
 mod value;
 
 pub use database::Database;
-pub use flags::Flags;
+pub use flags::{ConfigFile, Flags};
 pub use issuer::Origin;
 pub use print::print;
 pub use sources::Source;
@@ -65,6 +65,12 @@ pub struct Config {
     pub secret_key_file: Setting<PathBuf>,
     /// The key itself, from the environment only.
     pub secret_key: Option<String>,
+    /// Where the server puts backups of a SQLite database.
+    pub backup_directory: Setting<Option<PathBuf>>,
+    /// The time from one backup to the next.
+    pub backup_every: Setting<Duration>,
+    /// How many backups are kept.
+    pub backup_keep: Setting<usize>,
     /// Proxies that may send `X-Forwarded-For`.
     pub trusted_proxies: Setting<Vec<Cidr>>,
     /// Names of hosts, beside the issuer's, that requests may be for.
@@ -103,7 +109,16 @@ impl Config {
         if secret_key_file.source.is_beside_file() {
             secret_key_file.value = beside.join(&secret_key_file.value);
         }
+        let mut backup_directory =
+            layers.setting("backup_directory", |raw| value::path(raw).map(Some), || None)?;
+        if backup_directory.source.is_beside_file() {
+            backup_directory.value = backup_directory.value.map(|path| beside.join(path));
+        }
         let config = Config {
+            backup_directory,
+            backup_every: layers
+                .setting("backup_every", value::duration, || Duration::from_secs(24 * 3600))?,
+            backup_keep: layers.setting("backup_keep", |raw| value::number(raw, 1..=10_000), || 7)?,
             listen,
             issuer,
             database,
@@ -140,8 +155,15 @@ impl Config {
         Ok(config)
     }
 
-    /// Settings of PostgreSQL are errors with other databases.
+    /// Settings of one database are errors with others.
     fn check_database(&self) -> Result<()> {
+        if self.database.value.path().is_none() && self.backup_directory.value.is_some() {
+            return Err(Error::usage(format!(
+                "backup_directory ({}) is for SQLite only, and database is {}; remove it, and use the tools of the \
+                 database server",
+                self.backup_directory.source, self.database.value
+            )));
+        }
         if self.database.value.is_postgres() {
             return Ok(());
         }
@@ -196,11 +218,22 @@ impl Config {
         }
     }
 
+    /// When the server makes backups, if it does.
+    pub fn backups(&self) -> Option<server::backups::Schedule> {
+        let folder = self.backup_directory.value.clone()?;
+        Some(server::backups::Schedule {
+            folder,
+            every: self.backup_every.value,
+            keep: self.backup_keep.value,
+        })
+    }
+
     /// The settings of the server.
     pub fn settings(&self, listen: &[SocketAddr]) -> server::Settings {
         let mut settings = server::Settings::new(self.issuer_at(listen));
         settings.trusted_proxies = self.trusted_proxies.value.clone();
         settings.allowed_hosts = self.allowed_hosts.value.clone();
+        settings.backups = self.backups();
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.hash_threads = self.hash_threads.value;

@@ -1,6 +1,6 @@
 //! `--print-config`: the effective settings as TOML with their sources. Secrets are masked.
 
-use super::{Config, SECRET_KEY_VARIABLE, Setting, Source};
+use super::{Config, SECRET_KEY_VARIABLE, Setting, Source, value};
 use std::fmt::Write as _;
 
 const MASK: &str = "********";
@@ -27,6 +27,11 @@ pub fn print(config: &Config) -> String {
         ),
         Some(_) => lines.note(&format!("secret_key = {MASK}  (environment {SECRET_KEY_VARIABLE})")),
     }
+    let backups = config.backup_directory.value.as_ref().map(|folder| quoted(&folder.display()));
+    lines.add("backup_directory", &config.backup_directory, backups);
+    let every = value::duration_text(config.backup_every.value);
+    lines.add("backup_every", &config.backup_every, Some(quoted(&every)));
+    lines.add("backup_keep", &config.backup_keep, Some(config.backup_keep.value.to_string()));
     let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
     lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
     let hosts = config.allowed_hosts.value.iter().map(|host| quoted(host)).collect();

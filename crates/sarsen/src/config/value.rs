@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A value before it is parsed.
 #[derive(Clone, Debug)]
@@ -124,6 +125,26 @@ pub(super) fn number<T: TryFrom<i64>>(raw: &RawValue, allowed: RangeInclusive<i6
         _ => text(raw)?.parse().ok()?,
     };
     Some(number).filter(|number| allowed.contains(number)).and_then(|number| T::try_from(number).ok())
+}
+
+/// Units of a time, largest first.
+const UNITS: [(char, u64); 3] = [('d', 24 * 3600), ('h', 3600), ('m', 60)];
+const DAYS_MAX: u64 = 400;
+
+/// A time like `6h`.
+pub(super) fn duration(raw: &RawValue) -> Option<Duration> {
+    let text = text(raw)?;
+    let (_, unit_s) = UNITS.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
+    let seconds = text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit_s)?;
+    let allowed = 60..=DAYS_MAX * 24 * 3600;
+    allowed.contains(&seconds).then(|| Duration::from_secs(seconds))
+}
+
+/// The text of such a time.
+pub(super) fn duration_text(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let unit = UNITS.into_iter().find(|(_, unit_s)| seconds.is_multiple_of(*unit_s));
+    unit.map_or_else(|| format!("{seconds}s"), |(unit, unit_s)| format!("{}{unit}", seconds / unit_s))
 }
 
 pub(super) fn log_filter(raw: &RawValue) -> Option<String> {

@@ -4,6 +4,7 @@
 //! `survival/` and `logs.rs` run on the database that `SARSEN_TEST_DATABASE` names, the rest on SQLite.
 
 mod administration;
+mod backups;
 mod balancer;
 mod bench_tools;
 mod browser;

@@ -130,6 +130,11 @@ impl Running {
         rustix::process::kill_process(pid.expect("a number"), signal).expect("a signal");
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a state").is_some()
+    }
+
     /// Sends SIGTERM and returns the exit code.
     pub fn stop(mut self) -> i32 {
         self.terminate();

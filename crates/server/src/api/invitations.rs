@@ -60,7 +60,10 @@ pub(crate) struct CreateBody {
     role: String,
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page<InvitationId>) -> Result<Json<List<InvitationBody>>> {
+pub(crate) async fn list(
+    admin: Administrator,
+    page: Page<InvitationId>,
+) -> Result<Json<List<InvitationBody>>> {
     let (organization, now) = (admin.organization.id.clone(), admin.now());
     let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found =

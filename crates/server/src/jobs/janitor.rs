@@ -21,6 +21,8 @@ use std::time::Duration;
 use store::{Snapshot, Store, Time, Tx};
 use tokio::sync::watch;
 
+/// The lease of the instance that cleans up.
+pub(crate) const LEASE_NAME: &str = "janitor";
 const EVERY: Duration = Duration::from_secs(30);
 /// The lease of an instance ends after this time without renewal.
 const LEASE: Duration = Duration::from_secs(90);
@@ -81,7 +83,7 @@ impl Janitor {
         let (holder, now) = (self.instance.clone(), self.clock.now());
         let lease = self
             .store
-            .write("janitor.lease", move |tx| leases::take(tx, "janitor", &holder, now, now + LEASE));
+            .write("janitor.lease", move |tx| leases::take(tx, LEASE_NAME, &holder, now, now + LEASE));
         if !lease.await? {
             return Ok(false);
         }

@@ -1,5 +1,7 @@
-//! Background work: periodic cleanup, the first start on a database, recovery of an owner, the move to another database.
+//! Background work: periodic cleanup, the first start on a database, recovery of an owner, the move to another database,
+//! backups.
 
+pub mod backups;
 pub mod database_move;
 pub mod first_start;
 pub(crate) mod janitor;

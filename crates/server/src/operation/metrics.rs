@@ -88,7 +88,8 @@ fn render(app: &App) -> String {
         ("sarsen_store_reads_total", stats.reads),
         ("sarsen_store_replica_reads_total", stats.replica_reads),
     ];
-    for (name, value) in numbers {
+    let backups = app.backup_counts.numbers();
+    for (name, value) in numbers.into_iter().chain(backups) {
         let _ = writeln!(text, "{name} {value}");
     }
     text

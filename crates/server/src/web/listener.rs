@@ -159,6 +159,10 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
     let listeners = sockets.into_iter().map(listen).collect::<std::io::Result<Vec<_>>>()?;
     let (stop, stopped) = watch::channel(false);
     let janitor = app.settings.housekeeping.then(|| tokio::spawn(app.janitor().run(stopped.clone())));
+    let backups = app
+        .backups()
+        .filter(|_| app.settings.housekeeping)
+        .map(|backups| tokio::spawn(backups.run(stopped.clone())));
     let ended = tokio::spawn(async move {
         let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
@@ -184,7 +188,7 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
             let _ = cut.send(true);
             cut.closed().await;
         }
-        janitor.inspect(JoinHandle::abort);
+        janitor.into_iter().chain(backups).for_each(|job| job.abort());
         let store = app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the database was not closed cleanly");

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod authorize;
+mod backups;
 mod device;
 mod first_start;
 mod full_lane;

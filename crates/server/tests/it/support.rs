@@ -203,11 +203,7 @@ pub async fn accept_as_new(browser: &mut TestBrowser<'_>, link: &str, password: 
 }
 
 /// Sends the form of an invitation, as its page has it but for these fields.
-pub async fn send_invitation(
-    browser: &mut TestBrowser<'_>,
-    page: &Answer,
-    typed: &[(&str, &str)],
-) -> Answer {
+pub async fn send_invitation(browser: &mut TestBrowser<'_>, page: &Answer, typed: &[(&str, &str)]) -> Answer {
     let (csrf, invitation) = (page.input("csrf"), page.input("invitation"));
     let fields = [&[("csrf", &*csrf), ("invitation", &*invitation)], typed].concat();
     browser.post("/invitation", &fields).await

@@ -16,7 +16,7 @@ use rusqlite::hooks::Wal;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Bytes of a frame of the log: a page and its header.
@@ -39,6 +39,8 @@ const RESTART_AT_LAST: u64 = 26 * 1024;
 const FULL_AT: u64 = 256 * 1024;
 /// How long the writer waits for readers when it starts the log again.
 const READERS_WAIT: Duration = Duration::from_millis(50);
+/// The age at which commits are moved, however few they are.
+const MOVE_AFTER: Duration = Duration::from_secs(2);
 /// After a reader was in the way, the next try.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -56,11 +58,15 @@ pub(super) struct Checkpointer {
     wake: Condvar,
     /// Held while a checkpoint runs: the writer's and the checkpointer's would refuse each other.
     running: Mutex<()>,
+    /// Backups that run. Each holds a snapshot, so that the log cannot start again.
+    backups: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     wanted: bool,
+    /// Something was committed since the last checkpoint began.
+    committed: bool,
     stopped: bool,
     /// Length of the log when a checkpoint was last asked for.
     asked_at: u64,
@@ -69,6 +75,15 @@ struct State {
     /// The writer does not try before this.
     not_before: Option<Instant>,
     warned: bool,
+}
+
+/// A backup that runs.
+pub(super) struct Hold<'a>(&'a AtomicUsize);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Checkpointer {
@@ -81,9 +96,11 @@ impl Checkpointer {
             shared,
             log_pages: Arc::default(),
             moved_pages: AtomicU64::new(0),
-            state: Mutex::default(),
+            // The schema of a new database is moved at once.
+            state: Mutex::new(State { wanted: true, ..State::default() }),
             wake: Condvar::new(),
             running: Mutex::new(()),
+            backups: AtomicUsize::new(0),
         })
     }
 
@@ -134,16 +151,27 @@ impl Checkpointer {
         self.wake.notify_all();
     }
 
+    /// Until the result is dropped, the writer does not try to start the log again.
+    pub(super) fn hold(&self) -> Hold<'_> {
+        self.backups.fetch_add(1, Relaxed);
+        Hold(&self.backups)
+    }
+
     /// Called by the writer after each commit.
     pub(super) fn between_commits(&self, writer: &mut Connection) {
         let pages = self.log_pages.load(Relaxed);
         self.shared.stats.wal_is(pages * FRAME_BYTES);
         let mut state = self.state.lock();
+        if !state.committed {
+            state.committed = true;
+            self.wake.notify_one();
+        }
         if pages < state.asked_at {
             (state.asked_at, state.moved_at_asking) = (0, 0); // The log has started again.
             self.moved_pages.store(0, Relaxed);
         }
-        let due = state.not_before.is_none_or(|moment| Instant::now() >= moment);
+        let due =
+            state.not_before.is_none_or(|moment| Instant::now() >= moment) && self.backups.load(Relaxed) == 0;
         let mut ask = pages >= state.asked_at + MOVE_EVERY;
         if pages >= RESTART_FROM && due {
             let began = Instant::now();
@@ -251,9 +279,14 @@ impl Checkpointer {
     fn wait_until_wanted(&self) -> bool {
         let mut state = self.state.lock();
         while !state.wanted && !state.stopped {
-            self.wake.wait(&mut state);
+            if state.committed {
+                let waited = self.wake.wait_for(&mut state, MOVE_AFTER);
+                state.wanted |= waited.timed_out();
+            } else {
+                self.wake.wait(&mut state);
+            }
         }
-        state.wanted = false;
+        (state.wanted, state.committed) = (false, false);
         !state.stopped
     }
 }

@@ -51,16 +51,21 @@ impl Connection {
             | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let raw = rusqlite::Connection::open_with_flags(path, flags)
             .map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
-        let mut connection = Connection {
+        let mut connection = Connection::new(raw, Constraints::default());
+        connection.set_up(role, check)?;
+        Ok(connection)
+    }
+
+    /// Without any setting.
+    pub(super) fn new(raw: rusqlite::Connection, constraints: Constraints) -> Connection {
+        Connection {
             raw,
             deadline: Arc::default(),
             opened: Instant::now(),
             limit: Duration::ZERO,
-            constraints: Constraints::default(),
+            constraints,
             checker: None,
-        };
-        connection.set_up(role, check)?;
-        Ok(connection)
+        }
     }
 
     fn set_up(&mut self, role: Role, check: bool) -> Result<(), Error> {

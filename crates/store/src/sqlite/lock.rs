@@ -1,9 +1,9 @@
-//! One process owns a database file: a second one is told who has it.
+//! One process owns a database file. A second one gets an error that names the first.
 
 use crate::Error;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Holds `<database>-lock` until dropped; the operating system lets go of it when the process dies.
 pub(super) struct FileLock {
@@ -12,7 +12,7 @@ pub(super) struct FileLock {
 
 impl FileLock {
     pub(super) fn take(database: &Path) -> Result<FileLock, Error> {
-        let path = lock_path(database);
+        let path = super::beside(database, "-lock");
         let failed = |error: std::io::Error| Error::Open(format!("cannot open {}: {error}", path.display()));
         let mut file = OpenOptions::new()
             .read(true)
@@ -40,10 +40,4 @@ impl FileLock {
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
-}
-
-fn lock_path(database: &Path) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push("-lock");
-    path.into()
 }

@@ -1,7 +1,7 @@
 //! What the migrations make, read off an empty database in memory.
 
 use crate::migration_text::statements;
-use crate::table::Table;
+use crate::table::{Reference, Table};
 use crate::{Dialect, Error, Migration};
 
 /// The tables in the order in which they are made.
@@ -33,5 +33,25 @@ fn table(connection: &rusqlite::Connection, name: String) -> rusqlite::Result<Ta
     // `pk` counts from 1 along the primary key; 0 is outside of it.
     let mut key: Vec<usize> = (0..columns.len()).filter(|place| columns[*place].1 > 0).collect();
     key.sort_by_key(|place| columns[*place].1);
-    Ok(Table { name, columns: columns.into_iter().map(|(column, _)| column).collect(), key })
+    let references = references(connection, &name)?;
+    Ok(Table { name, columns: columns.into_iter().map(|(column, _)| column).collect(), key, references })
+}
+
+fn references(connection: &rusqlite::Connection, table: &str) -> rusqlite::Result<Vec<Reference>> {
+    let mut statement = connection.prepare(
+        "SELECT seq, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?1) ORDER BY id DESC, seq",
+    )?;
+    let mut rows = statement.query([table])?;
+    let mut references: Vec<Reference> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (place, parent): (i64, String) = (row.get(0)?, row.get(1)?);
+        if place == 0 {
+            references.push(Reference { columns: Vec::new(), parent, parent_columns: Vec::new() });
+        }
+        if let Some(reference) = references.last_mut() {
+            reference.columns.push(row.get(2)?);
+            reference.parent_columns.push(row.get(3)?);
+        }
+    }
+    Ok(references)
 }

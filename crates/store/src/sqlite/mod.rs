@@ -3,13 +3,17 @@
 //! - `connection.rs`: how every connection is opened, and statements over it.
 //! - `writer.rs`: the one writer. `checkpoint.rs`: keeps the write-ahead log small.
 //! - `errors.rs`: the only place that reads SQLite's error texts. `lock.rs`: one process owns a file.
-//! - `shape.rs`: the tables that the migrations make.
+//! - `migrated_tables.rs`: the tables that the migrations make.
+//! - `copy.rs`, `inspect.rs`, `replace.rs`: backup, check and restore of a file.
 
 mod checkpoint;
 mod connection;
+mod copy;
 mod errors;
+mod inspect;
 mod lock;
 mod migrated_tables;
+mod replace;
 mod writer;
 
 #[cfg(feature = "fault-injection")]
@@ -21,9 +25,13 @@ use crate::tx::Connection as _;
 use crate::{Error, Options, Snapshot, Sql, migrate};
 use checkpoint::Checkpointer;
 use connection::{Connection, Role};
+pub(crate) use copy::copy;
+pub use inspect::Inspection;
+pub(crate) use inspect::{inspect, read};
 use lock::FileLock;
 pub(crate) use migrated_tables::migrated_tables;
 use parking_lot::Mutex;
+pub(crate) use replace::replace;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,6 +110,13 @@ fn path_of(url: &str) -> Result<PathBuf, Error> {
     path.map(PathBuf::from).ok_or_else(|| Error::Open("expected sqlite:PATH".to_owned()))
 }
 
+/// A file that belongs to the database at `path`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 impl SqliteBackend {
     fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
         let idle = self.idle.lock().as_mut().ok_or(Error::Stopped)?.pop();
@@ -134,6 +149,11 @@ impl Backend for SqliteBackend {
 
     fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {
         self.with_reader(|connection| connection.explain(sql.text(connection.dialect())).map(Some))
+    }
+
+    fn backup(&self, target: &Path) -> Result<u64, Error> {
+        let _held = self.checkpointer.hold();
+        copy(&self.path, target)
     }
 
     fn close(&self) {

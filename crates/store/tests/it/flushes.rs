@@ -46,8 +46,9 @@ async fn moves_a_part_of_the_log() {
     let foreign = rusqlite::Connection::open(file).expect("opens");
     foreign.execute_batch("BEGIN; SELECT COUNT(*) FROM notes;").expect("holds a snapshot");
     mark();
+    let before = store.stats().checkpoints;
     for number in 0.. {
-        if store.stats().checkpoints > 0 {
+        if store.stats().checkpoints > before {
             break;
         }
         let id = format!("note {number}");

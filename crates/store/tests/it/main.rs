@@ -14,6 +14,7 @@
 #[macro_use]
 mod support;
 
+mod backup;
 mod changes;
 mod commands;
 mod disk;

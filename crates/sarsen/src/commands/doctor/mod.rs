@@ -1,11 +1,15 @@
-//! `sarsen doctor`: checks what the server needs and changes nothing. One line a check, with advice.
+//! `sarsen doctor`: checks what the server needs and changes nothing (`--key-copy` notes that the secret key has a copy).
+//! One line a check, with advice.
 //!
 //! `machine.rs`: disk, files, clock. `database.rs`: the database, without opening it. `issuer.rs`: the public address and
-//! the proxies.
+//! the proxies. `backups.rs`: backups, and the copy of the secret key.
 
+mod backups;
 mod database;
 mod issuer;
 mod machine;
+
+pub use backups::fingerprint;
 
 use super::serve;
 use crate::config::{Config, Flags};
@@ -13,6 +17,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::output;
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
 /// Check the configuration, the files and the machine. It changes nothing.
 #[derive(clap::Args)]
@@ -20,6 +25,9 @@ use std::io::IsTerminal as _;
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
+    /// Compare this copy of the secret key (-: stdin) with the key, note that it exists, and exit
+    #[arg(long, value_name = "FILE", help_heading = None::<&str>)]
+    key_copy: Option<PathBuf>,
     /// Print JSON
     #[arg(long, help_heading = None::<&str>)]
     json: bool,
@@ -73,6 +81,9 @@ fn fail(check: &'static str, message: impl Into<String>) -> Finding {
 
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+    if let Some(copy) = &args.key_copy {
+        return backups::confirm(&Config::load(&args.flags, environment)?, copy);
+    }
     let findings = match Config::load(&args.flags, environment) {
         Ok(config) => check(&config, environment)?,
         Err(error) => vec![fail("configuration", error.to_string())],
@@ -100,8 +111,9 @@ fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     } else {
         ok("configuration", format!("there is no {file}; the defaults apply"))
     };
-    let mut findings = vec![configuration, secret_key(config)];
+    let mut findings = vec![configuration, secret_key(config), backups::key_copy(config)];
     findings.extend(database::check(config));
+    findings.push(backups::newest(config));
     findings.push(machine::disk(&serve::beside_data(config)));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());

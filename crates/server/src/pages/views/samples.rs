@@ -72,7 +72,17 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
 /// The page of an invitation for each visitor.
 pub fn invitations(org: &str, inviter: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
     let page = |role, org_name, step| {
-        Invitation { org_name, role, inviter, email, csrf: "token", hidden: HIDDEN, action: "/invitation", step }.markup()
+        Invitation {
+            org_name,
+            role,
+            inviter,
+            email,
+            csrf: "token",
+            hidden: HIDDEN,
+            action: "/invitation",
+            step,
+        }
+        .markup()
     };
     let signin_href = "/login?next=%2Finvitation";
     let (accept, again) = (

@@ -1,0 +1,122 @@
+//! `sarsen rekey`: a new secret key. Everything sealed is sealed again in one transaction, then the files are exchanged.
+//!
+//! The new key is on disk as `<key>.new` before the database has anything of it, so that an interrupted run continues:
+//! if the database already belongs to the new key, only the files are left to do. No server starts in between.
+
+use super::serve;
+use crate::api_client;
+use crate::config::{Config, ConfigFile, SECRET_KEY_VARIABLE};
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::{files, output, server_process};
+use server::{SecretKey, Store, SystemRandom, Time, WriterLimits, backups};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Replace the secret key by a new one. Stop all servers first.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Everything in the database that is sealed with the key is sealed with the new one. Sessions and tokens stay\n\
+    valid; codes of devices and sign-ins that are under way end. The old key is kept: backups from before need it.\n\
+    Run an interrupted command again to finish it."
+)]
+pub struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Runs it.
+pub fn run(args: &Args, environment: &Environment) -> Result<()> {
+    let config = Config::load(&args.config.flags(), environment)?;
+    if config.secret_key.is_some() {
+        return Err(Error::usage(format!(
+            "the key comes from {SECRET_KEY_VARIABLE}; write it to {}, unset the variable, and run the command again",
+            config.secret_key_file.value.display()
+        )));
+    }
+    let old = serve::secret_key(&config)?;
+    if let Some(path) = config.database.value.path()
+        && !path.exists()
+    {
+        return Err(Error::usage(format!("there is no database {}", path.display())));
+    }
+    server_process::keep_files_private();
+    let options = config.store_options(WriterLimits::default());
+    let store = server_process::open_store(&config.database.value, options)?;
+    let sealed = server_process::runtime()?.block_on(change(&config, &store, &old));
+    store.close();
+    let sealed = sealed?;
+
+    let key_file = &config.secret_key_file.value;
+    let kept = files::with_suffix(key_file, &format!(".before-{}", fingerprint(&old)));
+    if !kept.exists() {
+        let text = std::fs::read_to_string(key_file).map_err(Error::file("read", key_file))?;
+        files::create_private(&kept, &text)?;
+    }
+    std::fs::rename(new_key_file(&config), key_file).map_err(Error::file("write", key_file))?;
+    output::print(&format!(
+        "{} has a new key, with which {sealed} values were sealed now. Copy it to another place, and to every other instance.\n\
+         The old key is {}: backups from before need it. Remove it with the last of them.\n",
+        key_file.display(),
+        kept.display()
+    ))
+}
+
+/// Seals everything with the new key, unless an earlier run has done it. Returns the number of values.
+async fn change(config: &Config, store: &Store, old: &SecretKey) -> Result<u64> {
+    let failed = |error: &dyn std::fmt::Display| Error::failed(format!("the key was not changed: {error}"));
+    let now = Time::from_millis(api_client::now() * 1000);
+    // One process owns a SQLite file. Instances on a server renew a lease.
+    if config.database.value.path().is_none()
+        && backups::is_served(store, now).await.map_err(|error| failed(&error))?
+    {
+        let text = "a server has used the database in the last 90 seconds; stop all instances, wait, and run it again";
+        return Err(failed(&text));
+    }
+    let new_file = new_key_file(config);
+    let new = new_key(&new_file)?;
+    if backups::is_key_of(store, new.clone()).await.map_err(|error| failed(&error))? {
+        return Ok(0);
+    }
+    let done = backups::reseal(store, old.clone(), new.clone(), Arc::new(SystemRandom)).await;
+    // Without its file the new key would be lost; it goes only if the database surely has nothing of it.
+    if done.is_err() && matches!(backups::is_key_of(store, new).await, Ok(false)) {
+        files::remove(&new_file)?;
+    }
+    done.map_err(|error| failed(&error))
+}
+
+/// The new key: that of an interrupted run, or a fresh one.
+fn new_key(path: &Path) -> Result<SecretKey> {
+    let text = match files::read(path)? {
+        Some(text) => text,
+        None => {
+            let text = format!("{}\n", SecretKey::generate(&SystemRandom));
+            files::create_private(path, &text)?;
+            text
+        }
+    };
+    SecretKey::parse(&text)
+        .map_err(|error| Error::usage(format!("{}: {error}; remove the file", path.display())))
+}
+
+/// Fails if a change of the key was interrupted.
+pub fn check_finished(config: &Config) -> Result<()> {
+    let new_file = new_key_file(config);
+    if config.secret_key.is_none() && new_file.exists() {
+        return Err(Error::failed(format!(
+            "{} exists, so a change of the secret key was interrupted; run sarsen rekey again",
+            new_file.display()
+        )));
+    }
+    Ok(())
+}
+
+fn new_key_file(config: &Config) -> PathBuf {
+    files::with_suffix(&config.secret_key_file.value, ".new")
+}
+
+/// A few letters that tell keys apart.
+fn fingerprint(key: &SecretKey) -> String {
+    super::doctor::fingerprint(key).chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+}

@@ -1,0 +1,309 @@
+//! `sarsen backup`, `check`, `restore` and `rekey`: under full load, across `kill -9`, and with files and keys that are
+//! refused.
+
+use crate::browser::Browser;
+use crate::support::{Demo, Ended, Place, Running, mode};
+use crate::survival::traffic::{DeviceClient, sign_in};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const ROUNDS: usize = 10;
+const SOAK_ROUNDS: usize = 100;
+/// Device codes that are acknowledged before a backup, at least.
+const CODES: usize = 20;
+const WRITERS: usize = 4;
+
+fn is_soak() -> bool {
+    std::env::vars().any(|(name, _)| name == "SARSEN_SOAK")
+}
+
+/// A configuration with the database and the key of the demo, so that the other commands find them.
+fn configured(place: &Place) -> PathBuf {
+    let text = "database = \"sqlite:demo/demo.db\"\nsecret_key_file = \"demo/demo.key\"\n";
+    std::fs::write(place.path("sarsen.toml"), text).expect("written");
+    place.path("demo/demo.db")
+}
+
+fn works(ended: &Ended) {
+    assert_eq!(ended.code, 0, "{}", ended.seen());
+}
+
+/// Requests device codes until it is told to stop. Each code is a write that was acknowledged.
+fn write_codes(terminal: &DeviceClient, codes: &Mutex<Vec<String>>, stopped: &AtomicBool) {
+    while !stopped.load(Ordering::SeqCst)
+        && let Some(answer) = terminal.begin()
+    {
+        codes.lock().expect("a lock").push(answer.given("device_code"));
+    }
+}
+
+/// Runs `work` under full write load. It gets the codes that have been acknowledged so far.
+fn under_load(demo: &Demo, work: impl FnOnce(&Mutex<Vec<String>>)) {
+    let (terminal, codes, stopped) =
+        (DeviceClient::new(&demo.says), Mutex::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            scope.spawn(|| write_codes(&terminal, &codes, &stopped));
+        }
+        work(&codes);
+        stopped.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Waits for writes, then makes a backup. Returns the codes that were acknowledged before it began.
+fn backup_at(place: &Place, codes: &Mutex<Vec<String>>, file: &str) -> Vec<String> {
+    let known = codes.lock().expect("a lock").len();
+    while codes.lock().expect("a lock").len() < known + CODES {
+        std::thread::yield_now();
+    }
+    let before = codes.lock().expect("a lock").clone();
+    works(&place.run(&["backup", file]));
+    before
+}
+
+#[test]
+fn soak_a_backup_under_full_load_is_restored_elsewhere_with_every_acknowledged_write() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    configured(&place);
+    let mut last = Vec::new();
+    under_load(&demo, |codes| {
+        for round in 0..if is_soak() { SOAK_ROUNDS } else { ROUNDS } {
+            let file = format!("backup-{round}.db");
+            last = backup_at(&place, codes, &file);
+            assert_eq!(mode(&place.path(&file)), 0o600);
+            works(&place.run(&["check", &file]));
+            // In a soak each one is restored; otherwise the last one, below.
+            if is_soak() {
+                let restored = restored(&place, &file, round);
+                holds(&restored, &last);
+                assert_eq!(restored.running.stop(), 0);
+            }
+        }
+    });
+    let newest = format!("backup-{}.db", if is_soak() { SOAK_ROUNDS } else { ROUNDS } - 1);
+    drop(demo);
+    let restored = restored(&place, &newest, usize::MAX);
+    holds(&restored, &last);
+    sign_in(&mut Browser::new(restored.issuer()), &restored.says);
+    println!("{} acknowledged writes are in the last backup", last.len());
+}
+
+/// A demo in another folder: all files of the first one, but the backup as its database.
+fn restored(place: &Place, file: &str, round: usize) -> Demo {
+    let folder = place.path(&format!("restored-{round}"));
+    std::fs::create_dir(&folder).expect("a folder");
+    for name in names(&place.path("demo")).iter().filter(|name| !name.starts_with("demo.db")) {
+        std::fs::copy(place.path("demo").join(name), folder.join(name)).expect("copied");
+    }
+    let config = folder.join("sarsen.toml");
+    std::fs::write(&config, "database = \"sqlite:demo.db\"\nsecret_key_file = \"demo.key\"\n")
+        .expect("written");
+    works(&place.run(&["restore", file, "--config", config.to_str().expect("text")]));
+    std::fs::remove_file(config).expect("removed");
+    let folder = folder.to_str().expect("text");
+    let command = place.sarsen(&["demo", "--json", "--data", folder, "--listen", "127.0.0.1:0"]);
+    let mut running = Running::start(command, place.path(&format!("restored-{round}.log")));
+    let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+    Demo { running, says }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Each code is known there: an unknown one would be `invalid_grant`.
+fn holds(demo: &Demo, codes: &[String]) {
+    assert!(!codes.is_empty());
+    let terminal = DeviceClient::new(&demo.says);
+    for code in codes {
+        let answer = terminal.redeem(code).expect("an answer");
+        let error = answer.text("error");
+        assert!(matches!(&*error, "authorization_pending" | "slow_down"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_killed_backup_leaves_nothing_under_its_name_and_a_killed_restore_one_whole_database() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let database = configured(&place);
+    works(&place.run(&["backup", "good.db"]));
+    for round in 0..if is_soak() { SOAK_ROUNDS } else { ROUNDS } {
+        let file = format!("killed-{round}.db");
+        let backup = Running::start(place.sarsen(&["backup", &file]), place.path("log"));
+        kill_at_a_file(backup, &place.path(&file), round);
+        if place.path(&file).exists() {
+            works(&place.run(&["check", &file]));
+        }
+    }
+    assert_eq!(demo.running.stop(), 0);
+    for round in 0..if is_soak() { SOAK_ROUNDS } else { ROUNDS } {
+        let restore = Running::start(place.sarsen(&["restore", "good.db"]), place.path("log"));
+        kill_at_a_file(restore, &database, round);
+        works(&place.run(&["check", database.to_str().expect("text")]));
+    }
+    works(&place.run(&["restore", "good.db"]));
+}
+
+/// Kills a program when an unfinished file of this one appears beside it, or a little later, or at its end.
+fn kill_at_a_file(mut running: Running, file: &Path, round: usize) {
+    let folder = file.parent().expect("a folder");
+    let begin = file.file_name().expect("a name").to_string_lossy().into_owned();
+    let unfinished = || {
+        let names = names(folder).into_iter();
+        names.filter(|name| name.starts_with(&begin) && name.ends_with(".new")).collect::<Vec<_>>()
+    };
+    while unfinished().is_empty() && !running.has_ended() {
+        std::thread::yield_now();
+    }
+    // Another moment in each round.
+    for _ in 0..round * 20 {
+        std::thread::yield_now();
+    }
+    drop(running);
+    // What a kill leaves must not count in the next round.
+    for name in unfinished() {
+        std::fs::remove_file(folder.join(name)).expect("removed");
+    }
+}
+
+#[test]
+fn a_restore_refuses_a_served_database_a_damaged_backup_and_another_key() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let database = configured(&place);
+    works(&place.run(&["backup", "good.db"]));
+    let seen = |ended: &Ended| ended.seen().replace(&std::process::id().to_string(), "PID");
+    let served = place.run(&["restore", "good.db"]);
+    assert!(served.code == 1 && served.stderr.contains("in use by process"), "{}", seen(&served));
+    let rehearsed = place.run(&["restore", "good.db", "--rehearse"]);
+    works(&rehearsed);
+    assert!(rehearsed.stdout.contains("signed in with a one-time link"), "{}", seen(&rehearsed));
+    assert_eq!(demo.running.stop(), 0);
+
+    let before = std::fs::read(&database).expect("reads");
+    let mut damaged = std::fs::read(place.path("good.db")).expect("reads");
+    let half = damaged.len() / 2;
+    damaged[half..half + 8192].fill(0xA5);
+    std::fs::write(place.path("damaged.db"), damaged).expect("written");
+    std::fs::write(
+        place.path("text.db"),
+        "no database, but a text that is long enough to be looked at in full",
+    )
+    .expect("written");
+    std::fs::write(place.path("other.key"), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")
+        .expect("written");
+    let other = format!("database = \"sqlite:{}\"\nsecret_key_file = \"other.key\"\n", database.display());
+    std::fs::write(place.path("other.toml"), other).expect("written");
+    for (args, expected) in [
+        (&["restore", "damaged.db"][..], "nothing was changed"),
+        (&["restore", "damaged.db", "--rehearse"], "nothing was changed"),
+        (&["restore", "text.db"], "file is not a database"),
+        (&["restore", "none.db"], "none.db"),
+        (&["restore", "good.db", "--config", "other.toml"], "created with another key"),
+        (&["restore", "good.db", "--rehearse", "--config", "other.toml"], "created with another key"),
+    ] {
+        let refused = place.run(args);
+        assert!(refused.code == 1 && refused.stderr.contains(expected), "{args:?}: {}", seen(&refused));
+        assert_eq!(std::fs::read(&database).expect("reads"), before, "{args:?}");
+    }
+    let wrong = place.run(&["check", "good.db", "--config", "other.toml"]);
+    assert!(wrong.code == 1 && wrong.stdout.contains("created with another key"), "{}", seen(&wrong));
+    let found = place.json(&["check", "good.db"]);
+    assert!(found["ok"] == true && found["sealed"].as_u64() > Some(0), "{found}");
+
+    let restored = place.run(&["restore", "good.db"]);
+    works(&restored);
+    assert!(restored.stdout.contains("The old database is"), "{}", seen(&restored));
+    let mut left = names(&place.path("demo"));
+    left.retain(|name| name.contains("rehearsal") || name.ends_with(".new"));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_new_key_takes_the_place_of_the_old_one_also_after_an_interruption() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    let database = configured(&place);
+    let key = place.path("demo/demo.key");
+    let old = std::fs::read_to_string(&key).expect("a key");
+    works(&place.run(&["backup", "old.db"]));
+    let busy = place.run(&["rekey"]);
+    assert!(busy.code == 1 && busy.stderr.contains("in use by process"), "{}", busy.seen());
+    assert_eq!(demo.running.stop(), 0);
+    let new_file = place.path("demo/demo.key.new");
+    assert!(!new_file.exists(), "nothing has changed");
+    // As after a kill before the database is changed. A server must not start now: it would seal with the old key.
+    std::fs::write(&new_file, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n").expect("written");
+    std::fs::set_permissions(&new_file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    let refused = place.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(refused.code == 1 && refused.stderr.contains("run sarsen rekey again"), "{}", refused.seen());
+
+    let done = place.run(&["rekey"]);
+    works(&done);
+    let new = std::fs::read_to_string(&key).expect("a key");
+    assert!(new != old && mode(&key) == 0o600 && !new_file.exists());
+    works(&place.run(&["check", database.to_str().expect("text")]));
+    // As after a kill between the database and the files.
+    std::fs::rename(&key, &new_file).expect("moved");
+    std::fs::write(&key, &old).expect("written");
+    works(&place.run(&["rekey"]));
+    assert_eq!(std::fs::read_to_string(&key).expect("a key"), new);
+
+    let of_old = place.run(&["check", "old.db"]);
+    assert!(of_old.stdout.contains("created with another key"), "{}", of_old.seen());
+    let demo = Demo::start(&place);
+    sign_in(&mut Browser::new(demo.issuer()), &demo.says);
+    assert_eq!(demo.running.stop(), 0);
+}
+
+#[test]
+fn doctor_asks_for_a_copy_of_the_key_and_for_backups() {
+    let place = Place::new();
+    works(&place.run(&["init", "--yes", "--listen", "127.0.0.1:1"]));
+    let doctor = |place: &Place| place.run(&["doctor", "--connections-max", "10"]).stdout;
+    let asked = doctor(&place);
+    assert!(asked.contains("warn  copy of key") && asked.contains("warn  backups"), "{asked}");
+    std::fs::write(place.path("copy"), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").expect("written");
+    for (copy, expected) in
+        [("copy", "another key"), ("sarsen.key", "is the key itself"), ("none", "cannot read none")]
+    {
+        let refused = place.run(&["doctor", "--key-copy", copy]);
+        assert!(refused.code > 0 && refused.stderr.contains(expected), "{}", refused.seen());
+    }
+    std::fs::copy(place.path("sarsen.key"), place.path("copy")).expect("copied");
+    works(&place.run(&["doctor", "--key-copy", "copy"]));
+    assert!(doctor(&place).contains("ok    copy of key"));
+
+    let mut command = place.sarsen(&["serve", "--listen", "127.0.0.1:0", "--backup-directory", "saved"]);
+    command.env("SARSEN_BACKUP_EVERY", "6h");
+    let mut server = Running::start(command, place.path("log"));
+    server.wait_for("a backup was made");
+    assert_eq!(server.stop(), 0);
+    assert_eq!(mode(&place.path("saved")), 0o700);
+    let seen = place.run(&["doctor", "--connections-max", "10", "--backup-directory", "saved"]).stdout;
+    assert!(seen.contains("ok    backups") && seen.contains("1 in saved"), "{seen}");
+}
+
+#[test]
+fn other_databases_are_sent_to_their_own_tools() {
+    let place = Place::new();
+    works(&place.run(&["init", "--yes"]));
+    for (url, tool) in
+        [("postgres://ada:hunter2@db.test/x", "pg_dump"), ("mysql://ada:hunter2@db.test/x", "mariadb-dump")]
+    {
+        for command in ["backup", "restore"] {
+            let output =
+                place.sarsen(&[command, "x.db"]).env("SARSEN_DATABASE", url).output().expect("it runs");
+            let text = String::from_utf8(output.stderr).expect("text");
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(text.contains(tool) && !text.contains("hunter2"), "{text}");
+        }
+        let output = place.sarsen(&["serve", "--backup-directory", "x"]).env("SARSEN_DATABASE", url).output();
+        let text = String::from_utf8(output.expect("it runs").stderr).expect("text");
+        assert!(text.contains("backup_directory") && text.contains("SQLite only"), "{text}");
+    }
+}

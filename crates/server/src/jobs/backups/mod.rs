@@ -1,0 +1,110 @@
+//! Backups: their schedule, their check, and what a new secret key seals again. `store::backup` copies the files.
+//!
+//! A backup holds everything but the secret key. Both together bring up a server; a check opens everything that is
+//! sealed with the key, so that it refuses a backup of another installation.
+
+pub(crate) mod schedule;
+
+pub use schedule::Schedule;
+pub use store::backup::{copy, restore};
+
+use crate::app::App;
+use identity::ids::LinkId;
+use identity::links::{self, NewLink, Purpose};
+use identity::organizations::{self, Status};
+use identity::schema::MIGRATIONS;
+use identity::secrets::{Random, SecretKey};
+use identity::{Error, Result, database_move, leases, sealed, users};
+use std::path::Path;
+use std::sync::Arc;
+use store::{Error as StoreError, Store, Time, backup, transfer};
+
+/// Accounts that are looked at for one that can sign in.
+const CANDIDATES: i64 = 50;
+
+/// What a check has found.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The number of the last migration; `None` on a database server, where this program has just run them.
+    pub schema: Option<i64>,
+    /// The values that were opened with the secret key.
+    pub sealed: u64,
+    /// What is wrong. Empty if all is well.
+    pub problems: Vec<String>,
+}
+
+/// Checks a SQLite file that no process uses. Fails if it cannot be read at all. The file is not changed.
+pub fn check_file(path: &Path, key: &SecretKey) -> std::result::Result<Checked, StoreError> {
+    let mut found = backup::inspect(path, MIGRATIONS)?;
+    let mut sealed = 0;
+    // A damaged table may fail in any way; the damage says more.
+    if found.problems.is_empty() {
+        match backup::read(path, |snapshot| sealed::open_all(snapshot, key))? {
+            Ok(count) => sealed = count,
+            Err(error) => found.problems.push(error.to_string()),
+        }
+    }
+    Ok(Checked { schema: Some(found.schema), sealed, problems: found.problems })
+}
+
+/// Checks an open database: the references between its rows, and what is sealed.
+pub async fn check_store(store: &Store, key: &SecretKey) -> std::result::Result<Checked, StoreError> {
+    let mut problems = Vec::new();
+    for table in transfer::tables(MIGRATIONS)? {
+        for reference in table.references.clone() {
+            let (name, parent, table) = (table.name.clone(), reference.parent.clone(), table.clone());
+            let count = store.read(move |snapshot| table.dangling(snapshot, &reference)).await?;
+            if count > 0 {
+                problems.push(format!("{count} rows of {name} refer to rows of {parent} that are not there"));
+            }
+        }
+    }
+    let key = key.clone();
+    let mut sealed = 0;
+    match store.read(move |snapshot| sealed::open_all(snapshot, &key)).await {
+        Ok(count) => sealed = count,
+        Err(Error::Store(error)) => return Err(error),
+        Err(error) => problems.push(error.to_string()),
+    }
+    Ok(Checked { schema: None, sealed, problems })
+}
+
+/// Seals everything with the key `to`, in one transaction. No server may use the database. Returns the number of values.
+pub async fn reseal(store: &Store, from: SecretKey, to: SecretKey, random: Arc<dyn Random>) -> Result<u64> {
+    store.point(database_move::check_finished).await?;
+    store.write("secret_key.change", move |tx| sealed::reseal(tx, &from, &to, &*random)).await
+}
+
+/// Whether the database belongs to this key.
+pub async fn is_key_of(store: &Store, key: SecretKey) -> Result<bool> {
+    match store.read(move |snapshot| sealed::open_all(snapshot, &key)).await {
+        Ok(_) => Ok(true),
+        Err(Error::Store(error)) => Err(error.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Whether a server has used the database in the last 90 seconds.
+pub async fn is_served(store: &Store, now: Time) -> Result<bool> {
+    store.point(move |snapshot| leases::is_held(snapshot, super::janitor::LEASE_NAME, now)).await
+}
+
+/// A link that signs in an account of this database, with its e-mail address. `None` if no account can sign in.
+pub async fn sign_in_link(app: &App) -> Result<Option<(String, String)>> {
+    let found = app.store.read(|snapshot| {
+        for user in users::newest(snapshot, CANDIDATES)? {
+            let organization = organizations::get(snapshot, &user.organization)?;
+            if user.suspended_at.is_none() && organization.status == Status::Active {
+                return Ok::<_, Error>(Some((user, organization.slug)));
+            }
+        }
+        Ok(None)
+    });
+    let Some((user, slug)) = found.await? else { return Ok(None) };
+    let (now, actor) = (app.now(), app.system());
+    let id = LinkId::new(now, app.random());
+    let new = NewLink::generate(id, Purpose::SignIn, Some(user.id.clone()), now + links::LIFE, app.random());
+    let (path, email) = (format!("/o/{slug}/link?token={}", new.token), user.email.clone());
+    app.store.write("user.sign_in_link", move |tx| links::create_for(tx, &user, &new, &actor)).await?;
+    Ok(Some((email, path)))
+}

@@ -1,0 +1,173 @@
+//! Backups by the clock. The names of the files have their times, so that a restart continues the schedule.
+
+use crate::app::App;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use store::{Time, backup};
+use tokio::sync::watch;
+
+/// How often the schedule is looked at.
+const EVERY: Duration = Duration::from_secs(30);
+/// After a failure, the next try.
+const TRY_AGAIN: Duration = Duration::from_secs(600);
+/// `sarsen-20260131T235959Z.db`.
+const NAME: &str = "sarsen-%Y%m%dT%H%M%SZ.db";
+const NAME_LENGTH: usize = "sarsen-20260131T235959Z.db".len();
+const UNFINISHED: &str = ".new";
+
+/// When backups are made, and how many are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The folder. It must exist.
+    pub folder: PathBuf,
+    /// The time from one backup to the next.
+    pub every: Duration,
+    /// The backups that are kept.
+    pub keep: usize,
+}
+
+impl Schedule {
+    /// The times of the backups in the folder, oldest first.
+    pub fn times(&self) -> std::io::Result<Vec<Time>> {
+        let names = backup::list(&self.folder, "", "")?;
+        Ok(names.iter().filter_map(|name| time_of(name)).collect())
+    }
+}
+
+/// Counters of this process.
+#[derive(Default)]
+pub(crate) struct Counts {
+    made: AtomicU64,
+    failed: AtomicU64,
+    /// In Unix seconds; 0 for none.
+    last: AtomicI64,
+    bytes: AtomicU64,
+}
+
+impl Counts {
+    /// Names and values, for `/metrics`.
+    pub(crate) fn numbers(&self) -> [(&'static str, u64); 4] {
+        [
+            ("sarsen_backups_total", self.made.load(Relaxed)),
+            ("sarsen_backups_failed_total", self.failed.load(Relaxed)),
+            ("sarsen_backup_last_success_seconds", self.last.load(Relaxed).unsigned_abs()),
+            ("sarsen_backup_last_bytes", self.bytes.load(Relaxed)),
+        ]
+    }
+}
+
+/// Makes the backups of one server.
+pub(crate) struct Backups {
+    app: App,
+    schedule: Schedule,
+    not_before: Time,
+}
+
+impl Backups {
+    /// `None` without a schedule.
+    pub(crate) fn new(app: &App) -> Option<Backups> {
+        let schedule = app.settings.backups.clone()?;
+        Some(Backups { app: app.clone(), schedule, not_before: Time::from_millis(0) })
+    }
+
+    /// Works until the server stops.
+    pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            self.turn().await;
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    }
+
+    /// Makes a backup if one is due.
+    pub(crate) async fn turn(&mut self) {
+        let now = self.app.now();
+        if now < self.not_before {
+            return;
+        }
+        let (store, schedule) = (self.app.store.clone(), self.schedule.clone());
+        let made = tokio::task::spawn_blocking(move || make_if_due(&store, &schedule, now)).await;
+        let counts = &self.app.backup_counts;
+        match made.map_err(|error| error.to_string()).and_then(|made| made) {
+            Ok(Turn::NotDue(newest)) => counts.last.store(newest.seconds(), Relaxed),
+            Ok(Turn::Made(path, bytes)) => {
+                tracing::info!(path = %path.display(), bytes, "a backup was made; it does not have the secret key");
+                counts.made.fetch_add(1, Relaxed);
+                counts.last.store(now.seconds(), Relaxed);
+                counts.bytes.store(bytes, Relaxed);
+            }
+            Err(error) => {
+                tracing::error!(%error, "a backup failed; the next try is in ten minutes");
+                counts.failed.fetch_add(1, Relaxed);
+                self.not_before = now + TRY_AGAIN;
+            }
+        }
+    }
+}
+
+enum Turn {
+    /// The time of the newest backup.
+    NotDue(Time),
+    Made(PathBuf, u64),
+}
+
+fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<Turn, String> {
+    let folder = &schedule.folder;
+    let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let newest = schedule.times().map_err(unreadable)?.last().copied();
+    // A time in the future comes from a clock that was wrong.
+    if let Some(newest) = newest.filter(|newest| *newest <= now && now.since(*newest) < schedule.every) {
+        return Ok(Turn::NotDue(newest));
+    }
+    let path = folder.join(name_at(now).ok_or("the clock is wrong")?);
+    let bytes = store.backup(&path).map_err(|error| error.to_string())?;
+    remove_old(schedule, now)
+        .map_err(|error| format!("old backups cannot be removed: {}", unreadable(error)))?;
+    Ok(Turn::Made(path, bytes))
+}
+
+/// Removes all but the newest backups, and what a killed server left unfinished. Files with other names stay.
+fn remove_old(schedule: &Schedule, now: Time) -> std::io::Result<()> {
+    let names = backup::list(&schedule.folder, "", "")?;
+    let made: Vec<&String> = names.iter().filter(|name| time_of(name).is_some()).collect();
+    let old = made.iter().take(made.len().saturating_sub(schedule.keep)).copied();
+    let unfinished = names.iter().filter(|name| {
+        let begin = name.get(..NAME_LENGTH).and_then(time_of);
+        name.ends_with(UNFINISHED) && begin.is_some_and(|time| time < now)
+    });
+    for name in old.chain(unfinished) {
+        backup::remove(&schedule.folder, name)?;
+    }
+    Ok(())
+}
+
+fn name_at(time: Time) -> Option<String> {
+    let stamp = jiff::Timestamp::from_millisecond(time.millis()).ok()?;
+    Some(stamp.strftime(NAME).to_string())
+}
+
+fn time_of(name: &str) -> Option<Time> {
+    if name.len() != NAME_LENGTH {
+        return None;
+    }
+    let stamp = jiff::civil::DateTime::strptime(NAME, name).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(Time::from_millis(stamp.timestamp().as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_backup_has_its_time() {
+        let time = Time::from_millis(1_769_903_999_000);
+        let name = name_at(time).expect("a name");
+        assert_eq!((name.as_str(), time_of(&name)), ("sarsen-20260131T235959Z.db", Some(time)));
+        for other in ["sarsen.db", "sarsen-20260131T235959Z.db.17-0.new", "sarsen-20269931T235959Z.db"] {
+            assert_eq!(time_of(other), None, "{other}");
+        }
+    }
+}

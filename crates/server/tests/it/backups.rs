@@ -1,0 +1,115 @@
+//! Backups by the clock, the check of a database, and a new secret key.
+
+use identity::secrets::SecretKey;
+use server::SystemRandom;
+use server::backups::{self, Schedule};
+use server::testing::{TestPlace, TestServer};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Error, args, sql};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+async fn number(server: &TestServer, name: &str) -> u64 {
+    let text = server.get("/metrics").send().await.body;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in:\n{text}")).parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schedule_makes_backups_and_keeps_the_newest() {
+    if TestPlace::create().is_shared() {
+        println!("skipped: only SQLite files are backed up by the server");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("backups");
+    std::fs::create_dir(&path).expect("a folder");
+    let schedule = Schedule { folder: path.clone(), every: DAY, keep: 2 };
+    let server = TestServer::start_with(|settings| settings.backups = Some(schedule.clone()), |_| {}).await;
+    std::fs::write(path.join("notes.txt"), "mine").expect("written");
+    server.back_up().await;
+    let first = names(&path);
+    assert_eq!(first.len(), 2, "{first:?}");
+    server.clock.advance(DAY - Duration::from_secs(1));
+    server.back_up().await;
+    assert_eq!(names(&path), first, "it is not due yet");
+
+    std::fs::write(path.join("sarsen-20010101T000000Z.db.17-0.new"), "left by a kill").expect("written");
+    for _ in 0..3 {
+        server.clock.advance(DAY);
+        server.back_up().await;
+    }
+    let kept = names(&path);
+    assert!(kept.len() == 3 && kept[0] == "notes.txt" && !kept.contains(&first[1]), "{kept:?}");
+    assert_eq!(schedule.times().expect("reads").len(), 2);
+    assert_eq!(number(&server, "sarsen_backups_total").await, 4);
+    assert_eq!(
+        number(&server, "sarsen_backup_last_success_seconds").await,
+        server.app.now().seconds().unsigned_abs()
+    );
+    for name in &kept[1..] {
+        let found = backups::check_file(&path.join(name), &server.app.secret_key).expect("whole");
+        assert!(found.problems.is_empty() && found.sealed > 0, "{found:?}");
+    }
+
+    std::fs::remove_dir_all(&path).expect("removed");
+    server.clock.advance(DAY);
+    server.back_up().await;
+    assert_eq!(number(&server, "sarsen_backups_failed_total").await, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_opens_what_is_sealed_and_finds_another_key() {
+    let server = TestServer::start().await;
+    let (store, key) = (&server.app.store, server.app.secret_key.clone());
+    let found = backups::check_store(store, &key).await.expect("checks");
+    assert!(found.problems.is_empty() && found.sealed > 0, "{found:?}");
+    let found = backups::check_store(store, &SecretKey::new(&[9; 32])).await.expect("checks");
+    assert_eq!(found.problems, ["secret_key: the database was created with another key; use that key"]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_opens_what_the_old_one_has_sealed() {
+    let server = TestServer::start().await;
+    let (store, old) = (&server.app.store, server.app.secret_key.clone());
+    let new = SecretKey::new(&[9; 32]);
+    let random = || Arc::new(SystemRandom);
+    let before = backups::check_store(store, &old).await.expect("checks").sealed;
+    let wrong = SecretKey::new(&[8; 32]);
+    let refused = backups::reseal(store, wrong, new.clone(), random()).await.expect_err("another key");
+    assert!(refused.to_string().contains("created with another key"), "{refused}");
+    assert!(backups::is_key_of(store, old.clone()).await.expect("reads"), "nothing has changed");
+
+    assert_eq!(backups::reseal(store, old.clone(), new.clone(), random()).await.expect("seals"), before);
+    assert!(!backups::is_key_of(store, old).await.expect("reads"));
+    let found = backups::check_store(store, &new).await.expect("checks");
+    assert!(found.problems.is_empty() && found.sealed == before, "{found:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_of_an_instance_shows_that_the_database_is_served() {
+    let server = TestServer::start().await;
+    let (store, now) = (&server.app.store, server.app.now());
+    let forget = sql("DELETE FROM leases");
+    let forgotten = store.write("leases.forget", move |tx| tx.exec(&forget, args![])).await;
+    forgotten.map_err(|error: Error| error).expect("writes");
+    assert!(!backups::is_served(store, now).await.expect("reads"));
+    server.tidy().await.expect("tidies");
+    assert!(backups::is_served(store, now).await.expect("reads"));
+    assert!(!backups::is_served(store, now + Duration::from_secs(91)).await.expect("reads"));
+    server.stop().await;
+}

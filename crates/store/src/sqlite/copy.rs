@@ -1,0 +1,162 @@
+//! A copy of a database file while it is in use, without stopping the writer.
+//!
+//! The copy is one snapshot: it holds each commit from before the start and nothing of those that come later. SQLite's
+//! backup API copies page by page, in steps; between two steps the copy is flushed, so that the last flush is short.
+//!
+//! The copy is written under another name beside its target and renamed at the end. If the process is killed, no file
+//! has the target's name, and what is left behind ends in `.new`.
+//!
+//! The snapshot keeps the write-ahead log from starting again. A copy ends with an error before the log reaches the
+//! length at which writes are refused.
+
+use super::connection::{Connection, Role};
+use crate::Error;
+use rusqlite::backup::{Backup, StepResult};
+use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages a step: a megabyte.
+const STEP_PAGES: i32 = 256;
+/// Steps between two flushes.
+const STEPS_A_FLUSH: u64 = 8;
+/// A copy ends when the write-ahead log is longer than this (768 MiB).
+const LOG_MAX: u64 = 768 * 1024 * 1024;
+/// Where the header of a file has the versions of its format, and the value for a file without a write-ahead log.
+const FORMAT_AT: u64 = 18;
+const NO_LOG: [u8; 2] = [1, 1];
+
+/// Copies the database at `source` to `target`, which must not exist. Returns the size of the copy.
+pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
+    if target.symlink_metadata().is_ok() {
+        return Err(failed(target, "exists; choose another name"));
+    }
+    let reader = Connection::open(source, Role::Reader, false)?;
+    let unfinished = Unfinished::create(target)?;
+    let log = super::beside(source, "-wal");
+    let bytes = fill(reader, &unfinished, &log)?;
+    unfinished.mark_as_closed()?;
+    unfinished.finish(target)?;
+    Ok(bytes)
+}
+
+/// Copies all pages of one snapshot.
+fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path) -> Result<u64, Error> {
+    reader.run("BEGIN")?;
+    // The snapshot begins with the first read.
+    let first = reader.raw().query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
+    first.map_err(|error| reader.error(error))?;
+    let refused = |error: rusqlite::Error| failed(&unfinished.path, &format!("cannot be written: {error}"));
+    let mut target = rusqlite::Connection::open(&unfinished.path).map_err(refused)?;
+    // Nobody reads an unfinished copy, so that it needs no journal; it is flushed here.
+    target
+        .execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2048;")
+        .map_err(refused)?;
+    {
+        let backup = Backup::new(reader.raw(), &mut target).map_err(refused)?;
+        let mut steps = 0_u64;
+        loop {
+            match backup.step(STEP_PAGES).map_err(refused)? {
+                StepResult::Done => break,
+                StepResult::More => {}
+                // Neither file has another writer, so that this does not last.
+                _ => std::thread::yield_now(),
+            }
+            steps += 1;
+            if steps.is_multiple_of(STEPS_A_FLUSH) {
+                unfinished.flush()?;
+                check_log(log)?;
+            }
+        }
+    }
+    target.close().map_err(|(_, error)| refused(error))?;
+    unfinished.file.metadata().map(|file| file.len()).map_err(|error| unfinished.error(&error))
+}
+
+/// Fails when the snapshot has held the log for too long.
+fn check_log(log: &Path) -> Result<(), Error> {
+    match fs::metadata(log) {
+        Ok(file) if file.len() > LOG_MAX => Err(Error::Unavailable {
+            what: format!(
+                "the write-ahead log has grown to {} MiB during the backup, which was ended so that writes go on",
+                file.len() >> 20
+            ),
+            advice: "back up to a faster disk, or when the server writes less".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A copy that does not have its name yet. Dropping it removes it.
+pub(super) struct Unfinished {
+    path: PathBuf,
+    file: File,
+}
+
+impl Unfinished {
+    /// A new file beside `target` that only its owner may read.
+    pub(super) fn create(target: &Path) -> Result<Unfinished, Error> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = super::beside(target, &format!(".{}-{number}.new", std::process::id()));
+        // A process with the same number may have died and left it.
+        let _ = fs::remove_file(&path);
+        let opened = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        match opened {
+            Ok(file) => Ok(Unfinished { path, file }),
+            Err(error) => Err(failed(&path, &format!("cannot be created: {error}"))),
+        }
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(|error| self.error(&error))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Notes in the header that the file has no write-ahead log, so that reading it creates none.
+    pub(super) fn mark_as_closed(&self) -> Result<(), Error> {
+        let mut file = &self.file;
+        let written = file.seek(SeekFrom::Start(FORMAT_AT)).and_then(|_| file.write_all(&NO_LOG));
+        written.map_err(|error| self.error(&error))
+    }
+
+    /// Flushes the copy and gives it its name.
+    pub(super) fn finish(&self, target: &Path) -> Result<(), Error> {
+        let named = self
+            .file
+            .sync_all()
+            .and_then(|()| fs::rename(&self.path, target))
+            .and_then(|()| flush_folder(target));
+        named.map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &std::io::Error) -> Error {
+        failed(&self.path, &format!("cannot be written: {error}"))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is nothing of this name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes a new name in the folder of `path` durable.
+pub(super) fn flush_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn failed(path: &Path, what: &str) -> Error {
+    Error::Open(format!("{} {what}", path.display()))
+}

@@ -1,0 +1,143 @@
+//! Looks at a database file that no process uses, without changing it: is it whole, and is it ours?
+
+use super::connection::Connection;
+use super::errors::Constraints;
+use crate::migration_text::statements;
+use crate::{Dialect, Error, Migration, Snapshot};
+use rusqlite::{OpenFlags, Result as RawResult};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Damages that are listed at most.
+const DAMAGES: usize = 20;
+/// Tables that belong to the store itself.
+const OWN_TABLES: &str = "sarsen\\_%";
+
+/// What a file contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Its size.
+    pub bytes: u64,
+    /// The number of its last migration.
+    pub schema: i64,
+    /// Its version, which counts the commits.
+    pub version: u64,
+    /// What is wrong with it. Empty if it is whole.
+    pub problems: Vec<String>,
+}
+
+/// Checks the structure of a file, the references between its rows and its schema. Fails if it cannot be read at all.
+pub(crate) fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspection, Error> {
+    let connection = open(path)?;
+    let read = || -> RawResult<Inspection> {
+        let mut problems = damages(&connection)?;
+        problems.extend(dangling(&connection)?);
+        let schema =
+            connection.query_row("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations", [], |row| {
+                row.get::<_, i64>(0)
+            })?;
+        problems.extend(schema_differences(&connection, migrations, schema)?);
+        let version = connection
+            .query_row("SELECT version FROM sarsen_version WHERE id = 1", [], |row| row.get::<_, i64>(0))?;
+        Ok(Inspection { bytes: 0, schema, version: version.unsigned_abs(), problems })
+    };
+    let mut found = read().map_err(|error| broken(path, &error))?;
+    found.bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    Ok(found)
+}
+
+/// Runs a query on a file that no process uses.
+pub(crate) fn read<T>(path: &Path, query: impl FnOnce(&mut Snapshot<'_>) -> T) -> Result<T, Error> {
+    let connection = open(path)?;
+    let constraints = Constraints::read(&connection).map_err(|error| broken(path, &error))?;
+    let mut connection = Connection::new(connection, constraints);
+    connection.batch("BEGIN")?;
+    Ok(query(&mut Snapshot::new(&mut connection, false)))
+}
+
+/// Opens a file for reading, without a lock and without a log beside it.
+fn open(path: &Path) -> Result<rusqlite::Connection, Error> {
+    let problem = |text: String| Err(Error::Open(format!("{} {text}", path.display())));
+    match std::fs::metadata(path) {
+        Err(error) => return problem(format!("cannot be read: {error}")),
+        Ok(file) if file.len() == 0 => return problem("is empty; use another backup".to_owned()),
+        Ok(_) => {}
+    }
+    let log = super::beside(path, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return problem(format!(
+            "has a write-ahead log beside it ({}), so a server uses it or was killed; make a backup of it and use that",
+            log.display()
+        ));
+    }
+    let Some(text) = path.to_str() else {
+        return problem("has a name that is not UTF-8; rename it".to_owned());
+    };
+    // The characters that mean something in a URI.
+    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = rusqlite::Connection::open_with_flags(format!("file:{text}?immutable=1"), flags);
+    let opened = opened.map_err(|error| broken(path, &error))?;
+    opened.execute_batch("PRAGMA trusted_schema = OFF").map_err(|error| broken(path, &error))?;
+    Ok(opened)
+}
+
+fn broken(path: &Path, error: &rusqlite::Error) -> Error {
+    Error::Open(format!("{} is not a whole database of Sarsen ({error}); use another backup", path.display()))
+}
+
+/// Damages of the file's structure and of its indexes.
+fn damages(connection: &rusqlite::Connection) -> RawResult<Vec<String>> {
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({DAMAGES})"))?;
+    let lines: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<RawResult<_>>()?;
+    Ok(lines.into_iter().filter(|line| line != "ok").map(|line| format!("damaged: {line}")).collect())
+}
+
+/// Rows that refer to a row that is not there, counted by table.
+fn dangling(connection: &rusqlite::Connection) -> RawResult<Vec<String>> {
+    let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        *counts.entry((row.get(0)?, row.get(2)?)).or_default() += 1;
+    }
+    let text = |((table, parent), count)| {
+        format!("{count} rows of {table} refer to rows of {parent} that are not there")
+    };
+    Ok(counts.into_iter().map(text).collect())
+}
+
+/// How the schema differs from the one that its migrations create.
+fn schema_differences(
+    connection: &rusqlite::Connection,
+    migrations: &[Migration],
+    schema: i64,
+) -> RawResult<Vec<String>> {
+    let newest = migrations.last().map_or(0, |migration| migration.number);
+    if schema > newest {
+        let text =
+            format!("it has schema {schema}, and this program knows up to {newest}; use the newer program");
+        return Ok(vec![text]);
+    }
+    let expected = rusqlite::Connection::open_in_memory()?;
+    for migration in migrations.iter().filter(|migration| migration.number <= schema) {
+        for statement in statements(migration.text, Dialect::Sqlite) {
+            expected.execute_batch(&statement)?;
+        }
+    }
+    let (expected, found) = (objects(&expected)?, objects(connection)?);
+    let missing = expected.iter().filter(|(name, text)| found.get(*name) != Some(text));
+    let foreign = found.keys().filter(|name| !expected.contains_key(*name));
+    let missing = missing.map(|(name, _)| format!("{name} is missing or is not what schema {schema} has"));
+    Ok(missing.chain(foreign.map(|name| format!("{name} is not part of schema {schema}"))).collect())
+}
+
+/// The tables and indexes with their definitions.
+fn objects(connection: &rusqlite::Connection) -> RawResult<BTreeMap<String, String>> {
+    let mut statement = connection.prepare(
+        "SELECT type || ' ' || name, COALESCE(sql, '') FROM sqlite_schema
+         WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE ?1 ESCAPE '\\'",
+    )?;
+    statement.query_map([OWN_TABLES], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}

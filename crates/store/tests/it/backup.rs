@@ -1,0 +1,299 @@
+//! Backups of a SQLite file: what a copy holds, which files are refused, and what a restore leaves behind.
+
+use crate::support::{COUNT, Database, MIGRATIONS, TestStore};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Error, Options, Store, args, backup, sql};
+
+/// Backups under load; `SARSEN_SOAK` takes more.
+const ROUNDS: usize = 10;
+const SOAK_ROUNDS: usize = 100;
+const WRITERS: u64 = 8;
+/// Rows before the first backup, so that it takes a while.
+const ROWS: u64 = 4_000;
+
+/// A database under full write load. Each writer counts what was acknowledged to it.
+struct Load {
+    test: Arc<TestStore>,
+    acknowledged: Arc<Vec<AtomicU64>>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn new() -> Load {
+        let test = Arc::new(Database::Sqlite.open_with(|options| options.check = false));
+        let acknowledged = Arc::new((0..WRITERS).map(|_| AtomicU64::new(0)).collect());
+        Load { test, acknowledged, stopped: Arc::default() }
+    }
+
+    fn writers(&self) -> Vec<tokio::task::JoinHandle<()>> {
+        let write = |writer: u64| {
+            let (test, stopped) = (self.test.clone(), self.stopped.clone());
+            let acknowledged = self.acknowledged.clone();
+            tokio::spawn(async move {
+                for number in 1.. {
+                    if stopped.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    test.add(&id(writer, number), "ada", &body(writer, number)).await.expect("writes");
+                    acknowledged[writer as usize].store(number, Ordering::SeqCst);
+                }
+            })
+        };
+        (0..WRITERS).map(write).collect()
+    }
+
+    fn acknowledged(&self) -> Vec<u64> {
+        self.acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect()
+    }
+
+    async fn wait_for_rows(&self, rows: u64) {
+        while self.acknowledged().iter().sum::<u64>() < rows {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Scattered over the table, so that each batch changes pages everywhere.
+fn id(writer: u64, number: u64) -> String {
+    format!("{:016x}", (number * WRITERS + writer).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+fn body(writer: u64, number: u64) -> String {
+    format!("{writer}-{number}-{}", "x".repeat(200))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_a_backup_under_full_load_has_every_write_that_was_acknowledged_before() {
+    let load = Load::new();
+    let writers = load.writers();
+    load.wait_for_rows(ROWS).await;
+    let soak = std::env::vars().any(|(name, _)| name == "SARSEN_SOAK");
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..if soak { SOAK_ROUNDS } else { ROUNDS } {
+        let path = folder.path().join(format!("{round}.db"));
+        let before = load.acknowledged();
+        let (store, target) = (load.test.store.clone(), path.clone());
+        let bytes = tokio::task::spawn_blocking(move || store.backup(&target)).await.expect("joins");
+        let bytes = bytes.expect("a backup");
+        let found = backup::inspect(&path, MIGRATIONS).expect("whole");
+        assert_eq!((found.problems, found.bytes), (vec![], bytes));
+        assert_eq!(std::fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
+        let wanted: Vec<String> = (0..WRITERS)
+            .flat_map(|writer| (1..=before[writer as usize]).map(move |number| id(writer, number)))
+            .collect();
+        let missing = backup::read(&path, |snapshot| {
+            let mut ids = std::collections::HashSet::new();
+            snapshot
+                .each(&sql("SELECT id FROM notes"), args![], |row| Ok(ids.insert(row.get::<String>(0)?)))?;
+            Ok::<_, Error>(wanted.iter().filter(|id| !ids.contains(*id)).count())
+        });
+        assert_eq!(missing.expect("opens").expect("reads"), 0, "of {} in round {round}", wanted.len());
+        std::fs::remove_file(&path).expect("removed");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left behind");
+    load.stopped.store(true, Ordering::SeqCst);
+    for writer in writers {
+        writer.await.expect("joins");
+    }
+}
+
+/// A closed database with two rows, of which one refers to the other.
+struct Family {
+    folder: tempfile::TempDir,
+}
+
+const PAIRS: &[store::Migration] = &[store::Migration {
+    number: 1,
+    name: "pairs",
+    text: "CREATE TABLE pairs (id {key} NOT NULL PRIMARY KEY, other_id {key},
+               FOREIGN KEY (other_id) REFERENCES pairs (id)) {table};",
+}];
+
+impl Family {
+    async fn new() -> Family {
+        let family = Family { folder: tempfile::tempdir().expect("a folder") };
+        let store = family.open();
+        let rows = store.write("pairs", |tx| {
+            tx.exec(&sql("INSERT INTO pairs (id) VALUES ('a')"), args![])?;
+            tx.exec(&sql("INSERT INTO pairs (id, other_id) VALUES ('b', 'a')"), args![])
+        });
+        rows.await.map_err(|error: Error| error).expect("writes");
+        store.close();
+        family
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("pairs.db")
+    }
+
+    fn open(&self) -> Store {
+        Store::open(Options::new(format!("sqlite:{}", self.path().display()), PAIRS)).expect("opens")
+    }
+
+    fn change(&self, sql: &str) {
+        let raw = rusqlite::Connection::open(self.path()).expect("opens");
+        raw.execute_batch(&format!("PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF; {sql}"))
+            .expect("changes");
+    }
+
+    fn problems(&self) -> String {
+        match backup::inspect(&self.path(), PAIRS) {
+            Ok(found) => found.problems.join("\n"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_check_names_what_is_wrong_and_changes_nothing() {
+    for (change, expected) in [
+        ("", ""),
+        ("DELETE FROM pairs WHERE id = 'a'", "1 rows of pairs refer to rows of pairs that are not there"),
+        ("DROP TABLE pairs", "table pairs is missing"),
+        ("CREATE INDEX more ON pairs (other_id)", "index more is not part of schema 1"),
+        (
+            "INSERT INTO sarsen_migrations VALUES (2, 'later')",
+            "it has schema 2, and this program knows up to 1",
+        ),
+        ("DROP TABLE sarsen_version", "is not a whole database of Sarsen"),
+    ] {
+        let family = Family::new().await;
+        family.change(change);
+        let before = std::fs::read(family.path()).expect("reads");
+        let problems = family.problems();
+        assert!(
+            problems.contains(expected) && expected.is_empty() == problems.is_empty(),
+            "{change}: {problems}"
+        );
+        assert_eq!(std::fs::read(family.path()).expect("reads"), before, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_refuses_a_damaged_file_and_one_with_a_log() {
+    let family = Family::new().await;
+    let whole = std::fs::read(family.path()).expect("reads");
+    let damaged = |bytes: &[u8]| {
+        std::fs::write(family.path(), bytes).expect("written");
+        family.problems()
+    };
+    assert!(damaged(b"").contains("is empty"));
+    assert!(
+        damaged(b"a text that is no database, longer than the header of one").contains("use another backup")
+    );
+    assert_ne!(damaged(&whole[..whole.len() - 4096]), "", "cut off");
+    for page in 1..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..][..4096].fill(0xA5);
+        assert_ne!(damaged(&bytes), "", "page {page} of {}", whole.len() / 4096);
+    }
+    assert_eq!(damaged(&whole), "");
+    std::fs::write(family.folder.path().join("pairs.db-wal"), "x").expect("written");
+    assert!(damaged(&whole).contains("write-ahead log beside it"));
+}
+
+async fn count(options: Options) -> (i64, u64) {
+    let store = Store::open(options).expect("opens");
+    let rows = store.read(|snapshot| snapshot.one(&COUNT, args![], |row| row.get(0)));
+    let rows = rows.await.map_err(|error: Error| error).expect("reads").expect("a count");
+    let version = store.version();
+    store.close();
+    (rows, version)
+}
+
+#[tokio::test]
+async fn a_restore_keeps_the_old_database_and_continues_behind_its_versions() {
+    let test = Database::Sqlite.open();
+    let (path, options) = (test.path(), test.options());
+    let folder = path.parent().expect("a folder").to_owned();
+    let (saved, kept) = (folder.join("saved.db"), folder.join("kept.db"));
+    test.add("n1", "ada", "one").await.expect("writes");
+    test.store.backup(&saved).expect("a backup");
+    let taken = test.store.backup(&saved).expect_err("not overwritten").to_string();
+    assert!(taken.contains("exists"), "{taken}");
+    test.add("n2", "ada", "two").await.expect("writes");
+    let old_version = test.store.version();
+
+    let accept = |_: &Path| Ok::<_, Error>(());
+    let served = backup::restore(&saved, &path, &kept, accept).expect_err("it is in use").to_string();
+    assert!(served.contains("in use by process"), "{served}");
+    test.store.close();
+    let refuse = |_: &Path| Err(Error::Open("not this one".to_owned()));
+    let refused = backup::restore(&saved, &path, &kept, refuse).expect_err("refused").to_string();
+    assert_eq!(refused, "not this one");
+    assert!(!kept.exists() && count(options.clone()).await.0 == 2, "nothing has changed");
+
+    // As after a kill between the second name and the new content: both names are one file.
+    std::fs::hard_link(&path, &kept).expect("linked");
+    let taken = backup::restore(&saved, &path, &kept, accept).expect_err("not overwritten").to_string();
+    assert!(taken.contains("exists"), "{taken}");
+    assert_eq!(count(options.clone()).await.0, 2, "nothing has changed");
+    std::fs::remove_file(&kept).expect("removed");
+
+    assert!(backup::restore(&saved, &path, &kept, accept).expect("restored"));
+    let (rows, version) = count(options.clone()).await;
+    assert!(rows == 1 && version > old_version + 1_000_000, "{rows} rows, {old_version} → {version}");
+    let mut old = options;
+    old.url = format!("sqlite:{}", kept.display());
+    assert_eq!(count(old).await.0, 2);
+    let left: Vec<String> = backup::list(&folder, "", ".new").expect("a folder");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn commits_of_a_killed_server_are_in_the_database_that_a_restore_keeps() {
+    let test = Database::Sqlite.open();
+    test.add("n1", "ada", "one").await.expect("writes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, saved) = (folder.path().join("copy.db"), folder.path().join("saved.db"));
+    test.store.backup(&saved).expect("a backup");
+    test.add("n2", "ada", "two").await.expect("writes");
+    // What a kill leaves behind: the file and its log.
+    for suffix in ["", "-wal"] {
+        let from = format!("{}{suffix}", test.path().display());
+        std::fs::copy(from, format!("{}{suffix}", path.display())).expect("copied");
+    }
+    let kept = folder.path().join("kept.db");
+    backup::restore(&saved, &path, &kept, |_| Ok::<_, Error>(())).expect("restored");
+    let options = |path: &Path| Options::new(format!("sqlite:{}", path.display()), MIGRATIONS);
+    assert_eq!((count(options(&kept)).await.0, count(options(&path)).await.0), (2, 1));
+}
+
+#[tokio::test]
+async fn the_database_file_follows_its_log_within_seconds() {
+    let test = Database::Sqlite.open();
+    test.add("n1", "ada", "one").await.expect("writes");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (copy, gives_up) = (folder.path().join("copy.db"), Instant::now() + Duration::from_secs(60));
+    loop {
+        std::fs::copy(test.path(), &copy).expect("copied");
+        let rows = backup::read(&copy, |snapshot| snapshot.one(&COUNT, args![], |row| row.get::<i64>(0)));
+        if matches!(rows, Ok(Ok(Some(1)))) {
+            break;
+        }
+        assert!(Instant::now() < gives_up, "{rows:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn references_are_known_and_rows_without_their_parents_are_counted() {
+    let family = Family::new().await;
+    let tables = store::transfer::tables(PAIRS).expect("tables");
+    let references = tables[0].references.clone();
+    let shown: Vec<_> =
+        references.iter().map(|one| (&*one.columns[0], &*one.parent, &*one.parent_columns[0])).collect();
+    assert_eq!(shown, [("other_id", "pairs", "id")]);
+    for (change, expected) in [("", 0), ("DELETE FROM pairs WHERE id = 'a'", 1)] {
+        family.change(change);
+        let store = family.open();
+        let (table, reference) = (tables[0].clone(), references[0].clone());
+        let count = store.read(move |snapshot| table.dangling(snapshot, &reference)).await;
+        assert_eq!(count.map_err(|error: Error| error).expect("reads"), expected, "{change}");
+        store.close();
+    }
+}
