@@ -304,7 +304,7 @@ fn cost_is_a_ratio_to_the_floor() {
     let lines = report["lines"].as_array().unwrap();
     assert_eq!((lines.len(), report["runs"].as_array().unwrap().len()), (3, 3));
     assert_eq!((number(&lines[0]["ratio"]), &lines[0]["ratio_max"]), (1.0, &Value::Null));
-    for (line, most) in [(&lines[1], 2.5), (&lines[2], 6.0)] {
+    for (line, most) in [(&lines[1], 1.8), (&lines[2], 4.0)] {
         assert_eq!((number(&line["ratio_max"]), number(&line["not_accepted"])), (most, 0.0));
         let ratio = number(&line["cpu_us_per_request"]) / number(&lines[0]["cpu_us_per_request"]);
         assert!((number(&line["ratio"]) - ratio).abs() < 1e-6);

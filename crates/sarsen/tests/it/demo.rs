@@ -98,7 +98,9 @@ fn the_printed_lines_work_as_they_are_one_after_another() {
     let mut ada = Browser::new(issuer);
     let login = ada.open("/o/acme/login");
     ada.submit(&login, "/o/acme/login", &[("email", "ada@acme.test"), ("password", password)]);
-    let confirm = ada.open(code["verification_uri_complete"].as_str().expect("an address"));
+    // The link shows the code to compare; then the user decides.
+    let compare = ada.open(code["verification_uri_complete"].as_str().expect("an address"));
+    let confirm = ada.submit(&compare, "/activate", &[]);
     assert_eq!(ada.submit(&confirm, "/activate", &[("decision", "allow")]).status, 200);
     let tokens: Value = serde_json::from_str(&shell.type_in(&[redeem])).expect("tokens");
     assert_eq!(tokens["token_type"], "Bearer");

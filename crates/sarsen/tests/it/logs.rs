@@ -64,7 +64,7 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     let log = place.path("demo.log");
     assert_eq!(demo.running.stop(), 0);
     let log = std::fs::read_to_string(log).expect("a log");
-    assert!(log.contains("its family was revoked"), "{log}");
+    assert!(log.contains("its grant was revoked"), "{log}");
     let addresses = ["ada@", "ada%40", "@acme", "%40acme"].map(str::to_owned);
     for spelling in secrets.iter().flat_map(|secret| spellings(secret)).chain(addresses) {
         assert!(spelling.len() > 3 && !log.contains(&spelling), "{spelling:?} stands in\n{log}");
