@@ -220,6 +220,9 @@ async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_
     let server = TestServer::start_with(|settings| settings.hash_threads = Some(2), |_| {}).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     owner.make("/api/organizations", json!({ "slug": "quiet", "name": "Quiet" })).await;
+    for organization in ["quiet", "platform"] {
+        open_sign_up(&server, organization).await;
+    }
     let _ = known_browser(&server, "quiet", "nora@quiet.test").await;
     let (mut known, mut new) = (Vec::new(), Vec::new());
     for number in 0..TRIES {
