@@ -1,7 +1,7 @@
 //! When too many passwords wait to be hashed: who is turned away, how each page says so, and who still gets in.
 
 use crate::device::{codes_for, signed_in};
-use crate::support::{Admin, metric, path_of};
+use crate::support::{Admin, metric, open_sign_up, path_of};
 use serde_json::json;
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 
