@@ -41,14 +41,6 @@ async fn sign_up(browser: &mut TestBrowser<'_>, organization: &str, email: &str,
     browser.post(&path, &[("csrf", &csrf), ("email", email), ("name", ""), ("password", password)]).await
 }
 
-/// An owner lets people create accounts at an organization.
-async fn open_sign_up(server: &TestServer, organization: &str) {
-    let owner = Admin::sign_in(server, "owner@sarsen.test", &format!("org:{organization}")).await;
-    let path = format!("/api/organizations/{organization}");
-    let changed = owner.change("PATCH", &path, json!({ "sign_up": true })).await;
-    assert_eq!(changed.json()["sign_up"], true);
-}
-
 async fn ada_of(server: &TestServer) -> UserId {
     let found = server.app.store.read(|snapshot| {
         let acme = identity::organizations::find(snapshot, "acme")?.id;

@@ -1,7 +1,7 @@
 //! When too many passwords wait to be hashed: who is turned away, how each page says so, and who still gets in.
 
 use crate::device::{codes_for, signed_in};
-use crate::support::{Admin, metric, path_of};
+use crate::support::{Admin, metric, open_sign_up, path_of};
 use serde_json::json;
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 
@@ -220,6 +220,9 @@ async fn seven_networks_keep_out_no_known_browser_and_no_organization_that_they_
     let server = TestServer::start_with(|settings| settings.hash_threads = Some(2), |_| {}).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     owner.make("/api/organizations", json!({ "slug": "quiet", "name": "Quiet" })).await;
+    for organization in ["quiet", "platform"] {
+        open_sign_up(&server, organization).await;
+    }
     let _ = known_browser(&server, "quiet", "nora@quiet.test").await;
     let (mut known, mut new) = (Vec::new(), Vec::new());
     for number in 0..TRIES {

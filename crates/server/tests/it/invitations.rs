@@ -279,8 +279,7 @@ async fn an_organization_has_a_hundred_open_invitations_at_most() {
 
 /// Somebody registers an address that is not theirs, where sign-up is open.
 async fn hijacker<'s>(server: &'s TestServer, email: &str) -> TestBrowser<'s> {
-    let owner = Admin::sign_in(server, "owner@sarsen.test", "org:platform").await;
-    owner.change("PATCH", "/api/organizations/platform", json!({ "sign_up": true })).await;
+    open_sign_up(server, "platform").await;
     let mut browser = server.browser();
     let csrf = browser.get("/o/platform/signup").await.input("csrf");
     let fields =

@@ -179,6 +179,14 @@ impl<'s> Admin<'s> {
     }
 }
 
+/// The owner of the server, who administers this organization, lets people create accounts at it.
+pub async fn open_sign_up(server: &TestServer, organization: &str) {
+    let owner = Admin::sign_in(server, "owner@sarsen.test", &format!("org:{organization}")).await;
+    let path = format!("/api/organizations/{organization}");
+    let changed = owner.change("PATCH", &path, json!({ "sign_up": true })).await;
+    assert_eq!(changed.json()["sign_up"], true);
+}
+
 /// Where the invitations of the demo's organization are.
 pub const INVITATIONS: &str = "/api/organizations/acme/invitations";
 

@@ -37,7 +37,7 @@ async fn used() -> (TestServer, serde_json::Value) {
     ];
     assert_eq!(ada.post("/consent", &fields).await.status, 303);
 
-    // A token that was revoked, a user who was suspended, a link, another organization that waits and one that was
+    // A token that was revoked, a user who was suspended, a link, an invitation, another organization that waits and one that was
     // suspended, a rule.
     let machine = [("client_id", server.client("machine")), ("client_secret", server.secret("machine"))];
     let own = server.post("/auth/token", &[&machine[..], &[("grant_type", "client_credentials")]].concat());
@@ -49,6 +49,7 @@ async fn used() -> (TestServer, serde_json::Value) {
     let bob = admin.make(users, json!({ "email": "bob@acme.test", "name": "Bob" })).await;
     let bob = format!("{users}/{}", text(&bob, "id"));
     admin.make(&format!("{bob}/sign_in_link"), json!(null)).await;
+    admin.invite("carol@acme.test", "member").await;
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     admin.change("PATCH", "/api/organizations/acme", json!({ "device_flow": "short" })).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;

@@ -151,9 +151,8 @@ async fn globex(server: &TestServer) -> Admin<'_> {
 async fn organization<'s>(server: &'s TestServer, slug: &str) -> Admin<'s> {
     let platform = Admin::sign_in(server, "owner@sarsen.test", "platform").await;
     platform.make("/api/organizations", json!({ "slug": slug, "name": slug })).await;
-    let owner = Admin::sign_in(server, "owner@sarsen.test", &format!("org:{slug} platform")).await;
-    owner.change("PATCH", &format!("/api/organizations/{slug}"), json!({ "sign_up": true })).await;
-    owner
+    open_sign_up(server, slug).await;
+    Admin::sign_in(server, "owner@sarsen.test", &format!("org:{slug} platform")).await
 }
 
 fn problem(answer: &Answer) -> (u16, String) {

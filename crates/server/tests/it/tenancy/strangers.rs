@@ -8,6 +8,7 @@ const TEXT: &str = "Acme. Your account is locked; call +1 555 0100";
 
 /// A user of the platform who has signed up.
 async fn stranger<'s>(server: &'s TestServer, email: &str) -> Admin<'s> {
+    open_sign_up(server, "platform").await;
     let mut browser = server.browser();
     let csrf = browser.get("/o/platform/signup").await.input("csrf");
     let fields = [("csrf", &*csrf), ("email", email), ("password", "correct horse battery")];
