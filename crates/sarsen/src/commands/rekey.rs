@@ -35,6 +35,10 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         )));
     }
     let old = serve::secret_key(&config)?;
+    files::require_own(&config.secret_key_file.value)?;
+    if let Some(path) = config.database.value.path() {
+        files::require_own(path)?;
+    }
     if let Some(path) = config.database.value.path()
         && !path.exists()
     {

@@ -45,6 +45,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     if args.rehearse {
         return rehearsal::run(&args.file, &key, &serve::beside_data(&config));
     }
+    files::require_own(path)?;
     let kept = free_name(path);
     let existed = put(&args.file, path, &kept, &key)?;
     let old = if existed { format!("The old database is {}.\n", kept.display()) } else { String::new() };
