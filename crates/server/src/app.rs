@@ -10,8 +10,10 @@ use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
+use crate::operation::request_log::RequestLog;
 use crate::web::cidr::Cidr;
 use crate::web::host::Hosts;
+use crate::web::request_id::RequestIds;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -33,6 +35,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<Cidr>,
     /// Names of hosts, beside the issuer's, that requests may be for.
     pub allowed_hosts: Vec<String>,
+    /// Whether each request is logged.
+    pub request_log: bool,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
     /// Whether people may make accounts by themselves.
@@ -60,6 +64,7 @@ impl Settings {
             issuer: issuer.into(),
             trusted_proxies: Vec::new(),
             allowed_hosts: Vec::new(),
+            request_log: false,
             metrics_token: None,
             sign_up: true,
             hash_threads: None,
@@ -113,6 +118,10 @@ pub struct Parts {
     pub(crate) metrics: Metrics,
     /// The hosts that requests may be for.
     pub(crate) hosts: Hosts,
+    /// Names requests.
+    pub(crate) request_ids: RequestIds,
+    /// Logs requests, when that is on.
+    pub(crate) request_log: Option<RequestLog>,
     /// The demo's sample products, when this is a demo.
     pub(crate) demo: Option<crate::dev::demo::Demo>,
     clock: Arc<dyn Clock>,
@@ -157,6 +166,8 @@ impl App {
             user_code_attempts: UserCodeAttempts::default(),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
+            request_ids: RequestIds::new(&*random),
+            request_log: settings.request_log.then(RequestLog::start),
             demo,
             instance: identity::secrets::secret(&*random),
             store,

@@ -131,6 +131,7 @@ impl Answers {
              # sign_up = true             # whether visitors may create accounts\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
+             # request_log = false        # whether each request is logged\n\
              # log = \"info\"\n\
              # log_format = \"text\"        # or json\n",
             quoted(&self.listen),
