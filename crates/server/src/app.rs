@@ -12,8 +12,10 @@ use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
+use crate::operation::request_log::RequestLog;
 use crate::web::cidr::Cidr;
 use crate::web::host::Hosts;
+use crate::web::request_id::RequestIds;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -35,6 +37,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<Cidr>,
     /// Names of hosts, beside the issuer's, that requests may be for.
     pub allowed_hosts: Vec<String>,
+    /// Whether each request is logged.
+    pub request_log: bool,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
     /// Whether people may create accounts themselves at organizations from before that was a setting of theirs.
@@ -66,6 +70,7 @@ impl Settings {
             issuer: issuer.into(),
             trusted_proxies: Vec::new(),
             allowed_hosts: Vec::new(),
+            request_log: false,
             metrics_token: None,
             sign_up: true,
             hash_threads: None,
@@ -125,6 +130,10 @@ pub struct Parts {
     pub(crate) hosts: Hosts,
     /// Backups that the schedule has made.
     pub(crate) backup_counts: Counts,
+    /// Names requests.
+    pub(crate) request_ids: RequestIds,
+    /// Logs requests, when that is on.
+    pub(crate) request_log: Option<RequestLog>,
     /// The demo's sample products, when this is a demo.
     pub(crate) demo: Option<crate::dev::demo::Demo>,
     clock: Arc<dyn Clock>,
@@ -171,6 +180,8 @@ impl App {
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             backup_counts: Counts::default(),
+            request_ids: RequestIds::new(&*random),
+            request_log: settings.request_log.then(RequestLog::start),
             demo,
             instance: identity::secrets::secret(&*random),
             store,

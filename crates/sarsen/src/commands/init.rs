@@ -131,6 +131,7 @@ impl Answers {
              # sign_up = true             # sign-up at organizations without a setting of their own\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
+             # request_log = false        # whether each request is logged\n\
              # log = \"info\"\n\
              # log_format = \"text\"        # or json\n",
             quoted(&self.listen),

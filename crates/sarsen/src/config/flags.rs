@@ -61,6 +61,9 @@ pub struct Flags {
     /// Open connections at most [default: 50000]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
+    /// Whether each request is logged [default: false]
+    #[arg(long, value_name = "BOOL")]
+    request_log: Option<String>,
     /// Filter of the log, like info or warn,server=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -97,6 +100,7 @@ impl Flags {
             one("hash_threads", &self.hash_threads),
             one("session_days", &self.session_days),
             one("connections_max", &self.connections_max),
+            one("request_log", &self.request_log),
             one("log", &self.log),
             one("log_format", &self.log_format),
         ];

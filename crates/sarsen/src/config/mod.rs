@@ -85,6 +85,8 @@ pub struct Config {
     pub session_days: Setting<u32>,
     /// Open connections at most.
     pub connections_max: Setting<usize>,
+    /// Whether each request is logged.
+    pub request_log: Setting<bool>,
     /// The filter of the log.
     pub log: Setting<String>,
     /// The format of the log.
@@ -146,6 +148,7 @@ impl Config {
                 |raw| value::number(raw, 1..=1_000_000),
                 || 50_000,
             )?,
+            request_log: layers.setting("request_log", value::boolean, || false)?,
             log: layers.setting("log", value::log_filter, || "info".to_owned())?,
             log_format: layers.setting("log_format", value::log_format, || LogFormat::Text)?,
             file: layers.file,
@@ -234,6 +237,7 @@ impl Config {
         settings.trusted_proxies = self.trusted_proxies.value.clone();
         settings.allowed_hosts = self.allowed_hosts.value.clone();
         settings.backups = self.backups();
+        settings.request_log = self.request_log.value;
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.hash_threads = self.hash_threads.value;

@@ -49,6 +49,7 @@ pub fn print(config: &Config) -> String {
     );
     lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
     lines.add("connections_max", &config.connections_max, Some(config.connections_max.value.to_string()));
+    lines.add("request_log", &config.request_log, Some(config.request_log.value.to_string()));
     lines.add("log", &config.log, Some(quoted(&config.log.value)));
     lines.add("log_format", &config.log_format, Some(quoted(&config.log_format.value)));
     lines.finish()

@@ -24,6 +24,7 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     let (place, database) = (Place::new(), TestPlace::create());
     let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
     command.args(["--database", &database.url()]).env("SARSEN_LOG", "trace");
+    command.env("SARSEN_REQUEST_LOG", "true");
     let mut running = Running::start(command, place.path("demo.log"));
     let says = serde_json::from_str(&running.line()).expect("a line of JSON");
     let demo = Demo { running, says };
@@ -65,8 +66,45 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     assert_eq!(demo.running.stop(), 0);
     let log = std::fs::read_to_string(log).expect("a log");
     assert!(log.contains("its grant was revoked"), "{log}");
+    assert!(log.contains(r#"method=POST route="/o/{slug}/login" status=422"#), "{log}");
     let addresses = ["ada@", "ada%40", "@acme", "%40acme"].map(str::to_owned);
     for spelling in secrets.iter().flat_map(|secret| spellings(secret)).chain(addresses) {
         assert!(spelling.len() > 3 && !log.contains(&spelling), "{spelling:?} stands in\n{log}");
     }
+}
+
+#[test]
+fn the_request_log_has_a_line_for_each_request_without_its_query() {
+    let place = Place::new();
+    let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+    command.env("SARSEN_LOG", "warn,request=info").env("SARSEN_REQUEST_LOG", "true");
+    let mut running = Running::start(command, place.path("demo.log"));
+    let says = serde_json::from_str(&running.line()).expect("a line of JSON");
+    let demo = Demo { running, says };
+    let client = demo.text("/clients/cli/client_id").to_owned();
+    let get = |path: &str, id: &str| {
+        let answer = ureq::get(format!("{}{path}", demo.issuer())).header("x-request-id", id).call();
+        answer.map_or(0, |answer| answer.status().as_u16())
+    };
+    get("/o/acme/login?login_hint=ada-in-the-query", "the-first");
+    get("/api/user?token=secret-in-the-query", "the-second");
+    get("/secret-in-the-path", "the-third");
+    let form = [("client_id", client.as_str()), ("scope", "openid")];
+    ureq::post(format!("{}/auth/device/code", demo.issuer())).send_form(form).expect("codes");
+    let log = place.path("demo.log");
+    assert_eq!(demo.running.stop(), 0);
+    let log = std::fs::read_to_string(log).expect("a log");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" request: ")).collect();
+    let has = |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(
+        has(&["method=GET", r#"route="/o/{slug}/login""#, "status=200", r#"request_id="the-first""#]),
+        "{log}"
+    );
+    assert!(has(&[r#"route="/api/user""#, "status=401", "the-second", "address=127.0.0.1"]), "{log}");
+    assert!(has(&[r#"route="-""#, "status=404", "the-third"]), "{log}");
+    let device =
+        ["method=POST", r#"route="/auth/device/code""#, "duration_ms=", &format!("client=\"{client}\"")];
+    assert!(has(&device), "{log}");
+    assert_eq!(lines.len(), 4, "{log}");
+    assert!(!log.contains("in-the-"), "{log}");
 }

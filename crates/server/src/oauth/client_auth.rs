@@ -38,7 +38,11 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
         Some(secret) => client.has_secret(secret),
         None => !client.kind.is_confidential(),
     };
-    if good { Ok(client) } else { Err(refused()) }
+    if !good {
+        return Err(refused());
+    }
+    posted.note_client(&client.id);
+    Ok(client)
 }
 
 /// "No client authentication included" is `invalid_client` too (RFC 6749 section 5.2).

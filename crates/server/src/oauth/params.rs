@@ -2,9 +2,11 @@
 //! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
 
 use super::error::{OAuthError, Result};
+use crate::operation::request_log::ClientSlot;
 use crate::web::json;
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
+use identity::ids::ClientId;
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
@@ -137,6 +139,14 @@ fn shown(name: &str) -> String {
 pub(crate) struct Posted {
     pub params: Params,
     pub headers: HeaderMap,
+    client: ClientSlot,
+}
+
+impl Posted {
+    /// Notes which client authenticated, for the request log.
+    pub(crate) fn note_client(&self, client: &ClientId) {
+        self.client.set(client);
+    }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Posted {
@@ -148,6 +158,7 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
             ));
         }
         let headers = std::mem::take(request.headers_mut());
+        let client = ClientSlot::of(request.extensions());
         let media_type = json::media_type(&headers);
         let bytes = json::read_body(request).await?;
         let params = match media_type.as_str() {
@@ -160,7 +171,7 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
                 return Err(OAuthError::invalid_request(text));
             }
         };
-        Ok(Posted { params, headers })
+        Ok(Posted { params, headers, client })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `/metrics` in the Prometheus text format, for this machine or with a token.
 
 use crate::app::App;
+use crate::operation::request_log::RequestLog;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
 use crate::web::host::is_for_loopback;
@@ -66,9 +67,10 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 20] = [
+    let numbers: [(&str, u64); 21] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
         ("sarsen_http_connections_refused_total", app.metrics.connections_refused.load(Relaxed)),
+        ("sarsen_request_log_dropped_total", app.request_log.as_ref().map_or(0, RequestLog::dropped)),
         ("sarsen_held_polls", app.long_polls.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),

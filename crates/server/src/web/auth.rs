@@ -4,6 +4,7 @@
 //! says which one it wants by the type of its argument; those for administration are in `administration.rs`.
 
 use crate::app::App;
+use crate::operation::request_log::ClientSlot;
 use crate::web::cidr::Cidr;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;
@@ -83,7 +84,10 @@ impl FromRequestParts<App> for Bearer {
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
     let access = app.lookups.access(token, now).await?;
-    access.ok_or_else(|| Problem::invalid_token("The access token is not valid. Sign in again."))
+    let invalid = || Problem::invalid_token("The access token is not valid. Sign in again.");
+    let access = access.ok_or_else(invalid)?;
+    ClientSlot::of(&parts.extensions).set(&access.client);
+    Ok(access)
 }
 
 /// A user, at a service that may read about him.

@@ -25,9 +25,14 @@ pub struct Routes {
     wrong_method: Endpoint,
 }
 
+/// What the log shows of a request that has no route.
+pub(super) const NO_ROUTE: &str = "-";
+
 /// The handlers of one path.
 #[derive(Default)]
 pub struct Methods {
+    /// The path as it is in the table of routes, such as `/o/{slug}/login`.
+    route: &'static str,
     endpoints: Vec<(Method, Endpoint)>,
 }
 
@@ -118,17 +123,18 @@ impl Routes {
     /// Adds a route, such as `/o/{slug}/login`. Panics when another one matches the same paths: that is a defect of
     /// the program, and shows at its start.
     #[expect(clippy::panic, reason = "the table of routes is made once, at the start")]
-    pub fn route(mut self, path: &str, methods: Methods) -> Routes {
+    pub fn route(mut self, path: &'static str, methods: Methods) -> Routes {
+        let methods = Methods { route: path, ..methods };
         match self.tree.insert(path, methods) {
             Ok(()) => self,
             Err(error) => panic!("route {path}: {error}"),
         }
     }
 
-    /// Answers a request.
-    pub fn answer(&self, app: App, mut request: Request) -> Answer {
+    /// Answers a request. The route comes with the answer.
+    pub fn answer(&self, app: App, mut request: Request) -> (Answer, &'static str) {
         let Ok(found) = self.tree.at(request.uri().path()) else {
-            return (self.unknown)(request, app);
+            return ((self.unknown)(request, app), NO_ROUTE);
         };
         let methods = found.value;
         if !found.params.is_empty() {
@@ -138,15 +144,16 @@ impl Routes {
             request.extensions_mut().insert(PathParameters(parameters));
         }
         if let Some(endpoint) = methods.of(request.method()) {
-            return endpoint(request, app);
+            return (endpoint(request, app), methods.route);
         }
         let (answer, allowed) = ((self.wrong_method)(request, app), methods.allowed());
-        Box::pin(async move {
+        let answer = Box::pin(async move {
             let mut response = answer.await;
             if let Ok(allowed) = HeaderValue::from_str(&allowed) {
                 response.headers_mut().insert(ALLOW, allowed);
             }
             response
-        })
+        });
+        (answer, methods.route)
     }
 }

@@ -1,9 +1,11 @@
 //! What concerns every answer: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and counting.
 
-use super::dispatch::{Answer, Routes};
+use super::dispatch::{Answer, NO_ROUTE, Routes};
+use super::request_id::X_REQUEST_ID;
 use crate::app::App;
 use crate::oauth::error::OAuthError;
+use crate::operation::request_log::Started;
 use crate::pages::respond::PageError;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
@@ -54,12 +56,14 @@ pub(crate) fn serve<B>(
     app: &App,
     routes: &Routes,
     peer: Peer,
-    request: Request<B>,
+    mut request: Request<B>,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let id = app.request_ids.id(request.headers());
+    let started = Started::note(app, peer, &mut request);
     let path = request.uri().path();
     let shareable = is_shared(path);
     let versioned = path.starts_with("/api/");
@@ -69,14 +73,17 @@ where
         true => carried(request.headers()),
         false => Ok(None),
     });
-    let answering = match accepted {
-        Err(problem) => Answering::at_once(refusal(path, problem)),
-        Ok(_) if asks_first => Answering::at_once(preflight()),
-        Ok(None) => Answering::Plainly(answer(app, routes, peer, request)),
+    let (answering, route) = match accepted {
+        Err(problem) => (Answering::at_once(refusal(path, problem)), NO_ROUTE),
+        Ok(_) if asks_first => (Answering::at_once(preflight()), NO_ROUTE),
+        Ok(None) => {
+            let (answer, route) = answer(app, routes, peer, request);
+            (Answering::Plainly(answer), route)
+        }
         Ok(Some(version)) => {
-            let (answer, app) = (answer(app, routes, peer, request), app.clone());
+            let ((answer, route), app) = (answer(app, routes, peer, request), app.clone());
             let answer = async move { (answer.await, app.store.version_token()) };
-            Answering::NotBefore(Box::pin(store::not_before(version, answer)))
+            (Answering::NotBefore(Box::pin(store::not_before(version, answer))), route)
         }
     };
     let app = app.clone();
@@ -103,10 +110,18 @@ where
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             headers.insert(
                 ACCESS_CONTROL_EXPOSE_HEADERS,
-                HeaderValue::from_static("retry-after, sarsen-version, www-authenticate"),
+                HeaderValue::from_static("retry-after, sarsen-version, www-authenticate, x-request-id"),
             );
         }
-        app.metrics.answered(response.status().as_u16());
+        let status = response.status().as_u16();
+        app.metrics.answered(status);
+        if status == 500 {
+            tracing::error!(request_id = ?id, route, "a request failed");
+        }
+        if let (Some(log), Some(started)) = (&app.request_log, started) {
+            log.push(started, route, status, &id);
+        }
+        response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
     }
 }
@@ -128,7 +143,7 @@ fn refusal(path: &str, problem: Problem) -> Response {
     }
 }
 
-fn answer<B>(app: &App, routes: &Routes, peer: Peer, request: Request<B>) -> Answer
+fn answer<B>(app: &App, routes: &Routes, peer: Peer, request: Request<B>) -> (Answer, &'static str)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -153,7 +168,7 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    let allowed = "authorization, content-type, prefer, sarsen-version";
+    let allowed = "authorization, content-type, prefer, sarsen-version, x-request-id";
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));

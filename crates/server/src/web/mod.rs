@@ -3,7 +3,7 @@
 //!
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `places.rs`: which connections there is room for.
 //!   `watched_stream.rs`: clients that do not read. `log_interval.rs`: one log line for many events.
-//! - `middleware.rs`: CORS, `Sarsen-Version`, counting.
+//! - `middleware.rs`: CORS, `Sarsen-Version`, counting `request_id.rs`: `X-Request-Id`.
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
 //! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: hosts that are answered for; `administration.rs`: for administrators,
 //!   whose types say what a handler may change.
@@ -23,4 +23,5 @@ pub(crate) mod log_interval;
 pub(crate) mod middleware;
 pub(crate) mod path;
 mod places;
+pub(crate) mod request_id;
 pub(crate) mod watched_stream;

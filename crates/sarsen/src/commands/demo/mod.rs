@@ -57,7 +57,9 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let mut options = server::store_options(folder.database().url());
     options.writer = context.writer_limits.clone();
     let store = server_process::open_store(folder.database(), options)?;
-    let served = server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates));
+    let request_log = environment.get("SARSEN_REQUEST_LOG") == Some("true");
+    let served =
+        server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates, request_log));
     if served.is_err() {
         store.close();
     }
@@ -76,9 +78,10 @@ async fn serve(
     store: &Store,
     bound: Bound,
     candidates: Candidates<'_>,
+    request_log: bool,
 ) -> Result<()> {
     let signals = Signals::listen()?;
-    let (running, issuer, credentials) = start(folder, store, bound, candidates).await?;
+    let (running, issuer, credentials) = start(folder, store, bound, candidates, request_log).await?;
     let summary = summary::Summary { issuer: &issuer, credentials: &credentials, folder: folder.path() };
     if args.json {
         output::print(&format!("{}\n", summary.json()?))?;
@@ -95,11 +98,12 @@ async fn start(
     store: &Store,
     mut bound: Bound,
     mut candidates: Candidates<'_>,
+    request_log: bool,
 ) -> Result<(Running, String, Credentials)> {
     loop {
         let issuer = format!("http://localhost:{}", bound.addresses().first().map_or(0, SocketAddr::port));
-        let app =
-            server_process::app(store.clone(), Settings::new(&issuer), folder.key()?, Some(Demo::new()))?;
+        let settings = Settings { request_log, ..Settings::new(&issuer) };
+        let app = server_process::app(store.clone(), settings, folder.key()?, Some(Demo::new()))?;
         let failed = |error: &dyn std::fmt::Display| {
             let database = folder.database();
             Error::failed(format!("{database} is not a database that a demo in this folder made: {error}"))

@@ -175,7 +175,7 @@ async fn call(app: &App, method: Method, path: &str, authorization: &str, body: 
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(Body::from(body))
         .ok()?;
-    let response = crate::router::router().answer(app.clone(), request).await;
+    let response = crate::router::router().answer(app.clone(), request).0.await;
     if response.status() != StatusCode::OK {
         return None;
     }

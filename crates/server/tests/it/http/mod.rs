@@ -7,6 +7,7 @@ mod headers;
 mod hosts;
 mod limits;
 mod operating;
+mod request_ids;
 
 use server::testing::Answer;
 

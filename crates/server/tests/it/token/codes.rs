@@ -113,8 +113,8 @@ async fn codes_that_do_not_fit_look_all_the_same() {
         let row = async {
             let answer = token(&server, &fields).send().await;
             assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{what}");
-            let headers =
-                answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>();
+            let mut headers = answer.headers;
+            headers.retain(|(name, _)| name != "date" && name != "x-request-id");
             answers.insert((headers, answer.body));
         };
         rows.row(what, row).await;
