@@ -4,6 +4,7 @@ use crate::api::subscription::SubscriptionAnswers;
 use crate::clock::Clock;
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
+use crate::jobs::presence::Presence;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen, PkceUse};
@@ -88,6 +89,8 @@ pub struct Parts {
     pub lookups: Lookups,
     /// What `GET /api/subscription` answers.
     pub(crate) subscription_answers: SubscriptionAnswers,
+    /// Whether writes are possible.
+    pub(crate) presence: Presence,
     /// Tells this instance from others on the same database.
     pub(crate) instance: String,
     /// How to behave.
@@ -164,6 +167,7 @@ impl App {
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             demo,
+            presence: Presence::default(),
             instance: identity::secrets::secret(&*random),
             store,
             settings,

@@ -1,8 +1,10 @@
-//! Background work: periodic cleanup, the first start on a database, recovery of an owner, the move to another database.
+//! Background work: periodic cleanup, the presence of an instance, the first start on a database, recovery of an owner,
+//! the move to another database.
 
 pub mod database_move;
 pub mod first_start;
 pub(crate) mod janitor;
 pub(crate) mod key_maker;
 pub mod owner_recovery;
+pub(crate) mod presence;
 pub(crate) mod retry;

@@ -59,16 +59,17 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     if let Err(error) = passwords::check(form.text("password")) {
         return Ok(show(&app, &browser, &link, Some(&error.to_string())));
     }
-    let hash = match sign_up::hash(&app, form.text("password"), browser.asker_for(&app, slug, &link.user)).await {
-        Ok(hash) => hash,
-        Err(Refused::Full(wait)) => {
-            let mut response = show(&app, &browser, &link, Some(BUSY));
-            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-            return Ok(response);
-        }
-        Err(Refused::Error(error)) => return Err(error.into()),
-    };
+    let hash =
+        match sign_up::hash(&app, form.text("password"), browser.asker_for(&app, slug, &link.user)).await {
+            Ok(hash) => hash,
+            Err(Refused::Full(wait)) => {
+                let mut response = show(&app, &browser, &link, Some(BUSY));
+                *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+                response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+                return Ok(response);
+            }
+            Err(Refused::Error(error)) => return Err(error.into()),
+        };
     let (token, actor) = (link.token.clone(), app.actor(&link.user.id, browser.address));
     let set = app
         .store

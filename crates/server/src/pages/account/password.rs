@@ -61,11 +61,14 @@ pub(crate) async fn post(
             }
         }
     }
-    let hash = match sign_up::hash(&app, form.text("new_password"), browser.asker_for(&app, &slug, &asking.user)).await {
-        Ok(hash) => hash,
-        Err(Refused::Full(wait)) => return busy(wait),
-        Err(Refused::Error(error)) => return Err(error.into()),
-    };
+    let hash =
+        match sign_up::hash(&app, form.text("new_password"), browser.asker_for(&app, &slug, &asking.user))
+            .await
+        {
+            Ok(hash) => hash,
+            Err(Refused::Full(wait)) => return busy(wait),
+            Err(Refused::Error(error)) => return Err(error.into()),
+        };
     let actor = app.actor(&session.user, browser.address);
     let changed = app
         .store
