@@ -17,12 +17,20 @@ const POSTGRES_DAILY: &[Selection] = &[
     DOMAIN,
     Selection {
         package: "server",
-        modules: &["device::", "housekeeping::", "instances::", "token::", "upgrades::", "versions::"],
+        modules: &[
+            "device::",
+            "housekeeping::",
+            "instances::",
+            "presence::",
+            "token::",
+            "upgrades::",
+            "versions::",
+        ],
     },
     SURVIVAL,
 ];
 const MARIADB_DAILY: &[Selection] =
-    &[DOMAIN, Selection { package: "server", modules: &["device::", "upgrades::"] }, SURVIVAL];
+    &[DOMAIN, Selection { package: "server", modules: &["device::", "presence::", "upgrades::"] }, SURVIVAL];
 
 /// In a soak: all that asks for a database.
 const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, SURVIVAL];

@@ -6,6 +6,7 @@ use crate::jobs::backups::Schedule;
 use crate::jobs::backups::schedule::{Backups, Counts};
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
+use crate::jobs::presence::Presence;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen, PkceUse};
@@ -98,6 +99,8 @@ pub struct Parts {
     pub lookups: Lookups,
     /// What `GET /api/subscription` answers.
     pub(crate) subscription_answers: SubscriptionAnswers,
+    /// Whether writes are possible.
+    pub(crate) presence: Presence,
     /// Tells this instance from others on the same database.
     pub(crate) instance: String,
     /// How to behave.
@@ -183,6 +186,7 @@ impl App {
             request_ids: RequestIds::new(&*random),
             request_log: settings.request_log.then(RequestLog::start),
             demo,
+            presence: Presence::default(),
             instance: identity::secrets::secret(&*random),
             store,
             settings,

@@ -7,6 +7,7 @@ pub mod parsers;
 
 use crate::dev::demo::{Credentials, Demo, seed};
 use crate::jobs::janitor::Janitor;
+use crate::jobs::presence;
 use crate::{
     App, Clock, Limits, Running, SecretKey, Settings, StoreOptions, SystemRandom, WriterLimits, first_start,
     serve,
@@ -24,7 +25,8 @@ use std::time::Duration;
 use store::Store;
 /// Throw-away databases, for tests above this crate.
 pub use store::testing::{
-    Kind, TestPlace, kind, own::End, own::OwnDatabase, own_server::free_port, rows::Rows, say_skipped,
+    Kind, TestPlace, held::Held, kind, own::End, own::OwnDatabase, own_server::free_port, rows::Rows,
+    say_skipped,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -202,6 +204,21 @@ impl TestServer {
         if let Some(mut backups) = self.app.backups() {
             backups.turn().await;
         }
+    }
+
+    /// One turn of its presence, as of an instance that serves.
+    pub async fn renew_presence(&self) -> identity::Result<()> {
+        presence::renew(&self.app).await
+    }
+
+    /// How far the clock of the database server is ahead of this server's; none for a file.
+    pub async fn clock_skew_ms(&self) -> identity::Result<Option<i64>> {
+        presence::clock_skew_ms(&self.app).await
+    }
+
+    /// Nobody can write to this table of its database until the value is dropped. None for a file.
+    pub fn hold(&self, table: &str) -> Option<Held> {
+        self.place.hold(table)
     }
 
     /// Stops it; its database goes with the last instance.

@@ -79,7 +79,7 @@ pub use changes::{Change, Key, Version};
 pub use error::Error;
 #[doc(hidden)]
 pub use linkme;
-pub use migrate::Migration;
+pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
 pub use options::{Following, Options, WriterLimits};
 pub use sql::{

@@ -2,7 +2,7 @@
 
 use crate::migration_text::statements;
 use crate::tx::Connection;
-use crate::{Dialect, Error, Value};
+use crate::{Dialect, Error, Snapshot, Sql, Value, sql};
 
 /// One migration.
 #[derive(Debug)]
@@ -18,6 +18,13 @@ pub struct Migration {
 
 const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS sarsen_migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)";
+
+static NEWEST: Sql = sql("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations");
+
+/// The number of the last migration that the database has had. A running program finds here that a newer one migrated.
+pub fn schema_version(snapshot: &mut Snapshot<'_>) -> Result<i64, Error> {
+    Ok(snapshot.one(&NEWEST, &[], |row| row.get(0))?.unwrap_or_default())
+}
 
 /// Brings the schema up to date inside the caller's transaction.
 /// A database from a newer program is refused: an older one would not keep its rules.

@@ -136,6 +136,11 @@ impl Store {
         feed.shown().max(carried)
     }
 
+    /// Whether several instances may use the database at once. A file has one process.
+    pub fn is_shared(&self) -> bool {
+        !self.inner.shared.feed.is_single_process()
+    }
+
     /// The current counters.
     pub fn stats(&self) -> StatsSnapshot {
         self.inner.shared.stats.snapshot(self.inner.shared.commands.depth())

@@ -1,7 +1,11 @@
 //! What a command or a query can do with the database.
 
 use crate::value::RowSource;
-use crate::{Dialect, Error, Key, Row, Sql, Value};
+use crate::{Dialect, Error, Key, Row, Sql, Time, Value, sql};
+
+/// Milliseconds since 1970, at the moment of the statement.
+static POSTGRES_CLOCK: Sql = sql("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)");
+static MYSQL_CLOCK: Sql = sql("SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)");
 
 /// A back end's connection, as commands and queries use it.
 pub(crate) trait Connection {
@@ -75,6 +79,17 @@ impl<'c> Snapshot<'c> {
             Ok(true)
         })?;
         Ok(rows)
+    }
+
+    /// The wall clock of the database server; `None` for a file. It shows how far the clocks of machines differ, and is
+    /// used for nothing else.
+    pub fn server_time(&mut self) -> Result<Option<Time>, Error> {
+        let clock = match self.conn.dialect() {
+            Dialect::Sqlite => return Ok(None),
+            Dialect::Postgres => &POSTGRES_CLOCK,
+            Dialect::Mysql => &MYSQL_CLOCK,
+        };
+        self.one(clock, &[], |row| row.get(0).map(Time::from_millis))
     }
 
     /// The first row, if there is one.

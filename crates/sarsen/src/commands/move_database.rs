@@ -6,6 +6,7 @@ use crate::output::{self, Field, Record, column};
 use crate::progress::{ProgressBar, StepProgress};
 use crate::server_process;
 use serde_json::json;
+use server::SystemClock;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use std::time::Instant;
 
@@ -50,7 +51,8 @@ async fn move_all(args: &Args) -> Result<()> {
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;
     let mut bar = ProgressBar::start();
-    let moved = Move::new(&from, &to, |progress| show(&mut bar, progress)).run(args.rehearse).await;
+    let moved =
+        Move::new(&from, &to, &SystemClock, |progress| show(&mut bar, progress)).run(args.rehearse).await;
     bar.end();
     let closed = tokio::task::spawn_blocking(move || {
         from.close();
@@ -84,7 +86,9 @@ fn show(bar: &mut ProgressBar, progress: &Progress) {
 
 fn explain(error: MoveError) -> Error {
     match error {
-        MoveError::NotEmpty(_) | MoveError::Taken | MoveError::Source(_) => Error::usage(error.to_string()),
+        MoveError::NotEmpty(_) | MoveError::Taken | MoveError::Served | MoveError::Source(_) => {
+            Error::usage(error.to_string())
+        }
         MoveError::Differs(_) => Error::failed(error.to_string()),
         MoveError::Domain(error) => Error::failed(format!("{error}. Run the same command again to continue")),
     }

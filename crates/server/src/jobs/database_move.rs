@@ -5,9 +5,10 @@
 //! and compared table by table, by row count and by a hash of the content. Until then the target is marked, and no
 //! server starts on it.
 
+use crate::clock::Clock;
 use crate::jobs::retry;
-use identity::database_move;
 use identity::schema::MIGRATIONS;
+use identity::{database_move, leases};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::transfer::{self, Table, TableRow};
@@ -27,6 +28,12 @@ pub enum MoveError {
     /// Another installation moves into the target.
     #[error("another installation is being moved into the target; choose another database")]
     Taken,
+    /// A server runs on the source.
+    #[error(
+        "a server uses the source; stop all of its instances, then start the move again (an instance that was killed \
+         counts for 15 more seconds)"
+    )]
+    Served,
     /// The source was never used by a server.
     #[error("the source is not complete: {0}")]
     Source(String),
@@ -87,6 +94,7 @@ pub struct MovedTable {
 pub struct Move<'a> {
     from: &'a Store,
     to: &'a Store,
+    clock: &'a dyn Clock,
     tell: Box<dyn FnMut(&Progress) + 'a>,
     progress: Progress,
     told: Instant,
@@ -94,9 +102,14 @@ pub struct Move<'a> {
 
 impl<'a> Move<'a> {
     /// Creates a move between two databases with the current schema. `tell` receives the progress.
-    pub fn new(from: &'a Store, to: &'a Store, tell: impl FnMut(&Progress) + 'a) -> Move<'a> {
+    pub fn new(
+        from: &'a Store,
+        to: &'a Store,
+        clock: &'a dyn Clock,
+        tell: impl FnMut(&Progress) + 'a,
+    ) -> Move<'a> {
         let progress = Progress { step: Step::Copying, table: String::new(), done: 0, found: 0, total: 0 };
-        Move { from, to, tell: Box::new(tell), progress, told: Instant::now() }
+        Move { from, to, clock, tell: Box::new(tell), progress, told: Instant::now() }
     }
 
     /// Copies and compares everything, and removes the mark. A `rehearsal` deletes the copied rows instead.
@@ -104,11 +117,14 @@ impl<'a> Move<'a> {
         let moved = |table: &Table| database_move::is_moved(&table.name);
         let tables: Vec<Arc<Table>> =
             transfer::tables(MIGRATIONS)?.into_iter().filter(moved).map(Arc::new).collect();
+        self.check_not_served().await?;
         self.claim_target(&tables).await?;
         self.progress.total = self.count(&tables).await?;
         for table in &tables {
             self.copy(table).await?;
         }
+        // A server that was started meanwhile has changed rows that are copied.
+        self.check_not_served().await?;
         self.begin_step(Step::Comparing);
         let mut moved = Vec::new();
         for table in &tables {
@@ -122,6 +138,15 @@ impl<'a> Move<'a> {
         }
         self.to.write("move.end", database_move::end).await?;
         Ok(moved)
+    }
+
+    /// Checks that no instance serves from the source. A file needs no check: this process has locked it.
+    async fn check_not_served(&self) -> Result<()> {
+        let now = self.clock.now();
+        if self.from.is_shared() && self.from.read(move |snapshot| leases::is_served(snapshot, now)).await? {
+            return Err(MoveError::Served);
+        }
+        Ok(())
     }
 
     /// Checks that the target is empty or has the mark of this move, and marks it.

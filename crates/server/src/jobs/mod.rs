@@ -1,5 +1,5 @@
-//! Background work: periodic cleanup, the first start on a database, recovery of an owner, the move to another database,
-//! backups.
+//! Background work: periodic cleanup, the presence of an instance, the first start on a database, recovery of an owner,
+//! the move to another database, backups.
 
 pub mod backups;
 pub mod database_move;
@@ -7,4 +7,5 @@ pub mod first_start;
 pub(crate) mod janitor;
 pub(crate) mod key_maker;
 pub mod owner_recovery;
+pub(crate) mod presence;
 pub(crate) mod retry;

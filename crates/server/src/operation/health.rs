@@ -1,8 +1,15 @@
-//! `/healthz`: the process runs. `/readyz`: the server can read the database and is not stopping.
+//! `/healthz`: the process runs. `/readyz`: the server can read and write the database, has its schema and is not
+//! stopping.
 
 use crate::app::App;
+use crate::jobs::presence;
 use crate::web::error::{Problem, Result};
 use axum::extract::State;
+use identity::organizations::{self, PLATFORM};
+use identity::schema::MIGRATIONS;
+use std::time::Duration;
+
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 pub(crate) async fn healthz() -> &'static str {
     "ok"
@@ -11,8 +18,25 @@ pub(crate) async fn healthz() -> &'static str {
 pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str> {
     let now = app.now();
     app.lookups.ring(now).await.map_err(Problem::from)?;
-    app.store
-        .point(|snapshot| identity::organizations::find(snapshot, identity::organizations::PLATFORM))
-        .await?;
-    Ok("ready")
+    app.store.point(|snapshot| organizations::find(snapshot, PLATFORM)).await?;
+    let schema = app.store.point(store::schema_version).await?;
+    let known = MIGRATIONS.last().map_or(0, |migration| migration.number);
+    if schema > known {
+        let detail = format!(
+            "The database has schema {schema}, this program knows up to {known}. Start the newer program."
+        );
+        return Err(Problem::unavailable(detail, RETRY_AFTER));
+    }
+    if !app.store.is_shared() {
+        // Tried now, for the next answer.
+        let app = app.clone();
+        tokio::spawn(async move { presence::renew(&app).await });
+    }
+    match app.presence.can_write(now) {
+        true => Ok("ready"),
+        false => Err(Problem::unavailable(
+            "The database has accepted no write for 10 seconds. Try again.",
+            RETRY_AFTER,
+        )),
+    }
 }

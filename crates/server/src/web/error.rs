@@ -80,7 +80,8 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    fn unavailable(detail: &str, retry_after: Duration) -> Problem {
+    /// 503: the server cannot do this now, and may be able to later.
+    pub fn unavailable(detail: impl Into<String>, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }
     }

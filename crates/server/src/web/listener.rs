@@ -9,6 +9,7 @@ use super::log_interval::LogInterval;
 use super::places::{Place, Places, Rules};
 use super::watched_stream::{Pace, WatchedStream, reset_when_dropped};
 use crate::app::App;
+use crate::jobs::presence;
 use crate::router::router;
 use crate::web::auth::Peer;
 use crate::web::dispatch::Routes;
@@ -163,6 +164,8 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
         .backups()
         .filter(|_| app.settings.housekeeping)
         .map(|backups| tokio::spawn(backups.run(stopped.clone())));
+    let is_present = app.settings.housekeeping && app.store.is_shared();
+    let presence = is_present.then(|| tokio::spawn(presence::run(app.clone(), stopped.clone())));
     let ended = tokio::spawn(async move {
         let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
@@ -189,6 +192,10 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
             cut.closed().await;
         }
         janitor.into_iter().chain(backups).for_each(|job| job.abort());
+        if let Some(presence) = presence {
+            presence.abort();
+            presence::end(&app).await;
+        }
         let store = app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the database was not closed cleanly");

@@ -17,15 +17,16 @@ struct State {
 impl LogInterval {
     /// Once a minute.
     pub(crate) const fn minute() -> LogInterval {
-        LogInterval::new(Duration::from_secs(60))
+        LogInterval::every(Duration::from_secs(60))
     }
 
     /// Once a second.
     pub(crate) const fn second() -> LogInterval {
-        LogInterval::new(Duration::from_secs(1))
+        LogInterval::every(Duration::from_secs(1))
     }
 
-    const fn new(at_most_every: Duration) -> LogInterval {
+    /// At most once in this time.
+    pub(crate) const fn every(at_most_every: Duration) -> LogInterval {
         LogInterval { at_most_every, state: Mutex::new(State { last: None, count: 0 }) }
     }
 

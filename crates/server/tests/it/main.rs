@@ -14,6 +14,7 @@ mod jose;
 mod moving;
 mod pages;
 mod passwords;
+mod presence;
 mod sessions;
 mod signed_in;
 mod support;

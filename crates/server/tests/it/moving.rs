@@ -3,6 +3,7 @@
 use crate::support::Admin;
 use serde_json::json;
 use server::Store;
+use server::SystemClock;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use server::testing::TestServer;
 use std::path::Path;
@@ -17,7 +18,8 @@ async fn moved(
     rehearsal: bool,
 ) -> Result<(Vec<MovedTable>, Vec<Progress>), MoveError> {
     let mut told = Vec::new();
-    let tables = Move::new(from, to, |progress| told.push(progress.clone())).run(rehearsal).await?;
+    let tables =
+        Move::new(from, to, &SystemClock, |progress| told.push(progress.clone())).run(rehearsal).await?;
     Ok((tables, told))
 }
 

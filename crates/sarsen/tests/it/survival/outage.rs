@@ -47,6 +47,7 @@ fn an_outage_of_the_database_is_answered_with_503_and_ends_by_itself() {
     let mut good: Vec<TokenAnswer> =
         (0..REVOCATIONS * OUTAGES.len()).map(|_| terminal.grant(&mut ada)).collect();
     let (stop, tally) = (Stop::default(), Tally::default());
+    let began = Instant::now();
     std::thread::scope(|scope| {
         let _ends = stop.at_the_end();
         // Inside the scope: when the sender is dropped, the receiver ends too.
@@ -101,6 +102,9 @@ fn an_outage_of_the_database_is_answered_with_503_and_ends_by_itself() {
         tally.unknown.into_inner()
     );
     tally.acknowledged.into_inner().expect("a lock").check(&terminal, "after the outages");
+    let lines = demo.running.log().matches("the database is not available").count();
+    let seconds = began.elapsed().as_secs() as usize + 1;
+    assert!((1..=seconds).contains(&lines), "{lines} lines about the outages in {seconds} s");
     assert_eq!(demo.running.stop(), 0, "a clean shutdown");
 }
 

@@ -1,0 +1,148 @@
+//! The presence of an instance: a small write every few seconds while it serves. It shows whether writes are possible
+//! (`/readyz`), and to `sarsen move` that the database is in use. The clock of the database server is looked at too.
+//!
+//! A file has one process, which locks it. There a write is tried when `/readyz` is asked.
+
+use crate::app::App;
+use crate::web::log_interval::LogInterval;
+use identity::leases;
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+use store::Time;
+use tokio::sync::watch;
+
+const EVERY: Duration = Duration::from_secs(2);
+/// An instance that was killed counts as serving for this long.
+const LEASE: Duration = Duration::from_secs(15);
+/// An instance is not ready when no write has succeeded for this long.
+const UNWRITTEN_MAX: Duration = Duration::from_secs(10);
+/// The shutdown does not wait longer for the database.
+const END_MAX: Duration = Duration::from_secs(2);
+/// The clock of the database server is read once in so many turns.
+const CLOCK_TURNS: u32 = 15;
+/// A larger difference between the clocks of two machines shortens codes and the grace time of refresh tokens.
+const SKEW_MAX_MS: i64 = 2000;
+
+/// Whether writes are possible, as far as it was tried.
+#[derive(Default)]
+pub(crate) struct Presence(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// When the first try began that no success has followed.
+    unwritten_since: Option<Time>,
+    is_writing: bool,
+}
+
+impl Presence {
+    /// False if a try is under way.
+    fn begin(&self, now: Time) -> bool {
+        let mut state = self.0.lock();
+        if state.is_writing {
+            return false;
+        }
+        state.is_writing = true;
+        state.unwritten_since.get_or_insert(now);
+        true
+    }
+
+    fn end(&self, succeeded: bool) {
+        let mut state = self.0.lock();
+        state.is_writing = false;
+        if succeeded {
+            state.unwritten_since = None;
+        }
+    }
+
+    /// False if no write has succeeded for ten seconds.
+    pub(crate) fn can_write(&self, now: Time) -> bool {
+        self.0.lock().unwritten_since.is_none_or(|since| now.since(since) < UNWRITTEN_MAX)
+    }
+}
+
+/// Runs until the server stops.
+pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
+    static SKEWED: LogInterval = LogInterval::every(Duration::from_secs(600));
+    for turn in 0_u32.. {
+        // What fails shows at `/readyz`, and is tried again.
+        if let Err(error) = renew(&app).await {
+            tracing::debug!(%error, "the presence of this instance was not written");
+        }
+        if turn.is_multiple_of(CLOCK_TURNS)
+            && let Ok(Some(skew_ms)) = clock_skew_ms(&app).await
+            && skew_ms.abs() > SKEW_MAX_MS
+            && SKEWED.due(Instant::now()).is_some()
+        {
+            tracing::warn!(
+                skew_ms,
+                "the clocks of this machine and of the database server differ; synchronize both (NTP)"
+            );
+        }
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+    }
+}
+
+/// Writes that this instance serves, unless that is being tried.
+pub(crate) async fn renew(app: &App) -> identity::Result<()> {
+    let (instance, now) = (app.instance.clone(), app.now());
+    if !app.presence.begin(now) {
+        return Ok(());
+    }
+    // In a task of its own: a caller that goes away leaves no try that never ends.
+    let trying = app.clone();
+    let tried = tokio::spawn(async move {
+        let written = trying.store.write("presence.renew", move |tx| {
+            leases::forget_ended(tx, now - LEASE)?;
+            leases::serve(tx, &instance, now, now + LEASE)
+        });
+        let written = written.await;
+        trying.presence.end(written.is_ok());
+        written
+    });
+    tried.await.unwrap_or_else(|error| Err(identity::Error::Internal(format!("the presence: {error}"))))
+}
+
+/// Removes the presence of this instance, if the database answers soon.
+pub(crate) async fn end(app: &App) {
+    let instance = app.instance.clone();
+    let ended = app.store.write("presence.end", move |tx| leases::end_serving(tx, &instance));
+    if !matches!(tokio::time::timeout(END_MAX, ended).await, Ok(Ok(()))) {
+        tracing::warn!("the database counts this instance as serving for {} more seconds", LEASE.as_secs());
+    }
+}
+
+/// How far the clock of the database server is ahead of ours, less what the question took; none for a file.
+pub(crate) async fn clock_skew_ms(app: &App) -> identity::Result<Option<i64>> {
+    let before = app.now();
+    let there = app.store.read(|snapshot| Ok::<_, identity::Error>(snapshot.server_time()?)).await?;
+    let after = app.now();
+    Ok(there.map(|there| match there.millis() {
+        there if there > after.millis() => there - after.millis(),
+        there => (there - before.millis()).min(0),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn ten_seconds_without_a_write_are_noticed_whether_it_fails_or_hangs() {
+        let presence = Presence::default();
+        assert!(presence.can_write(at(100)), "nothing was tried");
+        assert!(presence.begin(at(100)));
+        assert!(!presence.begin(at(105)), "one try at a time");
+        assert!(presence.can_write(at(109)) && !presence.can_write(at(110)), "it hangs");
+        presence.end(false);
+        assert!(presence.begin(at(110)) && !presence.can_write(at(110)), "it failed");
+        presence.end(true);
+        assert!(presence.can_write(at(200)));
+    }
+}
