@@ -5,8 +5,10 @@ use crate::clock::Clock;
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
+use crate::limits::failed_sign_ins::FailedSignIns;
+use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
-use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen};
+use crate::limits::rate_limited_writes::LastSeen;
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -105,7 +107,9 @@ pub struct Parts {
     /// Who was seen when.
     pub(crate) last_seen: LastSeen,
     /// Wrong passwords lately.
-    pub(crate) failed_sign_ins: FailedSignIns,
+    pub(crate) failed_sign_ins: Arc<FailedSignIns>,
+    /// Rate limits on wrong passwords.
+    pub(crate) password_guesses: PasswordGuesses,
     /// Device codes that wait, by client.
     pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
@@ -154,7 +158,8 @@ impl App {
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
-            failed_sign_ins: FailedSignIns::default(),
+            failed_sign_ins: Arc::default(),
+            password_guesses: PasswordGuesses::new(secret_key.clone()),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
@@ -203,7 +208,14 @@ impl App {
 
     /// Deletes what has expired; one for each instance.
     pub(crate) fn janitor(&self) -> Janitor {
-        Janitor::new(self.store.clone(), self.key_maker(), self.instance.clone(), self.clock.clone())
+        Janitor::new(
+            self.store.clone(),
+            self.key_maker(),
+            self.instance.clone(),
+            self.clock.clone(),
+            self.random.clone(),
+            self.failed_sign_ins.clone(),
+        )
     }
 
     /// An address of this server.

@@ -66,13 +66,14 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 20] = [
+    let numbers: [(&str, u64); 21] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
         ("sarsen_http_connections_refused_total", app.metrics.connections_refused.load(Relaxed)),
         ("sarsen_held_polls", app.long_polls.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),
         ("sarsen_hash_refused_total", hash_refused),
+        ("sarsen_passwords_throttled_total", app.password_guesses.refused()),
         ("sarsen_store_version", app.store.version()),
         ("sarsen_store_commands_total", stats.commands),
         ("sarsen_store_commands_failed_total", stats.failed),

@@ -5,6 +5,7 @@ mod authorize;
 mod device;
 mod first_start;
 mod full_lane;
+mod guessing;
 mod housekeeping;
 mod http;
 mod instances;
