@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, see_other};
-use crate::pages::sign_in::{self, Checked, active, check_password};
+use crate::pages::sign_in::{self, Checked, THROTTLED, active, check_password};
 use crate::pages::sign_up::{self, BUSY, Refused};
 use crate::pages::views::{ChangePassword, OldPassword};
 use crate::web::error::retry_after_value;
@@ -46,7 +46,7 @@ pub(crate) async fn post(
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
     };
-    if let Err(error) = passwords::check(form.text("new_password")) {
+    if let Err(error) = passwords::check(form.text("new_password"), &asking.own_names()) {
         return refused(&error.to_string());
     }
     match asking.old {
@@ -58,6 +58,12 @@ pub(crate) async fn post(
                 Checked::Right(user) if user.id == session.user => {}
                 Checked::Right(_) | Checked::Wrong => return refused("The current password is wrong."),
                 Checked::Full(wait) => return busy(wait),
+                Checked::Throttled(wait) => {
+                    let mut response = asking.show(&app, &browser, Some(THROTTLED));
+                    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+                    response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
+                    return Ok(response);
+                }
             }
         }
     }
@@ -100,6 +106,11 @@ struct Asking {
 }
 
 impl Asking {
+    fn own_names(&self) -> [&str; 4] {
+        let (user, organization) = (&self.user, &self.organization);
+        [&user.email, &user.profile.name, &organization.name, &organization.slug]
+    }
+
     async fn of(
         app: &App,
         browser: &Browser,
