@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import * as oauth from 'oauth4webapi';
 import * as oidc from 'openid-client';
 import { authorize, newPerson, startBrowser } from './lib/browser.mjs';
 import { discover, errorOf, getJson, newRequest } from './lib/client.mjs';
@@ -45,6 +46,15 @@ test('discovery says what openid-client needs, with the issuer byte for byte', l
   assert.ok(keys.body.keys.every((key) => key.kid && !('d' in key)), 'keys have ids and no private part');
   const oauth = await getJson(`${demo.issuer}/.well-known/oauth-authorization-server`);
   assert.equal(oauth.body.issuer, demo.issuer);
+});
+
+test('oauth4webapi finds the server of a resource, as RFC 9728 says', limit, async () => {
+  for (const path of ['/api', '/']) {
+    const resource = new URL(path, demo.issuer);
+    const response = await oauth.resourceDiscoveryRequest(resource, { [oauth.allowInsecureRequests]: true });
+    const metadata = await oauth.processResourceDiscoveryResponse(resource, response);
+    assert.deepEqual(metadata.authorization_servers, [demo.issuer], path);
+  }
 });
 
 test('the confidential client `web`: sign in, userinfo, refresh, introspect, revoke', limit, async () => {

@@ -26,6 +26,9 @@ use std::net::IpAddr;
 /// Where a sign-in may lead: our own pages only.
 const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account", "/invitation"];
 
+/// A request reads the sessions of at most this many organizations, because a browser may send any number of cookies.
+const ORGANIZATIONS_MAX: usize = 50;
+
 /// What the browser's own cookie is for; no slug begins like this.
 const BROWSER: &str = "_browser";
 
@@ -129,11 +132,11 @@ impl Browser {
         self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The slugs of the organizations for which it sends a session's cookie.
+    /// The slugs of the first organizations for which it sends a session's cookie.
     pub(crate) fn organizations<'a>(&'a self, app: &App) -> impl Iterator<Item = &'a str> {
         let prefix = cookie_name(app, "");
         let names = self.cookies.iter().filter_map(move |(name, _)| name.strip_prefix(&*prefix));
-        names.filter(|slug| names::slug("slug", slug).is_ok())
+        names.filter(|slug| names::slug("slug", slug).is_ok()).take(ORGANIZATIONS_MAX)
     }
 
     /// Its live session in an organization.

@@ -69,6 +69,14 @@ async fn without_parameters_every_session_of_the_browser_ends() {
     let userinfo = server.get("/auth/userinfo").bearer(&tokens.text("access_token")).send().await;
     assert_eq!(userinfo.status, 401);
     assert_eq!(browser.get("/auth/logout?ui_locales=de").await.status, 200, "nobody is signed in");
+
+    // Cookies that mean nothing, with the real one among the first.
+    browser.sign_in("acme", "ada@acme.test").await;
+    for number in 0..200 {
+        browser.cookies.set(&format!("sarsen_7070_o{number}"), "x.y");
+    }
+    assert_eq!(browser.get("/auth/logout").await.status, 200);
+    assert!(!is_in(&mut browser).await);
     server.stop().await;
 }
 

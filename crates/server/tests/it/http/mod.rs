@@ -2,6 +2,7 @@
 
 mod connections;
 mod cursors;
+mod discovery;
 mod errors;
 mod headers;
 mod hosts;
