@@ -60,9 +60,10 @@ async fn the_schema_has_the_same_tables_and_columns_on_every_database() {
     }
 }
 
-/// Allowed full scans: `signing_keys` is short in any installation, and the scan of `platform_owners` stops at its
-/// first row.
-const SHORT: [&str; 2] = ["SCAN signing_keys", "SCAN platform_owners"];
+/// Allowed scans: `signing_keys` is short in any installation, the scan of `platform_owners` stops at its first row, and
+/// `leases` has as many rows of this range as instances were started lately.
+const SHORT: [&str; 3] =
+    ["SCAN signing_keys", "SCAN platform_owners", "SEARCH leases USING PRIMARY KEY (name>? AND name<?)"];
 /// Allowed scans by foreign key checks. An administrator deletes a service only rarely.
 const BY_FOREIGN_KEY: [&str; 1] = ["DELETE FROM services WHERE id = ?1"];
 

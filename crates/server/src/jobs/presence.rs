@@ -8,7 +8,7 @@ use crate::web::log_interval::LogInterval;
 use identity::leases;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
-use store::Time;
+use store::{Time, Tx};
 use tokio::sync::watch;
 
 const EVERY: Duration = Duration::from_secs(2);
@@ -63,6 +63,11 @@ impl Presence {
 /// Runs until the server stops.
 pub(crate) async fn run(app: App, mut stopped: watch::Receiver<bool>) {
     static SKEWED: LogInterval = LogInterval::every(Duration::from_secs(600));
+    let now = app.now();
+    let forgotten = app.store.write("presence.forget", move |tx| leases::forget_ended(tx, now - LEASE));
+    if let Err(error) = forgotten.await {
+        tracing::debug!(%error, "instances that were killed are forgotten at the next start");
+    }
     for turn in 0_u32.. {
         // What fails shows at `/readyz`, and is tried again.
         if let Err(error) = renew(&app).await {
@@ -94,11 +99,8 @@ pub(crate) async fn renew(app: &App) -> identity::Result<()> {
     // In a task of its own: a caller that goes away leaves no try that never ends.
     let trying = app.clone();
     let tried = tokio::spawn(async move {
-        let written = trying.store.write("presence.renew", move |tx| {
-            leases::forget_ended(tx, now - LEASE)?;
-            leases::serve(tx, &instance, now, now + LEASE)
-        });
-        let written = written.await;
+        let write = move |tx: &mut Tx<'_>| leases::serve(tx, &instance, now, now + LEASE);
+        let written = trying.store.write("presence.renew", write).await;
         trying.presence.end(written.is_ok());
         written
     });

@@ -1,16 +1,15 @@
-//! MySQL and MariaDB: several threads that commit side by side, each with a connection of its own (`remote/`).
+//! MySQL and MariaDB: several threads commit side by side, each on a connection of its own (`remote/`).
 //!
-//! - `address.rs`: the URL, TLS included.
-//! - `connection.rs`: transactions and statements over one connection. `purpose.rs`: their settings.
-//! - `schema.rs`: what happens at start.
-//! - `feed.rs`: what commands changed, logged and published. `commits.rs`: where a command's thread does so.
-//!   `outcome.rs`: what became of a commit whose answer was lost. `tail.rs`: what other instances changed.
-//! - `disturb.rs`: what a load test does to a server.
-//! - `text.rs`: places of arguments. `values.rs`: arguments and columns. `errors.rs`: the only place that
-//!   reads the driver's errors.
+//! - `connection.rs`: transactions and statements on one connection. `tx_mode.rs`: their settings. `client.rs`: calls
+//!   the asynchronous driver from a thread that blocks.
+//! - `schema.rs`: the start: checks of the server, migrations.
+//! - `change_log.rs`: the table of changes that every instance reads. `log_writer.rs` writes it in each commit,
+//!   `log_reader.rs` reads it, `publisher.rs` publishes each change once. `commit_outcome.rs`: asks for the outcome of a
+//!   lost commit.
+//! - `address.rs`: the URL and TLS. `placeholders.rs`: positions of arguments. `values.rs`: arguments and columns.
+//!   `errors.rs`: the only place that reads the driver's errors. `fault_injection.rs`: faults for load tests.
 //!
-//! The third database: complete, not the fastest. It reads from no replicas. MySQL cannot stop a statement that writes
-//! for too long; MariaDB can.
+//! It supports no replicas. MySQL cannot stop a statement that writes for too long; MariaDB can.
 
 mod address;
 mod change_log;
@@ -41,7 +40,7 @@ use publisher::Publisher;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-/// MySQL and MariaDB, as a kind of database.
+/// The MySQL and MariaDB back end.
 pub(crate) struct Mysql;
 
 impl Database for Mysql {

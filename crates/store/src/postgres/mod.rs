@@ -1,15 +1,14 @@
-//! PostgreSQL: several threads that commit side by side, each with a connection of its own (`remote/`).
+//! PostgreSQL: several threads commit side by side, each on a connection of its own (`remote/`).
 //!
-//! - `connection.rs`: transactions and statements over one connection. `purpose.rs`: their settings.
-//! - `log.rs`: what commands changed, in a table that every instance reads. `commits.rs`: writes it.
-//!   `outcome.rs`: what became of a commit whose answer was lost.
-//! - `tail.rs`: reads the log, by what `seen.rs` knows of snapshots. `publisher.rs`: tells each change once.
-//!   `wake.rs`: makes it quicker.
-//! - `address.rs`, `tls.rs`: the URL, and how to get there.
-//! - `cluster.rs`: which servers belong together. `disturb.rs`: what a load test does to a server.
+//! - `connection.rs`: transactions and statements on one connection. `tx_mode.rs`: their settings.
+//! - `change_log.rs`: the table of changes that every instance reads. `log_writer.rs` writes it in each commit.
+//!   `log_reader.rs` reads it; `pg_snapshot.rs` decides which rows are new. `notify.rs` shortens the wait.
+//! - `publisher.rs`: publishes each change once. `commit_outcome.rs`: asks for the outcome of a lost commit.
+//! - `address.rs`, `tls.rs`: the URL and TLS. `cluster.rs`: which servers belong together.
 //! - `values.rs`: arguments and columns. `errors.rs`: the only place that reads the driver's errors.
+//! - `fault_injection.rs`: faults for load tests.
 //!
-//! Caches are filled and the log is followed on the primary. What a replica answers is in `remote/replicas.rs`.
+//! Caches are filled, and the log is read, on the primary only. `remote/replicas.rs` reads from replicas.
 
 mod address;
 mod change_log;
@@ -44,10 +43,10 @@ use publisher::Publisher;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The lock that instances take while they bring the schema up to date. The number means nothing.
+/// Held while an instance migrates the schema. The number is arbitrary.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 
-/// PostgreSQL, as a kind of database.
+/// The PostgreSQL back end.
 pub(crate) struct Postgres;
 
 impl Database for Postgres {
@@ -93,7 +92,7 @@ fn replica(url: &str) -> Result<Arc<Server>, Error> {
     Ok(Arc::new(Address::parse("the URL of a replica", url)?.replica()?))
 }
 
-/// Starts the threads that hear of other instances and speak to them.
+/// Starts the threads that read the change log and exchange notifications with other instances.
 fn follow(
     server: &Arc<Server>,
     publisher: &Arc<Publisher>,
@@ -110,7 +109,7 @@ fn follow(
     }
     let direct = match &following.direct_url {
         Some(url) => Some(Arc::new(Address::parse("the direct URL of the database", url)?.primary()?)),
-        // A pooler takes away the connection that would hear.
+        // Behind a pooler a session cannot listen.
         None => Some(server.clone()).filter(|server| !server.pooled),
     };
     let own_pid = Arc::new(BackendPid::default());
@@ -124,8 +123,7 @@ fn follow(
     Ok(threads)
 }
 
-/// What the threads wait for that hear of other instances and speak to them. Who drops the last handle
-/// without closing it wants to hear of nothing any more.
+/// The signals that the threads of [`follow`] wait for. Dropping it ends the threads.
 struct Signals([Arc<Signal>; 2]);
 
 impl Drop for Signals {
@@ -134,7 +132,7 @@ impl Drop for Signals {
     }
 }
 
-/// Brings the schema up to date, and says what can be seen of the log.
+/// Migrates the schema and creates the change log. Returns the snapshot from which the log is read.
 fn prepare_schema(connection: &mut Connection, migrations: &[Migration]) -> Result<PgSnapshot, Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, migrations)?;

@@ -1,14 +1,15 @@
-//! What database servers have in common: threads that each own a connection, and take commands or queries
-//! from one queue.
+//! What the database servers have in common: threads that each own a connection and take commands or queries from one
+//! queue.
 //!
-//! - `session.rs`: what a connection can do, what its transactions are for, what goes wrong in them.
-//! - `link.rs`: keeps a connection open.
-//! - `worker.rs`: runs commands. `log.rs`: what it does with the log of changes, as each server wants it.
-//! - `reader.rs`: answers queries. `replicas.rs`: those that may be answered by a replica; `looks.rs` says by which,
-//!   `standby.rs` whether it is one.
-//! - `certificates.rs`: whom to believe when TLS is spoken.
+//! - `session.rs`: what a connection can do, what its transactions are for, and how they fail.
+//! - `reconnect.rs`, `backoff.rs`: keep a connection open.
+//! - `worker.rs`: runs commands. `change_log.rs`: what it does with the change log of the back end; `key_text.rs`: keys
+//!   as text in that log.
+//! - `reader.rs`: answers queries. `replicas.rs`: reads lists from replicas; `replica_health.rs` chooses the replica,
+//!   `standby.rs` checks that it is one.
+//! - `certificates.rs`: trusted certificates for TLS.
 //!
-//! It knows no driver and no SQL: these are in `postgres/` and `mysql/`.
+//! It has no driver and no SQL: these are in `postgres/` and `mysql/`.
 
 mod backoff;
 pub(crate) mod certificates;
