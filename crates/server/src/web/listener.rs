@@ -139,7 +139,8 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
 pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result<Running> {
     let places = limits.connections.min(room(raise_file_limit()));
     if places < limits.connections {
-        tracing::warn!(
+        // `doctor` warns. A demo need not.
+        tracing::info!(
             places,
             wanted = limits.connections,
             "the limit of open files bounds connections; raise it"
