@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `administrators`, `invitations`, `audit`, `links`
+//! - administration: `organizations`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - users: `users`, `user_suspensions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
@@ -20,6 +20,7 @@
 //! The crate does not depend on requests, cookies, pages, the wall clock or the environment.
 
 pub mod administrators;
+pub mod api_keys;
 pub mod audit;
 pub mod authorization_codes;
 pub mod authorization_requests;

@@ -11,7 +11,7 @@ use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::failed_sign_ins::FailedSignIns;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
-use crate::limits::rate_limited_writes::{LastSeen, PkceUse};
+use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -119,6 +119,8 @@ pub struct Parts {
     pub(crate) user_codes: UserCodes,
     /// Who was seen when.
     pub(crate) last_seen: LastSeen,
+    /// When API keys were last used.
+    pub(crate) key_use: KeyUse,
     /// Wrong passwords lately.
     pub(crate) failed_sign_ins: Arc<FailedSignIns>,
     /// Rate limits on wrong passwords.
@@ -179,6 +181,7 @@ impl App {
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
+            key_use: KeyUse::default(),
             failed_sign_ins: Arc::default(),
             password_guesses: PasswordGuesses::new(secret_key.clone()),
             pkce_use: PkceUse::default(),

@@ -16,7 +16,8 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use identity::api_keys;
 use std::convert::Infallible;
 use std::pin::Pin;
 use store::Version;
@@ -70,7 +71,7 @@ where
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
     let accepted = app.hosts.check(&request).and_then(|()| check_path(path)).and_then(|()| match versioned {
-        true => carried(request.headers()),
+        true => check_no_key(request.uri()).and_then(|()| carried(request.headers())),
         false => Ok(None),
     });
     let (answering, route) = match accepted {
@@ -124,6 +125,16 @@ where
         response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
     }
+}
+
+/// Refuses an address that holds something that looks like an API key.
+fn check_no_key(uri: &Uri) -> Result<(), Problem> {
+    if !uri.path_and_query().is_some_and(|address| address.as_str().contains(api_keys::PREFIX)) {
+        return Ok(());
+    }
+    let detail = "The address contains an API key. Proxies log addresses: revoke this key, and send the next one in the \
+                  header Authorization.";
+    Err(Problem::bad_request("key_in_url", detail))
 }
 
 fn check_path(path: &str) -> Result<(), Problem> {

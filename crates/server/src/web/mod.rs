@@ -5,8 +5,9 @@
 //!   `watched_stream.rs`: clients that do not read. `log_interval.rs`: one log line for many events.
 //! - `middleware.rs`: CORS, `Sarsen-Version`, counting `request_id.rs`: `X-Request-Id`.
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
-//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: hosts that are answered for; `administration.rs`: for administrators,
-//!   whose types say what a handler may change.
+//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: hosts that are
+//!   answered for; `administration.rs`: for administrators, whose types say what a handler may change;
+//!   `service_key.rs`: for the API keys of services.
 //! - `fetch_metadata.rs`: which site a browser's request comes from.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
@@ -24,4 +25,5 @@ pub(crate) mod middleware;
 pub(crate) mod path;
 mod places;
 pub(crate) mod request_id;
+pub(crate) mod service_key;
 pub(crate) mod watched_stream;

@@ -1,5 +1,6 @@
 //! Tenancy: what is one organization's is nobody else's, who may do what in it, and how it is stopped.
 
+mod api_keys;
 mod boundaries;
 mod names;
 mod roles;
@@ -46,6 +47,7 @@ struct Things {
     /// In a browser.
     session: String,
     customer: String,
+    key: String,
 }
 
 impl Things {
@@ -70,6 +72,7 @@ impl Things {
             session: first(&format!("users/{user}/sessions"), "id").await,
             user,
             customer: first("customers", "id").await,
+            key: first("keys", "id").await,
         }
     }
 
@@ -85,6 +88,7 @@ impl Things {
             ("{plan}", self.plan),
             ("{subscription}", &self.subscription),
             ("{session}", &self.session),
+            ("{key}", &self.key),
         ]
         .into_iter()
         .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -113,6 +117,7 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         }
         ("POST", "/subscriptions") => json!({ "user": things.user, "plan": things.plan }),
         ("PATCH", "/subscriptions/{subscription}") => json!({ "status": "canceled" }),
+        ("POST", "/keys") => json!({ "name": "Made", "service": things.service }),
         ("POST", "/users") => json!({ "email": "made@acme.test" }),
         ("PUT", "/users/{user}/suspension") => json!({ "reason": "because" }),
         ("POST", "/api/platform/owners") => json!({ "email": "new@sarsen.test" }),
@@ -136,6 +141,7 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
         "/customers",
         "/subscriptions",
         "/users",
+        "/keys",
         "/audit",
     ] {
         all.push(admin.read(&format!("/api/organizations/{org}{list}")).await);
