@@ -169,6 +169,8 @@ ids! {
     KeyId = "key" / "signing key";
     /// An API key.
     ApiKeyId = "apikey" / "API key";
+    /// A write of the API that carried an `Idempotency-Key`.
+    IdempotentWriteId = "write" / "write";
     /// A one-time link.
     LinkId = "link" / "link";
     /// An invitation of an administrator.

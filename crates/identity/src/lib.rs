@@ -9,7 +9,7 @@
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
-//! - operation: `cleanup`, `leases`, `settings`, `sealed`, `database_move`
+//! - operation: `cleanup`, `idempotent_writes`, `leases`, `settings`, `sealed`, `database_move`
 //! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
 //!
 //! # Commands and queries
@@ -35,6 +35,7 @@ pub mod entitlements;
 mod error;
 mod ff1;
 pub mod grants;
+pub mod idempotent_writes;
 pub mod ids;
 pub mod invitations;
 pub mod keys;

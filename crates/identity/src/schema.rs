@@ -12,6 +12,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(6, "options of clients", include_str!("../migrations/0006_client_options.sql")),
     migration(7, "invitations", include_str!("../migrations/0007_invitations.sql")),
     migration(8, "API keys", include_str!("../migrations/0008_api_keys.sql")),
+    migration(9, "idempotent writes", include_str!("../migrations/0009_idempotent_writes.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

@@ -9,6 +9,7 @@ use crate::jobs::key_maker::KeyMaker;
 use crate::jobs::presence::Presence;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::failed_sign_ins::FailedSignIns;
+use crate::limits::keyed_writes::KeyedWrites;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
@@ -64,6 +65,8 @@ pub struct Settings {
     pub posted_requests_max: usize,
     /// Wrong user codes that all browsers without a signed-in user may enter in a minute.
     pub wrong_codes_max: u32,
+    /// The most writes with an `Idempotency-Key`, in a quarter of an hour and for one caller.
+    pub keyed_writes_max: usize,
 }
 
 impl Settings {
@@ -85,6 +88,7 @@ impl Settings {
             pending_codes_max: 1_000_000,
             posted_requests_max: 10_000,
             wrong_codes_max: 10_000,
+            keyed_writes_max: 10_000,
         }
     }
 }
@@ -131,6 +135,8 @@ pub struct Parts {
     pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
     pub(crate) posted_requests: Quota,
+    /// Writes with an `Idempotency-Key`, by caller.
+    pub(crate) keyed_writes: KeyedWrites,
     /// Attempts at user codes.
     pub(crate) user_code_attempts: UserCodeAttempts,
     /// Counters.
@@ -187,6 +193,7 @@ impl App {
             pkce_use: PkceUse::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
+            keyed_writes: KeyedWrites::default(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),

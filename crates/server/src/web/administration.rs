@@ -18,6 +18,7 @@
 
 use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
+use super::idempotency::Attempt;
 use crate::app::App;
 use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
@@ -41,6 +42,8 @@ const KEYS_MAY: &[&str] = &["services", "clients", "plans", "customers", "subscr
 pub struct Caller {
     who: Who,
     address: IpAddr,
+    /// Of a request with an `Idempotency-Key`.
+    attempt: Option<Arc<Attempt>>,
     app: App,
 }
 
@@ -54,6 +57,32 @@ enum Who {
 }
 
 impl Caller {
+    fn new(parts: &Parts, app: &App, who: Who, address: IpAddr) -> Caller {
+        let attempt = parts.extensions.get::<Arc<Attempt>>().cloned();
+        Caller { who, address, attempt, app: app.clone() }
+    }
+
+    /// Runs a command once `authorize` has let it, in the same transaction, and once for each `Idempotency-Key`.
+    async fn write_if<A, T: Send + 'static>(
+        &self,
+        name: &'static str,
+        authorize: impl Fn(&mut Snapshot<'_>, Time) -> Result<A> + Send + 'static,
+        command: impl Fn(&mut Tx<'_>, A, &Actor) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (actor, attempt) = (self.actor(), self.attempt.clone());
+        if let Some(attempt) = &attempt {
+            attempt.admit(&self.app, &actor.who, actor.now)?;
+        }
+        let write = self.app.store.write(name, move |tx| {
+            let authorized = authorize(tx.snapshot(), actor.now)?;
+            if let Some(attempt) = &attempt {
+                attempt.begin(tx, &actor.who, actor.now)?;
+            }
+            command(tx, authorized, &actor.clone())
+        });
+        write.await
+    }
+
     /// Runs a query that may scan.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -163,7 +192,7 @@ impl FromRequestParts<App> for Administrator {
             administrators::role_in(snapshot, &id, &wanted)
         });
         let (organization, role) = found.await?;
-        let caller = Caller { who: Who::User(user), address, app: app.clone() };
+        let caller = Caller::new(parts, app, Who::User(user), address);
         Ok(Administrator { caller, role, organization })
     }
 }
@@ -194,7 +223,7 @@ impl Administrator {
         };
         let id = key.organization.clone();
         let organization = app.store.point(move |snapshot| organizations::get(snapshot, &id)).await?;
-        let caller = Caller { who: Who::Key(key, noun), address, app: app.clone() };
+        let caller = Caller::new(parts, app, Who::Key(key, noun), address);
         let administrator = Administrator { caller, role: Role::Admin, organization };
         administrator.require_scope(Need::Read)?;
         Ok(administrator)
@@ -219,17 +248,19 @@ impl Administrator {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (id, who, actor) = (self.organization.id.clone(), self.who.clone(), self.actor());
-        let write = self.app.store.write(name, move |tx| {
+        let (id, who) = (self.organization.id.clone(), self.who.clone());
+        let authorize = move |snapshot: &mut Snapshot<'_>, now| {
             let (organization, role) = match &who {
-                Who::User(user) => administrators::role_in(tx.snapshot(), &id, user)?,
+                Who::User(user) => administrators::role_in(snapshot, &id, user)?,
                 Who::Key(key, noun) => {
-                    let found = api_keys::require(tx.snapshot(), &id, &key.id, noun, Need::Write, actor.now);
-                    (found?, Role::Admin)
+                    (api_keys::require(snapshot, &id, &key.id, noun, Need::Write, now)?, Role::Admin)
                 }
             };
             administrators::require(&organization, role, least)?;
-            command(tx, Acting { organization: &organization, actor: &actor.clone() })
+            Ok(organization)
+        };
+        let write = self.write_if(name, authorize, move |tx, organization: Organization, actor| {
+            command(tx, Acting { organization: &organization, actor })
         });
         write.await
     }
@@ -345,7 +376,7 @@ impl FromRequestParts<App> for PlatformUser {
         let (true, Some(user)) = (good, access.user.clone()) else {
             return Err(Problem::insufficient_scope("This needs a token for the platform (scope platform)."));
         };
-        let caller = Caller { who: Who::User(user.clone()), address, app: app.clone() };
+        let caller = Caller::new(parts, app, Who::User(user.clone()), address);
         Ok(PlatformUser { caller, user })
     }
 }
@@ -364,8 +395,7 @@ impl PlatformUser {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let actor = self.actor();
-        self.app.store.write(name, move |tx| command(tx, &actor.clone())).await
+        self.write_if(name, |_, _| Ok(()), move |tx, (), actor| command(tx, actor)).await
     }
 }
 
@@ -399,12 +429,9 @@ impl PlatformOwner {
         command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let user = self.user.clone();
-        let write = self.0.write(name, move |tx, actor| {
-            if !administrators::is_platform_owner(tx.snapshot(), &user)? {
-                return Err(OWNERS_ONLY);
-            }
-            command(tx, actor)
-        });
-        write.await
+        let authorize = move |snapshot: &mut Snapshot<'_>, _| {
+            if administrators::is_platform_owner(snapshot, &user)? { Ok(()) } else { Err(OWNERS_ONLY) }
+        };
+        self.write_if(name, authorize, move |tx, (), actor| command(tx, actor)).await
     }
 }

@@ -4,6 +4,7 @@ mod api_keys;
 mod boundaries;
 mod names;
 mod roles;
+mod service_keys;
 mod strangers;
 mod suspension;
 
