@@ -1,6 +1,6 @@
 //! The audit log. Each entry is written in the same transaction as the change that it describes.
 
-use crate::ids::{AuditId, OrganizationId, UserId};
+use crate::ids::{ApiKeyId, AuditId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use store::{Snapshot, Tx, Where, args, insert, statements};
 /// The actor of a request. It is created once per request and passed to every command that writes an audit entry.
 #[derive(Debug)]
 pub struct Actor {
-    /// A user's id, `system`, or `unknown`.
+    /// The id of a user or of an API key, `system`, or `unknown`.
     pub who: String,
     /// The client's IP address, or empty.
     pub address: String,
@@ -37,6 +37,11 @@ impl Actor {
     /// An authenticated user.
     pub fn user(user: &UserId, address: &str, now: Time, random: &dyn Random) -> Actor {
         Actor::new(user.to_string(), address.to_owned(), now, random)
+    }
+
+    /// A program with an API key.
+    pub fn api_key(id: &ApiKeyId, address: &str, now: Time, random: &dyn Random) -> Actor {
+        Actor::new(id.to_string(), address.to_owned(), now, random)
     }
 
     /// The server itself.
@@ -115,7 +120,7 @@ pub fn note(
 pub struct Entry {
     /// The id. Ids sort by time.
     pub id: AuditId,
-    /// The actor's user id, `system` for the server itself, or `unknown` for an unauthenticated client.
+    /// The id of a user or of an API key, `system` for the server itself, or `unknown` for an unauthenticated client.
     pub actor: String,
     /// The actor's e-mail address, if the organization may see it.
     pub actor_email: Option<String>,

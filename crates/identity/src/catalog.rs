@@ -4,10 +4,10 @@
 use crate::audit::Actor;
 use crate::plans::{self, Plan};
 use crate::services::{self, Service};
-use crate::{Error, Result, clients, subscriptions};
+use crate::{Error, Result, api_keys, clients, subscriptions};
 use store::Tx;
 
-/// Deletes a service. It must have no clients and no plans.
+/// Deletes a service and revokes its API keys. It must have no clients and no plans.
 pub fn delete_service(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Result<()> {
     tx.lock(&services::LOCK, (&service.id).into())?;
     let in_use = clients::any_of_service(tx.snapshot(), &service.organization, &service.id)?
@@ -16,6 +16,7 @@ pub fn delete_service(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Resu
         let problem = "this service still has clients or plans; delete them first";
         return Err(Error::refused("service_in_use", problem));
     }
+    api_keys::revoke_of_service(tx, service, actor)?;
     services::remove(tx, service, actor)
 }
 

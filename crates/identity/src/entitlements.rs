@@ -44,6 +44,17 @@ pub struct Entitlement {
     pub current_period_end: Option<Time>,
     /// The customer that the user acts for.
     pub customer: CustomerId,
+    /// Whether it comes from a subscription: the user's own, or a seat in that of a team.
+    pub is_subscribed: bool,
+}
+
+impl Entitlement {
+    /// Whether the plan includes a feature.
+    pub fn includes(&self, feature: &str) -> Result<bool> {
+        let features: Vec<String> = serde_json::from_str(self.features.raw().get())
+            .map_err(|error| Error::Internal(format!("features of the plan {}: {error}", self.plan)))?;
+        Ok(features.iter().any(|own| own == feature))
+    }
 }
 
 // The subscription of the user's personal customer, or of a team in which the user has a seat. A plan without seats
@@ -89,6 +100,7 @@ pub fn of_user(
             status: row.get(3)?,
             current_period_end: row.get(4)?,
             customer: row.get(5)?,
+            is_subscribed: true,
         };
         Ok((entitlement, row.get::<String>(6)?))
     })?;
@@ -103,6 +115,7 @@ pub fn of_user(
             status: "active".to_owned(),
             current_period_end: None,
             customer: customers::of_user(snapshot, user)?,
+            is_subscribed: false,
         },
     };
     Ok((entitlement, keys))

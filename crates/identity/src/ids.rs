@@ -167,6 +167,10 @@ ids! {
     CodeId = "code" / "authorization code";
     /// A signing key. This is its `kid`.
     KeyId = "key" / "signing key";
+    /// An API key.
+    ApiKeyId = "apikey" / "API key";
+    /// A write of the API that carried an `Idempotency-Key`.
+    IdempotentWriteId = "write" / "write";
     /// A one-time link.
     LinkId = "link" / "link";
     /// An invitation of an administrator.

@@ -3,13 +3,13 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `administrators`, `invitations`, `audit`, `links`
+//! - administration: `organizations`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - users: `users`, `user_suspensions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
-//! - operation: `cleanup`, `leases`, `settings`, `sealed`, `database_move`
+//! - operation: `cleanup`, `idempotent_writes`, `leases`, `settings`, `sealed`, `database_move`
 //! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
 //!
 //! # Commands and queries
@@ -20,6 +20,7 @@
 //! The crate does not depend on requests, cookies, pages, the wall clock or the environment.
 
 pub mod administrators;
+pub mod api_keys;
 pub mod audit;
 pub mod authorization_codes;
 pub mod authorization_requests;
@@ -34,6 +35,7 @@ pub mod entitlements;
 mod error;
 mod ff1;
 pub mod grants;
+pub mod idempotent_writes;
 pub mod ids;
 pub mod invitations;
 pub mod keys;

@@ -1,9 +1,10 @@
-//! Caches for frequent reads: clients, verified access tokens, entitlements, users, organization statuses, the key
+//! Caches for frequent reads: clients, verified access tokens and API keys, entitlements, users, organization statuses, the key
 //! ring.
 //!
 //! Each entry stores the keys of the rows that it was read from. A command that changes one of these keys invalidates
 //! the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
+use crate::api_keys::{self, ApiKey};
 use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::keys::Ring;
 use crate::scopes::Scope;
@@ -17,6 +18,7 @@ use store::{Cache, Filled, Key, Snapshot, Store};
 pub use crate::entitlements::Entitlement;
 
 const TOKENS_MAX: usize = 20_000;
+const API_KEYS_MAX: usize = 5_000;
 const ENTITLEMENTS_MAX: usize = 20_000;
 const CLIENTS_MAX: usize = 5_000;
 const USERS_MAX: usize = 20_000;
@@ -55,6 +57,7 @@ pub struct Lookups {
     secret_key: SecretKey,
     clients: Cache<ClientId, Arc<clients::Client>>,
     tokens: Cache<Hash, Arc<Access>>,
+    api_keys: Cache<Hash, Arc<ApiKey>>,
     entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
     users: Cache<UserId, Arc<User>>,
     organizations: Cache<OrganizationId, organizations::Status>,
@@ -67,6 +70,7 @@ impl Lookups {
         Lookups {
             clients: store.cache("clients", CLIENTS_MAX),
             tokens: store.cache("tokens", TOKENS_MAX),
+            api_keys: store.cache("API keys", API_KEYS_MAX),
             entitlements: store.cache("entitlements", ENTITLEMENTS_MAX),
             users: store.cache("users", USERS_MAX),
             organizations: store.cache("organizations", ORGANIZATIONS_MAX),
@@ -137,6 +141,21 @@ impl Lookups {
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
         self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await
+    }
+
+    /// Verifies an API key. Returns `None` if it is invalid.
+    pub async fn api_key(&self, token: &[u8], now: Time) -> Result<Option<Arc<ApiKey>>> {
+        let hash = secrets::hash(token);
+        if let Some(key) = self.api_keys.get(&hash, now) {
+            return Ok(Some(key));
+        }
+        let Some(presented) = api_keys::parse(token) else { return Ok(None) };
+        let found = self.store.fill(&self.api_keys, hash, now, move |snapshot| {
+            let Some(key) = api_keys::verify(snapshot, &presented, now)? else { return Ok(None) };
+            let (keys, until) = (key.keys(), key.expires_at.unwrap_or(Time::NEVER));
+            Ok::<_, Error>(Some(Filled { value: Arc::new(key), keys, until }))
+        });
+        found.await
     }
 
     /// Gets the entitlement of `user` for `service`.

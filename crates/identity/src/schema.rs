@@ -11,6 +11,8 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(5, "known browsers", include_str!("../migrations/0005_known_browsers.sql")),
     migration(6, "options of clients", include_str!("../migrations/0006_client_options.sql")),
     migration(7, "invitations", include_str!("../migrations/0007_invitations.sql")),
+    migration(8, "API keys", include_str!("../migrations/0008_api_keys.sql")),
+    migration(9, "idempotent writes", include_str!("../migrations/0009_idempotent_writes.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
@@ -43,4 +45,5 @@ pub static WATCHED: &[&str] = &[
     "grants",
     "revoked_tokens",
     "signing_keys",
+    "api_keys",
 ];

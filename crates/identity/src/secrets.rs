@@ -38,9 +38,12 @@ pub fn letters<const N: usize>(alphabet: &[u8; N], length: usize, random: &dyn R
     text
 }
 
-/// Generates a secret of 43 letters and digits: 256 bits.
+/// The length of a secret: 43 letters and digits are 256 bits.
+pub(crate) const LENGTH: usize = 43;
+
+/// Generates a secret of letters and digits.
 pub fn secret(random: &dyn Random) -> String {
-    letters(ALPHANUMERIC, 43, random)
+    letters(ALPHANUMERIC, LENGTH, random)
 }
 
 /// SHA-256.

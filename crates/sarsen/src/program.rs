@@ -2,7 +2,7 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, backup, bench, check, client, demo, doctor, init, login, logout, member, move_database, org,
+    audit, backup, bench, check, client, demo, doctor, init, key, login, logout, member, move_database, org,
     owner, plan, rekey, restore, serve, service, subscription, user, whoami,
 };
 use crate::environment::Environment;
@@ -70,6 +70,8 @@ pub enum Command {
     Service(service::Args),
     /// Clients: the programs that sign users in to a service
     Client(client::Args),
+    /// API keys: the credentials of programs
+    Key(key::Args),
     /// Plans: what an organization sells
     Plan(plan::Args),
     /// Subscriptions: which user or customer has which plan
@@ -144,6 +146,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Member(args) => member::run(&args, environment),
         Command::Service(args) => service::run(&args, environment),
         Command::Client(args) => client::run(&args, environment),
+        Command::Key(args) => key::run(&args, environment),
         Command::Plan(args) => plan::run(&args, environment),
         Command::Subscription(args) => subscription::run(&args, environment),
         Command::User(args) => user::run(&args, environment),

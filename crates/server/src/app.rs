@@ -9,9 +9,10 @@ use crate::jobs::key_maker::KeyMaker;
 use crate::jobs::presence::Presence;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::failed_sign_ins::FailedSignIns;
+use crate::limits::keyed_writes::KeyedWrites;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
-use crate::limits::rate_limited_writes::{LastSeen, PkceUse};
+use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub posted_requests_max: usize,
     /// Wrong user codes that all browsers without a signed-in user may enter in a minute.
     pub wrong_codes_max: u32,
+    /// The most writes with an `Idempotency-Key`, in a quarter of an hour and for one caller.
+    pub keyed_writes_max: usize,
 }
 
 impl Settings {
@@ -85,6 +88,7 @@ impl Settings {
             pending_codes_max: 1_000_000,
             posted_requests_max: 10_000,
             wrong_codes_max: 10_000,
+            keyed_writes_max: 10_000,
         }
     }
 }
@@ -119,6 +123,8 @@ pub struct Parts {
     pub(crate) user_codes: UserCodes,
     /// Who was seen when.
     pub(crate) last_seen: LastSeen,
+    /// When API keys were last used.
+    pub(crate) key_use: KeyUse,
     /// Wrong passwords lately.
     pub(crate) failed_sign_ins: Arc<FailedSignIns>,
     /// Rate limits on wrong passwords.
@@ -129,6 +135,8 @@ pub struct Parts {
     pub(crate) pending_codes: Quota,
     /// Authorization requests that were posted, by client.
     pub(crate) posted_requests: Quota,
+    /// Writes with an `Idempotency-Key`, by caller.
+    pub(crate) keyed_writes: KeyedWrites,
     /// Attempts at user codes.
     pub(crate) user_code_attempts: UserCodeAttempts,
     /// Counters.
@@ -179,11 +187,13 @@ impl App {
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
+            key_use: KeyUse::default(),
             failed_sign_ins: Arc::default(),
             password_guesses: PasswordGuesses::new(secret_key.clone()),
             pkce_use: PkceUse::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
+            keyed_writes: KeyedWrites::default(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),

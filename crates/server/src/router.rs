@@ -29,6 +29,9 @@ pub fn router() -> Routes {
         // What a service reads
         .route("/api/subscription", get(api::subscription::get))
         .route("/api/user", get(api::user::get))
+        // What the back end of a service reads
+        .route("/api/service/users", get(api::service::users))
+        .route("/api/service/check", post(api::service::check))
         // Administration
         .route("/api/organizations", get(api::organizations::list).post(api::organizations::create))
         .route("/api/organizations/{org}", get(api::organizations::get).patch(api::organizations::change))
@@ -87,6 +90,8 @@ pub fn router() -> Routes {
         .route("/api/organizations/{org}/users/{user}/sessions/{session}", delete(api::users::sessions::end))
         .route("/api/organizations/{org}/users/{user}/sign_in_link", post(api::users::sign_in_link::create))
         .route("/api/organizations/{org}/users/{user}/password-link", post(api::users::password_link::create))
+        .route("/api/organizations/{org}/keys", get(api::keys::list).post(api::keys::create))
+        .route("/api/organizations/{org}/keys/{key}", get(api::keys::get).delete(api::keys::revoke))
         .route("/api/organizations/{org}/audit", get(api::audit::list))
         // The platform
         .route("/api/platform/organizations", get(api::platform::list))

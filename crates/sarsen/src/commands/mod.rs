@@ -13,6 +13,7 @@ pub mod client;
 pub mod demo;
 pub mod doctor;
 pub mod init;
+pub mod key;
 pub mod login;
 pub mod logout;
 pub mod member;

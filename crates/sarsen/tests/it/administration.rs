@@ -53,6 +53,36 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
 }
 
 #[test]
+fn a_key_is_created_used_and_revoked() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let status = |path: &str, key: &str| {
+        let request =
+            ureq::get(format!("{}{path}", demo.issuer())).config().http_status_as_error(false).build();
+        let answer = request.header("authorization", format!("Bearer {key}")).call().expect("an answer");
+        answer.status().as_u16()
+    };
+    assert_eq!(status("/api/service/users?ids=x", demo.text("/api_key")), 200, "the key of the demo");
+
+    let scopes = ["--scope", "users:read", "--scope", "subscriptions:write"];
+    let made = place.json(&[&["key", "create", "Billing"][..], &scopes].concat());
+    let (id, key) = (made["id"].as_str().expect("an id"), made["key"].as_str().expect("a key"));
+    assert_eq!(made["scopes"], json!(["users:read", "subscriptions:write"]));
+    assert_eq!(status("/api/organizations/acme/users", key), 200);
+    let list = place.run(&["key", "list"]).stdout;
+    assert!(
+        list.contains("Billing") && list.contains("Back end of Acme Sketch") && !list.contains(key),
+        "{list}"
+    );
+    assert_eq!(place.json(&["key", "show", id])["key"], json!(null));
+    let wrong = place.run(&["key", "create", "x", "--service", "sketch", "--scope", "users:write"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("use some of users:read"), "{}", wrong.stderr);
+    assert_eq!(place.run(&["key", "revoke", id]).code, 0);
+    assert_eq!(status("/api/organizations/acme/users", key), 401);
+}
+
+#[test]
 fn the_device_flow_is_switched_on_and_off() {
     let place = Place::new();
     let demo = Demo::start(&place);

@@ -17,6 +17,7 @@ fn the_same_folder_gives_the_same_demo() {
         "/clients/web/client_secret",
         "/users/0/plan",
         "/services/cli",
+        "/api_key",
     ] {
         assert!(!first.text(pointer).is_empty(), "{pointer}");
     }
@@ -44,7 +45,7 @@ fn the_same_folder_gives_the_same_demo() {
     let mut running = Running::start(command, place.path("second.log"));
     let says = serde_json::from_str(&running.line()).expect("a line of JSON");
     let second = Demo { running, says };
-    for name in ["owner", "organization", "users", "services"] {
+    for name in ["owner", "organization", "users", "services", "api_key"] {
         assert_eq!(second.says[name], said[name], "{name}");
     }
     for client in ["web", "spa", "cli", "machine"] {

@@ -5,11 +5,13 @@ use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::Json;
 use axum::response::{IntoResponse as _, Response};
+use identity::Entitlement;
+use identity::users::User;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 #[derive(Serialize)]
-struct UserBody<'a> {
+pub(super) struct UserBody<'a> {
     #[serde(flatten)]
     account: AccountBody,
     org: &'a str,
@@ -19,16 +21,25 @@ struct UserBody<'a> {
     features: &'a RawValue,
 }
 
+impl<'a> UserBody<'a> {
+    /// A user as a service may see them, with what they may use there.
+    pub(super) fn new(user: &User, entitlement: &'a Entitlement, org: &'a str, service: &'a str) -> Self {
+        UserBody {
+            account: AccountBody::from(user),
+            org,
+            service,
+            customer: entitlement.customer.as_str(),
+            plan: &entitlement.plan,
+            features: entitlement.features.raw(),
+        }
+    }
+}
+
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     let user = caller.lookups().user(&caller.user, caller.now).await?;
     let entitlement = caller.lookups().entitlement(&caller.user, &caller.service, caller.now).await?;
-    let body = UserBody {
-        account: AccountBody::from(&*user),
-        org: caller.access.claims.org.as_deref().unwrap_or_default(),
-        service: caller.access.claims.service.as_deref().unwrap_or_default(),
-        customer: entitlement.customer.as_str(),
-        plan: &entitlement.plan,
-        features: entitlement.features.raw(),
-    };
-    Ok(Json(body).into_response())
+    let claims = &caller.access.claims;
+    let (org, service) = (claims.org.as_deref(), claims.service.as_deref());
+    let (org, service) = (org.unwrap_or_default(), service.unwrap_or_default());
+    Ok(Json(UserBody::new(&user, &entitlement, org, service)).into_response())
 }

@@ -13,8 +13,8 @@ use identity::keys::Algorithm;
 use identity::scan::Page;
 use identity::secrets::Random;
 use identity::{
-    authorization_codes, authorization_requests, devices, grants, invitations, leases, links, revoked_tokens,
-    sessions,
+    authorization_codes, authorization_requests, devices, grants, idempotent_writes, invitations, leases,
+    links, revoked_tokens, sessions,
 };
 use parking_lot::Mutex;
 use std::fmt::Display;
@@ -109,6 +109,8 @@ impl Janitor {
         self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older).await?;
         self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await?;
         self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await?;
+        let before_writes = now - idempotent_writes::KEPT;
+        self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older).await?;
         self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;

@@ -1,16 +1,16 @@
-//! Facts that are written at most once in a while, however often they happen: a user was seen, a client used PKCE. The
-//! time of the last write is kept in memory. No request waits for the write; if the writer refuses it, the next event
-//! writes.
+//! Facts that are written at most once in a while, however often they happen: a user was seen, a client used PKCE, an API
+//! key was used. The time of the last write is kept in memory. No request waits for the write; if the writer refuses it,
+//! the next event writes.
 
-use identity::ids::{ClientId, UserId};
-use identity::{Time, clients, users};
+use identity::ids::{ApiKeyId, ClientId, UserId};
+use identity::{Time, api_keys, clients, users};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 use store::Store;
 
-/// Beyond this many users or clients the oldest entries are dropped; at worst they are written once more.
+/// Beyond this many users, clients or keys the oldest entries are dropped; at worst they are written once more.
 const REMEMBERED: usize = 50_000;
 
 /// When a user was last here.
@@ -47,6 +47,25 @@ impl PkceUse {
         self.0.note(client, now, || {
             let client = client.clone();
             store.write_later("client.pkce_used", move |tx| clients::set_pkce_used(tx, &client, now))
+        })
+    }
+}
+
+/// When an API key was last used.
+pub(crate) struct KeyUse(AtMostEvery<ApiKeyId>);
+
+impl Default for KeyUse {
+    fn default() -> KeyUse {
+        KeyUse(AtMostEvery::every(Duration::from_secs(300)))
+    }
+}
+
+impl KeyUse {
+    /// Notes that a key was used.
+    pub(crate) fn note(&self, store: &Store, key: &ApiKeyId, now: Time) {
+        self.0.note(key, now, || {
+            let key = key.clone();
+            store.write_later("api_key.used", move |tx| api_keys::set_last_used(tx, &key, now))
         });
     }
 }

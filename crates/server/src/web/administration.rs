@@ -2,8 +2,8 @@
 //!
 //! | argument | who | may |
 //! |---|---|---|
-//! | [`Administrator`] | any administrator of the organization in the path (`{org}`) | read |
-//! | [`Admin`] | an admin or owner of it, while it is active | write |
+//! | [`Administrator`] | any administrator of the organization in the path (`{org}`); a key that may read | read |
+//! | [`Admin`] | an admin or owner of it, while it is active; a key that may write | write |
 //! | [`Owner`] | an owner of it, while it is active | write |
 //! | [`OwnerOrSelf`] | the same, or the user in the path (`{user}`) | write |
 //! | [`PlatformUser`] | a user with a token for the platform | write what belongs to nobody yet |
@@ -11,15 +11,20 @@
 //!
 //! The database is reached through them only: `read`, `point` and `list` are for all, `write` is for those that may
 //! change something. `write` looks the role up again inside the command's transaction, so that a role that was taken
-//! away meanwhile changes nothing any more.
+//! away meanwhile changes nothing any more. The same holds for an API key and its scope.
+//!
+//! The noun in the path after the organization decides which scope a key needs ([`KEYS_MAY`]). A noun that is not in that
+//! list is for users only.
 
-use super::auth::{Address, Bearer};
+use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
+use super::idempotency::Attempt;
 use crate::app::App;
 use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::administrators::{self, Role};
+use identity::api_keys::{self, ApiKey, Need};
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::organizations::{self, Organization};
@@ -27,17 +32,57 @@ use identity::secrets::Random;
 use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 use store::{Snapshot, Tx};
 
-/// A user who administers, and the database as that user may use it.
+/// The nouns of an organization that an API key may have scopes for.
+const KEYS_MAY: &[&str] = &["services", "clients", "plans", "customers", "subscriptions", "users", "audit"];
+
+/// Who calls, and the database as they may use it.
 pub struct Caller {
-    /// The user.
-    pub user: UserId,
+    who: Who,
     address: IpAddr,
+    /// Of a request with an `Idempotency-Key`.
+    attempt: Option<Arc<Attempt>>,
     app: App,
 }
 
+/// Who calls.
+#[derive(Clone)]
+enum Who {
+    /// A user.
+    User(UserId),
+    /// A program with an API key. The noun is that of the path.
+    Key(Arc<ApiKey>, &'static str),
+}
+
 impl Caller {
+    fn new(parts: &Parts, app: &App, who: Who, address: IpAddr) -> Caller {
+        let attempt = parts.extensions.get::<Arc<Attempt>>().cloned();
+        Caller { who, address, attempt, app: app.clone() }
+    }
+
+    /// Runs a command once `authorize` has let it, in the same transaction, and once for each `Idempotency-Key`.
+    async fn write_if<A, T: Send + 'static>(
+        &self,
+        name: &'static str,
+        authorize: impl Fn(&mut Snapshot<'_>, Time) -> Result<A> + Send + 'static,
+        command: impl Fn(&mut Tx<'_>, A, &Actor) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (actor, attempt) = (self.actor(), self.attempt.clone());
+        if let Some(attempt) = &attempt {
+            attempt.admit(&self.app, &actor.who, actor.now)?;
+        }
+        let write = self.app.store.write(name, move |tx| {
+            let authorized = authorize(tx.snapshot(), actor.now)?;
+            if let Some(attempt) = &attempt {
+                attempt.begin(tx, &actor.who, actor.now)?;
+            }
+            command(tx, authorized, &actor.clone())
+        });
+        write.await
+    }
+
     /// Runs a query that may scan.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -83,7 +128,20 @@ impl Caller {
     }
 
     fn actor(&self) -> Actor {
-        self.app.actor(&self.user, self.address)
+        match &self.who {
+            Who::User(user) => self.app.actor(user, self.address),
+            Who::Key(key, _) => {
+                Actor::api_key(&key.id, &self.address.to_string(), self.app.now(), self.app.random())
+            }
+        }
+    }
+
+    /// The user who calls; a key is refused.
+    fn require_user(&self) -> std::result::Result<UserId, Problem> {
+        match &self.who {
+            Who::User(user) => Ok(user.clone()),
+            Who::Key(..) => Err(Problem::forbidden("An API key may not do this. Sign in as an owner.")),
+        }
     }
 }
 
@@ -96,10 +154,10 @@ pub struct Acting<'a> {
     pub actor: &'a Actor,
 }
 
-/// Any administrator of the organization in the path, which may be in any state.
+/// Any administrator of the organization in the path, which may be in any state; or a key of it.
 pub struct Administrator {
     caller: Caller,
-    /// The role there, when the request came.
+    /// The role there, when the request came. A key is never more than an admin.
     role: Role,
     /// The organization, when the request came.
     pub organization: Organization,
@@ -115,9 +173,12 @@ impl Deref for Administrator {
 impl FromRequestParts<App> for Administrator {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Administrator, Problem> {
-        let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
         let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
         let slug = parameter(parts, "org").to_owned();
+        let access = match Credential::of(parts, app).await? {
+            Credential::Token(access) => access,
+            Credential::Key(key) => return Administrator::of_key(parts, app, key, &slug, address).await,
+        };
         let audience = format!("org:{slug}");
         // A token for all organizations is as good as the user's role in this one, which is looked up below.
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
@@ -131,11 +192,55 @@ impl FromRequestParts<App> for Administrator {
             administrators::role_in(snapshot, &id, &wanted)
         });
         let (organization, role) = found.await?;
-        Ok(Administrator { caller: Caller { user, address, app: app.clone() }, role, organization })
+        let caller = Caller::new(parts, app, Who::User(user), address);
+        Ok(Administrator { caller, role, organization })
+    }
+}
+
+/// The noun in `/api/organizations/{org}/{noun}/…`, if keys may have scopes for it; empty for the organization itself.
+fn noun(parts: &Parts) -> Option<&'static str> {
+    match parts.uri.path().split('/').nth(4) {
+        None | Some("") => Some(""),
+        Some(noun) => KEYS_MAY.iter().copied().find(|known| *known == noun),
     }
 }
 
 impl Administrator {
+    /// A key that may read what the path names.
+    async fn of_key(
+        parts: &Parts,
+        app: &App,
+        key: Arc<ApiKey>,
+        slug: &str,
+        address: IpAddr,
+    ) -> std::result::Result<Administrator, Problem> {
+        if key.organization_slug != slug || key.service.is_some() {
+            let detail = format!("This needs an API key of the organization {slug}.");
+            return Err(Problem::insufficient_scope(detail));
+        }
+        let Some(noun) = noun(parts) else {
+            return Err(Problem::forbidden("An API key may not do this. Sign in as an administrator."));
+        };
+        let id = key.organization.clone();
+        let organization = app.store.point(move |snapshot| organizations::get(snapshot, &id)).await?;
+        let caller = Caller::new(parts, app, Who::Key(key, noun), address);
+        let administrator = Administrator { caller, role: Role::Admin, organization };
+        administrator.require_scope(Need::Read)?;
+        Ok(administrator)
+    }
+
+    /// Refuses a key without the scope. Every key of an organization may read the organization itself.
+    fn require_scope(&self, need: Need) -> std::result::Result<(), Problem> {
+        match &self.who {
+            Who::Key(_, "") if need == Need::Read => Ok(()),
+            Who::Key(key, noun) if !key.allows(noun, need) => {
+                let detail = format!("This needs an API key with the scope {}.", need.scope(noun));
+                Err(Problem::insufficient_scope(detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a command of one who is at least in the role `least`, in an organization that is active.
     async fn write_as<T: Send + 'static>(
         &self,
@@ -143,23 +248,32 @@ impl Administrator {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (id, user, actor) = (self.organization.id.clone(), self.user.clone(), self.actor());
-        let write = self.app.store.write(name, move |tx| {
-            let (organization, role) = administrators::role_in(tx.snapshot(), &id, &user)?;
+        let (id, who) = (self.organization.id.clone(), self.who.clone());
+        let authorize = move |snapshot: &mut Snapshot<'_>, now| {
+            let (organization, role) = match &who {
+                Who::User(user) => administrators::role_in(snapshot, &id, user)?,
+                Who::Key(key, noun) => {
+                    (api_keys::require(snapshot, &id, &key.id, noun, Need::Write, now)?, Role::Admin)
+                }
+            };
             administrators::require(&organization, role, least)?;
-            command(tx, Acting { organization: &organization, actor: &actor.clone() })
+            Ok(organization)
+        };
+        let write = self.write_if(name, authorize, move |tx, organization: Organization, actor| {
+            command(tx, Acting { organization: &organization, actor })
         });
         write.await
     }
 }
 
-/// An admin or owner of the organization in the path, while it is active.
+/// An admin or owner of the organization in the path, while it is active; or a key of it that may write.
 pub struct Admin(Administrator);
 
 impl FromRequestParts<App> for Admin {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Admin, Problem> {
         let administrator = Administrator::from_request_parts(parts, app).await?;
+        administrator.require_scope(Need::Write)?;
         administrators::require(&administrator.organization, administrator.role, Role::Admin)?;
         Ok(Admin(administrator))
     }
@@ -173,7 +287,7 @@ impl Deref for Admin {
 }
 
 impl Admin {
-    /// Runs a command, if the user still is an admin or owner when it runs.
+    /// Runs a command, if the caller still may when it runs.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -183,22 +297,27 @@ impl Admin {
     }
 }
 
-/// An owner of the organization in the path, while it is active.
-pub struct Owner(Administrator);
+/// An owner of the organization in the path, while it is active. No key is one.
+pub struct Owner {
+    administrator: Administrator,
+    /// The owner.
+    pub user: UserId,
+}
 
 impl FromRequestParts<App> for Owner {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<Owner, Problem> {
         let administrator = Administrator::from_request_parts(parts, app).await?;
+        let user = administrator.require_user()?;
         administrators::require(&administrator.organization, administrator.role, Role::Owner)?;
-        Ok(Owner(administrator))
+        Ok(Owner { administrator, user })
     }
 }
 
 impl Deref for Owner {
     type Target = Administrator;
     fn deref(&self) -> &Administrator {
-        &self.0
+        &self.administrator
     }
 }
 
@@ -209,7 +328,7 @@ impl Owner {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.0.write_as(Role::Owner, name, command).await
+        self.administrator.write_as(Role::Owner, name, command).await
     }
 }
 
@@ -223,7 +342,7 @@ impl FromRequestParts<App> for OwnerOrSelf {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> std::result::Result<OwnerOrSelf, Problem> {
         let administrator = Administrator::from_request_parts(parts, app).await?;
-        let is_self = parameter(parts, "user") == administrator.user.as_str();
+        let is_self = parameter(parts, "user") == administrator.require_user()?.as_str();
         let least = if is_self { Role::Member } else { Role::Owner };
         administrators::require(&administrator.organization, administrator.role, least)?;
         Ok(OwnerOrSelf { administrator, least })
@@ -242,7 +361,11 @@ impl OwnerOrSelf {
 }
 
 /// A user with a token for the platform.
-pub struct PlatformUser(Caller);
+pub struct PlatformUser {
+    caller: Caller,
+    /// The user.
+    pub user: UserId,
+}
 
 impl FromRequestParts<App> for PlatformUser {
     type Rejection = Problem;
@@ -253,14 +376,15 @@ impl FromRequestParts<App> for PlatformUser {
         let (true, Some(user)) = (good, access.user.clone()) else {
             return Err(Problem::insufficient_scope("This needs a token for the platform (scope platform)."));
         };
-        Ok(PlatformUser(Caller { user, address, app: app.clone() }))
+        let caller = Caller::new(parts, app, Who::User(user.clone()), address);
+        Ok(PlatformUser { caller, user })
     }
 }
 
 impl Deref for PlatformUser {
     type Target = Caller;
     fn deref(&self) -> &Caller {
-        &self.0
+        &self.caller
     }
 }
 
@@ -271,8 +395,7 @@ impl PlatformUser {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let actor = self.actor();
-        self.app.store.write(name, move |tx| command(tx, &actor.clone())).await
+        self.write_if(name, |_, _| Ok(()), move |tx, (), actor| command(tx, actor)).await
     }
 }
 
@@ -292,8 +415,8 @@ impl FromRequestParts<App> for PlatformOwner {
 }
 
 impl Deref for PlatformOwner {
-    type Target = Caller;
-    fn deref(&self) -> &Caller {
+    type Target = PlatformUser;
+    fn deref(&self) -> &PlatformUser {
         &self.0
     }
 }
@@ -306,12 +429,9 @@ impl PlatformOwner {
         command: impl Fn(&mut Tx<'_>, &Actor) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let user = self.user.clone();
-        let write = self.0.write(name, move |tx, actor| {
-            if !administrators::is_platform_owner(tx.snapshot(), &user)? {
-                return Err(OWNERS_ONLY);
-            }
-            command(tx, actor)
-        });
-        write.await
+        let authorize = move |snapshot: &mut Snapshot<'_>, _| {
+            if administrators::is_platform_owner(snapshot, &user)? { Ok(()) } else { Err(OWNERS_ONLY) }
+        };
+        self.write_if(name, authorize, move |tx, (), actor| command(tx, actor)).await
     }
 }

@@ -1,7 +1,8 @@
-//! Extractors: the address that a request comes from, its access token, and the user of a service's token.
+//! Extractors: the address that a request comes from, its access token or API key, and the user of a service's token.
 //!
 //! A token is good only where its audience says: for a service's reads, for an organization, for the platform. A handler
-//! says which one it wants by the type of its argument; those for administration are in `administration.rs`.
+//! says which one it wants by the type of its argument; those for administration are in `administration.rs`, those for
+//! the API keys of services in `service_key.rs`.
 
 use crate::app::App;
 use crate::operation::request_log::ClientSlot;
@@ -11,6 +12,7 @@ use axum::extract::FromRequestParts;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use identity::api_keys::{self, ApiKey};
 use identity::ids::{ServiceId, UserId};
 use identity::{Access, Lookups, Time};
 use std::net::{IpAddr, Ipv4Addr};
@@ -80,9 +82,38 @@ impl FromRequestParts<App> for Bearer {
     }
 }
 
+/// A verified bearer token: of a user or a client, or of a program with an API key.
+pub(crate) enum Credential {
+    /// An access token.
+    Token(Arc<Access>),
+    /// An API key.
+    Key(Arc<ApiKey>),
+}
+
+impl Credential {
+    /// Verifies the bearer token of a request.
+    pub(crate) async fn of(parts: &Parts, app: &App) -> Result<Credential, Problem> {
+        let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
+        let now = app.now();
+        if !api_keys::is_key(token) {
+            return Ok(Credential::Token(access(parts, app, now).await?));
+        }
+        let Some(key) = app.lookups.api_key(token, now).await? else {
+            let detail = "The API key is invalid, expired or revoked, or its organization is not active. Use another key.";
+            return Err(Problem::invalid_token(detail));
+        };
+        app.key_use.note(&app.store, &key.id, now);
+        Ok(Credential::Key(key))
+    }
+}
+
 /// What the request's access token stands for.
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
+    if api_keys::is_key(token) {
+        let detail = "This route takes no API key. Send the access token of a user.";
+        return Err(Problem::insufficient_scope(detail));
+    }
     let access = app.lookups.access(token, now).await?;
     let invalid = || Problem::invalid_token("The access token is not valid. Sign in again.");
     let access = access.ok_or_else(invalid)?;

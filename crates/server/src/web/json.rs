@@ -2,6 +2,7 @@
 
 use crate::web::auth::Peer;
 use crate::web::error::{Problem, Result};
+use crate::web::idempotency::Attempt;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use store::Time;
 
@@ -81,7 +83,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let detail = "Send a JSON object with Content-Type: application/json.";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
         }
+        let attempt = request.extensions().get::<Arc<Attempt>>().cloned();
         let bytes = read_body(request).await?;
+        if let Some(attempt) = attempt {
+            attempt.has_body(&bytes);
+        }
         parse(&bytes).map(Body)
     }
 }

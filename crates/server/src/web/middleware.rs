@@ -9,6 +9,7 @@ use crate::operation::request_log::Started;
 use crate::pages::respond::PageError;
 use crate::web::auth::Peer;
 use crate::web::error::Problem;
+use crate::web::idempotency::{Attempt, detached};
 use crate::web::json;
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -16,9 +17,11 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use identity::api_keys;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use store::Version;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
@@ -70,21 +73,16 @@ where
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
     let accepted = app.hosts.check(&request).and_then(|()| check_path(path)).and_then(|()| match versioned {
-        true => carried(request.headers()),
+        true => check_no_key(request.uri()).and_then(|()| carried(request.headers())),
         false => Ok(None),
     });
     let (answering, route) = match accepted {
         Err(problem) => (Answering::at_once(refusal(path, problem)), NO_ROUTE),
         Ok(_) if asks_first => (Answering::at_once(preflight()), NO_ROUTE),
-        Ok(None) => {
-            let (answer, route) = answer(app, routes, peer, request);
-            (Answering::Plainly(answer), route)
-        }
-        Ok(Some(version)) => {
-            let ((answer, route), app) = (answer(app, routes, peer, request), app.clone());
-            let answer = async move { (answer.await, app.store.version_token()) };
-            (Answering::NotBefore(Box::pin(store::not_before(version, answer))), route)
-        }
+        Ok(carried) => match attempt(app, &request, versioned) {
+            Ok(attempt) => answering(app, routes, peer, request, carried, attempt),
+            Err(problem) => (Answering::at_once(problem.into_response()), NO_ROUTE),
+        },
     };
     let app = app.clone();
     async move {
@@ -110,7 +108,9 @@ where
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             headers.insert(
                 ACCESS_CONTROL_EXPOSE_HEADERS,
-                HeaderValue::from_static("retry-after, sarsen-version, www-authenticate, x-request-id"),
+                HeaderValue::from_static(
+                    "idempotency-replayed, retry-after, sarsen-version, www-authenticate, x-request-id",
+                ),
             );
         }
         let status = response.status().as_u16();
@@ -124,6 +124,16 @@ where
         response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
     }
+}
+
+/// Refuses an address that holds something that looks like an API key.
+fn check_no_key(uri: &Uri) -> Result<(), Problem> {
+    if !uri.path_and_query().is_some_and(|address| address.as_str().contains(api_keys::PREFIX)) {
+        return Ok(());
+    }
+    let detail = "The address contains an API key. Proxies log addresses: revoke this key, and send the next one in the \
+                  header Authorization.";
+    Err(Problem::bad_request("key_in_url", detail))
 }
 
 fn check_path(path: &str) -> Result<(), Problem> {
@@ -143,14 +153,41 @@ fn refusal(path: &str, problem: Problem) -> Response {
     }
 }
 
-fn answer<B>(app: &App, routes: &Routes, peer: Peer, request: Request<B>) -> (Answer, &'static str)
+/// What an `Idempotency-Key` needs, on the routes that accept one.
+fn attempt<B>(app: &App, request: &Request<B>, versioned: bool) -> Result<Option<Arc<Attempt>>, Problem> {
+    if versioned { Attempt::of(app, request) } else { Ok(None) }
+}
+
+fn answering<B>(
+    app: &App,
+    routes: &Routes,
+    peer: Peer,
+    request: Request<B>,
+    carried: Option<Version>,
+    attempt: Option<Arc<Attempt>>,
+) -> (Answering, &'static str)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
     let mut request = request.map(axum::body::Body::new);
     request.extensions_mut().insert(peer);
-    routes.answer(app.clone(), request)
+    let is_detached = attempt.is_some();
+    if let Some(attempt) = &attempt {
+        request.extensions_mut().insert(attempt.clone());
+    }
+    let (mut answer, route) = routes.answer(app.clone(), request);
+    if let Some(attempt) = attempt {
+        let (first, app) = (answer, app.clone());
+        answer = Box::pin(async move { attempt.settle(&app, first.await).await });
+    }
+    let Some(version) = carried else {
+        return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), route);
+    };
+    let app = app.clone();
+    let answer = async move { (answer.await, app.store.version_token()) };
+    let answer = store::not_before(version, answer);
+    (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), route)
 }
 
 /// The version that the caller has from an earlier answer, of this instance or another one.
@@ -168,7 +205,7 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    let allowed = "authorization, content-type, prefer, sarsen-version, x-request-id";
+    let allowed = "authorization, content-type, idempotency-key, prefer, sarsen-version, x-request-id";
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));

@@ -9,6 +9,7 @@ mod full_lane;
 mod guessing;
 mod housekeeping;
 mod http;
+mod idempotency;
 mod instances;
 mod invitations;
 mod jose;

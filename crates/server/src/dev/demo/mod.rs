@@ -90,6 +90,9 @@ pub struct Credentials {
     pub clients: BTreeMap<String, DemoClient>,
     /// The services of the clients `web` and `cli`.
     pub services: BTreeMap<String, String>,
+    /// An API key of the service of the client `web`.
+    #[serde(default)]
+    pub api_key: String,
     /// The users.
     pub users: Vec<Login>,
     /// The sample products.

@@ -2,6 +2,7 @@
 
 use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login};
 use crate::app::App;
+use identity::api_keys::{self, Generated, NewApiKey};
 use identity::audit::Actor;
 use identity::clients::{self, ClientPatch, Kind, NewClient, NewSecret};
 use identity::ids::{ClientId, OrganizationId, PlanId, ServiceId, SubscriptionId};
@@ -26,15 +27,39 @@ fn product_path(slug: &str) -> String {
 
 /// Creates the organization of the demo, or reads one that exists, perhaps from a run at another port.
 pub async fn seed(app: &App, known: Option<Credentials>) -> Result<Credentials> {
-    let credentials = match known {
+    let mut credentials = match known {
         Some(known) => move_to_issuer(app, known).await?,
         None => make(app).await?,
     };
+    if credentials.api_key.is_empty() {
+        credentials.api_key = make_key(app).await?;
+    }
     if let Some(demo) = &app.demo {
         // A second call changes nothing.
         let _ = demo.credentials.set(credentials.clone());
     }
     Ok(credentials)
+}
+
+/// An API key for the back end of the service `sketch`.
+async fn make_key(app: &App) -> Result<String> {
+    let generated = Generated::new(app.now(), app.random());
+    let key = generated.key.clone();
+    let new = NewApiKey {
+        generated,
+        name: "Back end of Acme Sketch".to_owned(),
+        service: Some("sketch".to_owned()),
+        scopes: None,
+        created_by: None,
+        expires_at: None,
+    };
+    let actor = app.system();
+    let made = app.store.write("demo.key", move |tx| {
+        let acme = organizations::find(tx.snapshot(), ORGANIZATION)?;
+        api_keys::create(tx, &acme, &new, &actor).map(drop)
+    });
+    made.await?;
+    Ok(key)
 }
 
 /// A password that people can type: 16 letters in four groups, 72 bits.
@@ -130,6 +155,7 @@ async fn make(app: &App) -> Result<Credentials> {
         services: [("web", "sketch"), ("cli", "cli")]
             .map(|(key, slug)| (key.to_owned(), slug.to_owned()))
             .into(),
+        api_key: String::new(),
         users: users.into_iter().map(|(login, _)| login).collect(),
         products: products.into(),
     })

@@ -1,8 +1,10 @@
 //! Tenancy: what is one organization's is nobody else's, who may do what in it, and how it is stopped.
 
+mod api_keys;
 mod boundaries;
 mod names;
 mod roles;
+mod service_keys;
 mod strangers;
 mod suspension;
 
@@ -46,6 +48,7 @@ struct Things {
     /// In a browser.
     session: String,
     customer: String,
+    key: String,
 }
 
 impl Things {
@@ -70,6 +73,7 @@ impl Things {
             session: first(&format!("users/{user}/sessions"), "id").await,
             user,
             customer: first("customers", "id").await,
+            key: first("keys", "id").await,
         }
     }
 
@@ -85,6 +89,7 @@ impl Things {
             ("{plan}", self.plan),
             ("{subscription}", &self.subscription),
             ("{session}", &self.session),
+            ("{key}", &self.key),
         ]
         .into_iter()
         .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -113,6 +118,7 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         }
         ("POST", "/subscriptions") => json!({ "user": things.user, "plan": things.plan }),
         ("PATCH", "/subscriptions/{subscription}") => json!({ "status": "canceled" }),
+        ("POST", "/keys") => json!({ "name": "Made", "service": things.service }),
         ("POST", "/users") => json!({ "email": "made@acme.test" }),
         ("PUT", "/users/{user}/suspension") => json!({ "reason": "because" }),
         ("POST", "/api/platform/owners") => json!({ "email": "new@sarsen.test" }),
@@ -136,6 +142,7 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
         "/customers",
         "/subscriptions",
         "/users",
+        "/keys",
         "/audit",
     ] {
         all.push(admin.read(&format!("/api/organizations/{org}{list}")).await);

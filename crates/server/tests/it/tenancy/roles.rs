@@ -55,6 +55,7 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
     let owners_only = |method: &str, route: &str| {
         (route.contains("/administrators") || route.contains("/invitations")) && method != "GET"
             || (method, route) == ("PATCH", "/api/organizations/{org}")
+            || (method, route) == ("POST", "/api/organizations/{org}/keys")
     };
     let before = everything(&owner, "acme").await;
     let mut rows = Rows::new();
@@ -194,6 +195,8 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
         ("PUT", "/users/{user}/suspension", "user.suspended"),
         ("DELETE", "/users/{user}/suspension", "user.activated"),
+        ("POST", "/keys", "api_key.created"),
+        ("DELETE", "/keys/{key}", "api_key.revoked"),
         ("DELETE", "/plans/{plan}", "plan.deleted"),
         ("DELETE", "/services/{service}", "service.deleted"),
     ] {
@@ -218,7 +221,8 @@ async fn each_change_is_in_the_audit_trail() {
                 let name = ["user", "client_id", "slug", "id"]
                     .into_iter()
                     .find_map(|name| answer.json()[name].as_str().map(str::to_owned));
-                let name = if path.ends_with("/subscriptions") { Some(answer.text("id")) } else { name };
+                let by_id = ["/subscriptions", "/keys"].iter().any(|list| path.ends_with(list));
+                let name = if by_id { Some(answer.text("id")) } else { name };
                 made.insert(path.clone(), name.unwrap_or_default());
             }
             let newest = &owner.read("/api/organizations/acme/audit?limit=1").await["items"][0];
@@ -271,7 +275,7 @@ async fn commands_wait(server: &TestServer, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
+async fn a_role_or_a_key_that_is_removed_while_a_request_waits_changes_nothing() {
     if store::testing::kind() != store::testing::Kind::Sqlite {
         // Only SQLite has a single writer, so that the order of commands can be arranged.
         return;
@@ -281,6 +285,10 @@ async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
     let things = Things::of_acme(&owner).await;
     hire(&owner, "second@acme.test", "admin").await;
     let admin = hired(&server, "second@acme.test", "org:acme").await;
+    let body = json!({ "name": "Program", "scopes": ["users:write"] });
+    let key = owner.make("/api/organizations/acme/keys", body).await;
+    let program = Admin { server: &server, token: text(&key, "key").to_owned() };
+    program.read("/api/organizations/acme/users").await;
     const USERS: &str = "/api/organizations/acme/users";
     let before = owner.read(USERS).await;
 
@@ -302,7 +310,8 @@ async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
     let removal = format!("{ADMINISTRATORS}/{}", text(&claims(&admin.token), "sub"));
     let user = things.path("acme", "/api/organizations/{org}/users/{user}");
     let renamed = json!({ "name": "Changed" });
-    let (removed, answer, ()) = tokio::join!(
+    let revocation = format!("/api/organizations/acme/keys/{}", text(&key, "id"));
+    let (removed, answer, revoked, of_program, ()) = tokio::join!(
         owner.call("DELETE", &removal, &Value::Null),
         async {
             commands_wait(&server, 1).await;
@@ -310,12 +319,21 @@ async fn a_role_that_is_removed_while_a_request_waits_changes_nothing() {
         },
         async {
             commands_wait(&server, 2).await;
+            owner.call("DELETE", &revocation, &Value::Null).await
+        },
+        async {
+            commands_wait(&server, 3).await;
+            program.call("PATCH", &user, &renamed).await
+        },
+        async {
+            commands_wait(&server, 4).await;
             drop(release);
         },
     );
     blocker.await.expect("ends").expect("commits");
-    assert_eq!(removed.status, 204, "{removed:?}");
+    assert_eq!((removed.status, revoked.status), (204, 204), "{removed:?} {revoked:?}");
     assert_eq!(problem(&answer), is(404, "not_found"), "{answer:?}");
+    assert_eq!(problem(&of_program), is(401, "invalid_token"), "{of_program:?}");
     assert_eq!(owner.read(USERS).await, before);
     server.stop().await;
 }

@@ -1,0 +1,93 @@
+//! `/api/organizations/{org}/keys`: the API keys of an organization and of its services. Owners create them, admins
+//! revoke them, and no key can do either.
+
+use crate::web::administration::{Admin, Administrator, Owner};
+use crate::web::error::Result;
+use crate::web::json::{Body, Created, Json, List, Page, parse_time, rfc3339};
+use crate::web::path::Path;
+use http::StatusCode;
+use identity::api_keys::{self, ApiKey, Generated, NewApiKey};
+use identity::ids::ApiKeyId;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct KeyBody {
+    id: String,
+    /// Only in the answer to the request that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    name: String,
+    /// The slug of its service; null for a key that administers the organization.
+    service: Option<String>,
+    scopes: Vec<String>,
+    /// The last characters of the key.
+    hint: String,
+    created_by: Option<String>,
+    created_at: String,
+    expires_at: Option<String>,
+    /// Accurate to five minutes.
+    last_used_at: Option<String>,
+}
+
+fn show(key: ApiKey) -> KeyBody {
+    KeyBody {
+        id: key.id.to_string(),
+        key: None,
+        name: key.name,
+        service: key.service_slug,
+        scopes: key.scope.iter().map(str::to_owned).collect(),
+        hint: key.hint,
+        created_by: key.created_by,
+        created_at: rfc3339(key.created_at),
+        expires_at: key.expires_at.map(rfc3339),
+        last_used_at: key.last_used_at.map(rfc3339),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    name: String,
+    service: Option<String>,
+    scopes: Option<Vec<String>>,
+    expires_at: Option<String>,
+}
+
+pub(crate) async fn list(admin: Administrator, page: Page<ApiKeyId>) -> Result<Json<List<KeyBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found = admin.list(move |snapshot| api_keys::list(snapshot, &organization, cursor.as_deref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |key| key.id.to_string(), show)))
+}
+
+pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result<Created<KeyBody>> {
+    let generated = Generated::new(owner.now(), owner.random());
+    let key = generated.key.clone();
+    let new = NewApiKey {
+        generated,
+        name: body.name,
+        service: body.service,
+        scopes: body.scopes,
+        created_by: Some(owner.user.clone()),
+        expires_at: body.expires_at.as_deref().map(|time| parse_time("expires_at", time)).transpose()?,
+    };
+    let made =
+        owner.write("api_key.create", move |tx, by| api_keys::create(tx, by.organization, &new, by.actor));
+    Ok(Created(KeyBody { key: Some(key), ..show(made.await?) }))
+}
+
+pub(crate) async fn get(
+    admin: Administrator,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Json<KeyBody>> {
+    let (organization, key) = (admin.organization.id.clone(), ApiKeyId::parse(&key)?);
+    let found = admin.point(move |snapshot| api_keys::get(snapshot, &organization, &key));
+    Ok(Json(show(found.await?)))
+}
+
+pub(crate) async fn revoke(admin: Admin, Path((_, key)): Path<(String, String)>) -> Result<StatusCode> {
+    let key = ApiKeyId::parse(&key)?;
+    let revoked = admin
+        .write("api_key.revoke", move |tx, by| api_keys::revoke(tx, &by.organization.id, &key, by.actor));
+    revoked.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,121 @@
+//! `/api/service`: what the back end of a service reads with an API key.
+
+use super::user::UserBody;
+use crate::web::error::{Problem, Result};
+use crate::web::json::{Body, Json, Params};
+use crate::web::service_key::{ServiceKey, UserOfService};
+use axum::response::{IntoResponse as _, Response};
+use identity::Error;
+use identity::ids::UserId;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+
+/// The most users of one request.
+const USERS_MAX: usize = 100;
+/// The most pairs of one check.
+const CHECKS_MAX: usize = 500;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UsersQuery {
+    ids: String,
+}
+
+#[derive(Serialize)]
+struct UsersBody<'a> {
+    items: Vec<SeenUser<'a>>,
+}
+
+#[derive(Serialize)]
+struct SeenUser<'a> {
+    #[serde(flatten)]
+    user: UserBody<'a>,
+    suspended: bool,
+}
+
+/// `?ids=` with up to a hundred ids, separated by commas. Users of other services are left out.
+pub(crate) async fn users(key: ServiceKey, Params(query): Params<UsersQuery>) -> Result<Response> {
+    key.require("users:read")?;
+    let ids: Vec<&str> = query.ids.split(',').filter(|id| !id.is_empty()).collect();
+    if ids.is_empty() || ids.len() > USERS_MAX {
+        let detail = format!("ids names {} users; use 1 to {USERS_MAX}, separated by commas.", ids.len());
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    let found = key.users(&distinct(ids)).await?;
+    let (org, service) = key.slugs();
+    let items = found.iter().map(|one| SeenUser {
+        user: UserBody::new(&one.user, &one.entitlement, org, service),
+        suspended: one.user.suspended_at.is_some(),
+    });
+    Ok(Json(UsersBody { items: items.collect() }).into_response())
+}
+
+/// The ids that have the form of one, each once.
+fn distinct<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<UserId> {
+    let mut seen = HashSet::new();
+    let ids = ids.into_iter().filter_map(|id| UserId::parse(id).ok());
+    ids.filter(|id| seen.insert(id.clone())).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckBody {
+    checks: Vec<Check>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Check {
+    user: String,
+    feature: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ResultsBody {
+    results: Vec<ResultBody>,
+}
+
+#[derive(Serialize)]
+struct ResultBody {
+    user: String,
+    feature: String,
+    allowed: bool,
+    /// Stable, snake_case.
+    reason: &'static str,
+    /// The reason for people.
+    detail: String,
+    /// The user's plan; null if the service has no such user.
+    plan: Option<String>,
+}
+
+/// Whether users may use features, each with the reason.
+pub(crate) async fn check(key: ServiceKey, Body(body): Body<CheckBody>) -> Result<Json<ResultsBody>> {
+    key.require("entitlements:read")?;
+    let ids = distinct(body.checks.iter().map(|check| check.user.as_str()));
+    if body.checks.is_empty() || body.checks.len() > CHECKS_MAX || ids.len() > USERS_MAX {
+        let problem = format!("use 1 to {CHECKS_MAX} pairs of at most {USERS_MAX} users");
+        return Err(Error::invalid("checks", problem).into());
+    }
+    let found = key.users(&ids).await?;
+    let found: HashMap<&str, &UserOfService> = found.iter().map(|one| (one.user.id.as_str(), one)).collect();
+    let results = body.checks.into_iter().map(|check| judge(found.get(check.user.as_str()).copied(), check));
+    Ok(Json(ResultsBody { results: results.collect::<Result<_>>()? }))
+}
+
+fn judge(found: Option<&UserOfService>, check: Check) -> Result<ResultBody> {
+    let Check { user, feature } = check;
+    let (reason, detail) = match found {
+        None => ("unknown_user", "The service has no such user.".to_owned()),
+        Some(one) if one.user.suspended_at.is_some() => {
+            ("user_suspended", "The user is suspended.".to_owned())
+        }
+        Some(one) if one.entitlement.includes(&feature)? => {
+            ("in_plan", format!("The plan {} includes {feature}.", one.entitlement.plan))
+        }
+        Some(one) => {
+            ("not_in_plan", format!("The plan {} does not include {feature}.", one.entitlement.plan))
+        }
+    };
+    let plan = found.map(|one| one.entitlement.plan.clone());
+    Ok(ResultBody { user, feature, allowed: reason == "in_plan", reason, detail, plan })
+}

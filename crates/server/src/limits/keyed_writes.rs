@@ -1,0 +1,60 @@
+//! The number of writes with an `Idempotency-Key` of each caller: bounded, because each leaves a row with an answer for a
+//! day. Counted in memory, by quarters of an hour.
+
+use identity::Time;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::Duration;
+
+const WINDOW_MS: i64 = 15 * 60 * 1000;
+
+#[derive(Default)]
+pub(crate) struct KeyedWrites(Mutex<Window>);
+
+#[derive(Default)]
+struct Window {
+    number: i64,
+    by_caller: HashMap<String, usize>,
+}
+
+impl KeyedWrites {
+    /// Counts a write of a caller, or returns the time until the next quarter of an hour.
+    pub(crate) fn admit(&self, caller: &str, most: usize, now: Time) -> Result<(), Duration> {
+        let mut window = self.0.lock();
+        let number = now.millis().div_euclid(WINDOW_MS);
+        if window.number != number {
+            *window = Window { number, by_caller: HashMap::new() };
+        }
+        match window.by_caller.get_mut(caller) {
+            Some(count) if *count >= most => {
+                let left = WINDOW_MS - now.millis().rem_euclid(WINDOW_MS);
+                Err(Duration::from_millis(left.unsigned_abs()))
+            }
+            Some(count) => {
+                *count += 1;
+                Ok(())
+            }
+            None => {
+                window.by_caller.insert(caller.to_owned(), 1);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_with_too_many_waits_for_the_next_quarter_and_others_do_not() {
+        let (writes, start) = (KeyedWrites::default(), Time::from_millis(WINDOW_MS * 1000));
+        let minutes = |count: u64| Duration::from_secs(count * 60);
+        for _ in 0..3 {
+            assert_eq!(writes.admit("ada", 3, start), Ok(()));
+        }
+        assert_eq!(writes.admit("ada", 3, start + minutes(5)), Err(minutes(10)));
+        assert_eq!(writes.admit("grace", 3, start + minutes(5)), Ok(()));
+        assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
+    }
+}
