@@ -140,6 +140,13 @@ impl SecretKey {
         URL_SAFE_NO_PAD.encode(self.derived(parts).as_ref())
     }
 
+    /// The same as a number, for tables in memory that hold no names.
+    pub fn derive_number(&self, parts: &[&str]) -> u64 {
+        let mut number = [0; 8];
+        number.copy_from_slice(&self.derived(parts).as_ref()[..8]);
+        u64::from_le_bytes(number)
+    }
+
     /// Derives an independent key for one purpose.
     pub(crate) fn key_for(&self, purpose: &str) -> [u8; 32] {
         let mut key = [0; 32];

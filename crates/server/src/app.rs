@@ -7,8 +7,10 @@ use crate::jobs::backups::schedule::{Backups, Counts};
 use crate::jobs::janitor::Janitor;
 use crate::jobs::key_maker::KeyMaker;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
+use crate::limits::failed_sign_ins::FailedSignIns;
+use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
-use crate::limits::rate_limited_writes::{FailedSignIns, LastSeen, PkceUse};
+use crate::limits::rate_limited_writes::{LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
@@ -115,7 +117,9 @@ pub struct Parts {
     /// Who was seen when.
     pub(crate) last_seen: LastSeen,
     /// Wrong passwords lately.
-    pub(crate) failed_sign_ins: FailedSignIns,
+    pub(crate) failed_sign_ins: Arc<FailedSignIns>,
+    /// Rate limits on wrong passwords.
+    pub(crate) password_guesses: PasswordGuesses,
     /// Clients that sent a PKCE challenge lately.
     pub(crate) pkce_use: PkceUse,
     /// Device codes that wait, by client.
@@ -172,7 +176,8 @@ impl App {
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),
-            failed_sign_ins: FailedSignIns::default(),
+            failed_sign_ins: Arc::default(),
+            password_guesses: PasswordGuesses::new(secret_key.clone()),
             pkce_use: PkceUse::default(),
             pending_codes: Quota::default(),
             posted_requests: Quota::default(),
@@ -225,7 +230,14 @@ impl App {
 
     /// Deletes what has expired; one for each instance.
     pub(crate) fn janitor(&self) -> Janitor {
-        Janitor::new(self.store.clone(), self.key_maker(), self.instance.clone(), self.clock.clone())
+        Janitor::new(
+            self.store.clone(),
+            self.key_maker(),
+            self.instance.clone(),
+            self.clock.clone(),
+            self.random.clone(),
+            self.failed_sign_ins.clone(),
+        )
     }
 
     /// Makes the backups of the schedule, if there is one.

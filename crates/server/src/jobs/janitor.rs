@@ -7,9 +7,11 @@
 
 use super::key_maker::KeyMaker;
 use crate::clock::Clock;
+use crate::limits::failed_sign_ins::FailedSignIns;
 use identity::cleanup;
 use identity::keys::Algorithm;
 use identity::scan::Page;
+use identity::secrets::Random;
 use identity::{
     authorization_codes, authorization_requests, devices, grants, invitations, leases, links, revoked_tokens,
     sessions,
@@ -48,6 +50,8 @@ pub(crate) struct Janitor {
     /// The holder of the lease: this instance.
     instance: String,
     clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    failed_sign_ins: Arc<FailedSignIns>,
     /// The positions of the walks. An instance that takes over the lease starts again.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
@@ -61,8 +65,16 @@ struct Walk {
 }
 
 impl Janitor {
-    pub(crate) fn new(store: Store, key_maker: KeyMaker, instance: String, clock: Arc<dyn Clock>) -> Janitor {
-        Janitor { store, key_maker, instance, clock, grants: Mutex::default(), sessions: Mutex::default() }
+    pub(crate) fn new(
+        store: Store,
+        key_maker: KeyMaker,
+        instance: String,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        failed_sign_ins: Arc<FailedSignIns>,
+    ) -> Janitor {
+        let (grants, sessions) = (Mutex::default(), Mutex::default());
+        Janitor { store, key_maker, instance, clock, random, failed_sign_ins, grants, sessions }
     }
 
     /// Runs until the server stops.
@@ -81,6 +93,7 @@ impl Janitor {
     /// Runs one turn. Returns false if another instance has the lease.
     pub(crate) async fn tidy(&self) -> identity::Result<bool> {
         let (holder, now) = (self.instance.clone(), self.clock.now());
+        self.failed_sign_ins.write_due(&self.store, now, &*self.random);
         let lease = self
             .store
             .write("janitor.lease", move |tx| leases::take(tx, LEASE_NAME, &holder, now, now + LEASE));

@@ -67,7 +67,7 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 21] = [
+    let numbers: [(&str, u64); 22] = [
         ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
         ("sarsen_http_connections_refused_total", app.metrics.connections_refused.load(Relaxed)),
         ("sarsen_request_log_dropped_total", app.request_log.as_ref().map_or(0, RequestLog::dropped)),
@@ -75,6 +75,7 @@ fn render(app: &App) -> String {
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),
         ("sarsen_hash_refused_total", hash_refused),
+        ("sarsen_passwords_throttled_total", app.password_guesses.refused()),
         ("sarsen_store_version", app.store.version()),
         ("sarsen_store_commands_total", stats.commands),
         ("sarsen_store_commands_failed_total", stats.failed),

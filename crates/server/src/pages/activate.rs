@@ -7,7 +7,7 @@
 use super::browser::{Asked, Browser, Form, encoded};
 use super::consent::switch_address;
 use super::respond::{PageError, PageResult, see_other};
-use super::sign_in::{self, Checked, active, check_password};
+use super::sign_in::{self, Checked, THROTTLED, active, check_password};
 use super::views::{ActivateConfirm, ActivateEnter, ActivateLink, ActivateSignIn, Done, SARSEN, ScopeLine};
 use crate::app::App;
 use crate::limits::user_code_attempts::{Guesser, Refusal, Who};
@@ -291,9 +291,14 @@ async fn ask_password(
         Checked::Full(wait) => {
             let text = "Many people are signing in at this moment. Please try again in a few seconds.";
             let status = StatusCode::TOO_MANY_REQUESTS;
-            let mut response = confirm(app, browser, waiting, session, Some(text), status).await?;
-            response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-            return Ok(Some(response));
+            let page = confirm(app, browser, waiting, session, Some(text), status).await?;
+            return Ok(Some(with_wait(page, wait)));
+        }
+        Checked::Throttled(wait) => {
+            let text = format!("{THROTTLED} Please wait {} s.", wait.as_secs().max(1));
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let page = confirm(app, browser, waiting, session, Some(&text), status).await?;
+            return Ok(Some(with_wait(page, wait)));
         }
     };
     let status = StatusCode::UNPROCESSABLE_ENTITY;

@@ -99,7 +99,9 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
         let typed = Typed { status, name, error: Some(error) };
         Ok(show(app, browser, valid, visitor.as_ref(), &typed))
     };
-    if let Err(error) = passwords::check(password) {
+    let organization = &valid.organization;
+    let own_names = [&*valid.invitation.email, name, &organization.name, &organization.slug];
+    if let Err(error) = passwords::check(password, &own_names) {
         return again(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()).await;
     }
     let hash = match sign_up::hash(app, password, browser.asker(PLATFORM)).await {

@@ -48,7 +48,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     let (token, email, name) = (form.text("token"), form.text("email"), form.text("name"));
     check(&app, token).await?;
     let organization = active(&app, PLATFORM).await?;
-    let checked = names::email(email).and_then(|_| passwords::check(form.text("password")));
+    let checked = names::email(email).and_then(|_| passwords::check(form.text("password"), &[email, name]));
     if let Err(error) = checked {
         return Ok(show(&app, &browser, token, email, name, Some(&error.to_string())));
     }

@@ -10,6 +10,8 @@ use super::respond::{PageError, PageResult, see_other};
 use super::views::{Note, SignIn};
 use crate::app::App;
 use crate::lanes::Asker;
+use crate::limits::failed_sign_ins;
+use crate::limits::password_guesses::Outcome;
 use crate::web::error::retry_after_value;
 use crate::web::path::Path;
 use axum::extract::State;
@@ -75,6 +77,7 @@ pub(crate) async fn post(
         }
         Checked::Wrong => Failure::Wrong,
         Checked::Full(wait) => Failure::Full(wait),
+        Checked::Throttled(wait) => Failure::Throttled(wait),
     };
     let shown = Shown { next, email, failure: Some(failure), ..Shown::default() };
     Ok(show(&app, &browser, &organization, &shown).await)
@@ -152,7 +155,11 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
 enum Failure {
     Wrong,
     Full(Duration),
+    Throttled(Duration),
 }
+
+/// Why a form refuses a password unchecked.
+pub(crate) const THROTTLED: &str = "Too many wrong passwords for this account or from your network.";
 
 /// What the form has beside its organization.
 #[derive(Default)]
@@ -182,6 +189,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
             let text = "Many people are signing in at this moment.";
             (StatusCode::TOO_MANY_REQUESTS, Some(text), Some(wait))
         }
+        Some(Failure::Throttled(wait)) => (StatusCode::TOO_MANY_REQUESTS, Some(THROTTLED), Some(wait)),
     };
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
@@ -217,6 +225,8 @@ pub(crate) enum Checked {
     Wrong,
     /// The lane is full.
     Full(Duration),
+    /// There were too many wrong passwords for this account, or from this network.
+    Throttled(Duration),
 }
 
 /// Checks a password on the hash lane, and hashes it anew when the parameters have changed.
@@ -227,7 +237,8 @@ pub(crate) async fn check_password(
     password: &str,
     browser: &Browser,
 ) -> Result<Checked, Error> {
-    let email = names::email(email).unwrap_or_default();
+    let now = app.now();
+    let (typed, email) = (email, names::email(email).unwrap_or_default());
     let id = organization.id.clone();
     let found = app.store.point(move |snapshot| {
         let Some(user) = users::find(snapshot, &id, &email)? else { return Ok::<_, Error>(None) };
@@ -235,6 +246,19 @@ pub(crate) async fn check_password(
         Ok(Some((user, hash)))
     });
     let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
+    let begun = match &user {
+        Some(user) if browser.is_known(app, user) => {
+            app.password_guesses.begin_known(&user.id, browser.id(), now)
+        }
+        _ => app.password_guesses.begin(&organization.id, typed, browser.address, now),
+    };
+    let attempt = match begun {
+        Ok(attempt) => attempt,
+        Err(wait) => {
+            note_failure(app, user.as_ref(), failed_sign_ins::Failure::Refused, browser);
+            return Ok(Checked::Throttled(wait));
+        }
+    };
     // Too long to be anybody's: hashed as an empty one, so that it costs what any other does.
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
     let stored = hash.clone().unwrap_or_else(|| passwords::DUMMY_HASH.to_owned());
@@ -251,16 +275,23 @@ pub(crate) async fn check_password(
     let user = match user {
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
         user => {
-            if let Some(user) = user {
-                app.failed_sign_ins.note(&app.store, &user, app.unknown(browser.address));
-            }
+            attempt.end(Outcome::Wrong, now);
+            note_failure(app, user.as_ref(), failed_sign_ins::Failure::Wrong, browser);
             return Ok(Checked::Wrong);
         }
     };
+    attempt.end(Outcome::Right, now);
     if let (Verdict::Outdated, Some(old)) = (verdict, hash) {
         upgrade(app, &user, password, old, asker).await?;
     }
     Ok(Checked::Right(user))
+}
+
+fn note_failure(app: &App, user: Option<&User>, failure: failed_sign_ins::Failure, browser: &Browser) {
+    if let Some(user) = user {
+        let actor = app.unknown(browser.address);
+        app.failed_sign_ins.note(&app.store, user, failure, browser.address, actor);
+    }
 }
 
 /// Hashes a password with the current parameters. If it was changed meanwhile, the new one stays.

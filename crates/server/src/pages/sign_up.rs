@@ -138,7 +138,7 @@ pub(crate) async fn make(
     browser: &Browser,
 ) -> Result<User, Refused> {
     names::email(email)?;
-    passwords::check(password)?;
+    passwords::check(password, &[email, name, &organization.name, &organization.slug])?;
     let hash = hash(app, password, browser.asker(&organization.slug)).await?;
     let now = app.now();
     let new = NewUser { profile: Profile::named(name), ..NewUser::new(email, now, app.random()) };

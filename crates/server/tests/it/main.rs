@@ -6,6 +6,7 @@ mod backups;
 mod device;
 mod first_start;
 mod full_lane;
+mod guessing;
 mod housekeeping;
 mod http;
 mod instances;

@@ -4,8 +4,14 @@
 //! Hashing takes tens of milliseconds and 19 MiB. It runs on the `hash` lane, never in a command.
 //! Source of the parameters: OWASP Password Storage Cheat Sheet (m = 19 MiB, t = 2, p = 1).
 
+mod common;
+
+pub use common::fingerprints;
+
 use crate::ids::UserId;
+use crate::organizations::Organization;
 use crate::secrets::Random;
+use crate::users::User;
 use crate::{Error, Result, Time};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -13,6 +19,8 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 use unicode_normalization::UnicodeNormalization as _;
 
+/// The fewest characters of a password.
+const LENGTH_MIN: usize = 8;
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -36,12 +44,13 @@ fn argon2() -> Result<Argon2<'static>> {
     Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
-/// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL. There are no composition rules, as
-/// NIST SP 800-63B recommends.
-pub fn check(password: &str) -> Result<()> {
+/// Validates a new password: 8 to 128 characters, at most 512 bytes, no NUL, none that is guessed first. There are no
+/// composition rules, as NIST SP 800-63B recommends. `own_names` are the account's: its e-mail address, the user's name,
+/// the organization's name and slug.
+pub fn check(password: &str, own_names: &[&str]) -> Result<()> {
     let password = normal(password);
     let characters = password.chars().count();
-    if characters < 8 {
+    if characters < LENGTH_MIN {
         return Err(Error::invalid("password", "use at least 8 characters; 15 or more are recommended"));
     }
     if characters > 128 || password.len() > 512 {
@@ -50,7 +59,45 @@ pub fn check(password: &str) -> Result<()> {
     if password.contains('\0') {
         return Err(Error::invalid("password", "a password cannot contain NUL; remove it"));
     }
+    if common::contains(&password) || is_one_character(&password) {
+        let problem =
+            "this is one of the passwords that attackers try first; use another, such as several words";
+        return Err(Error::invalid("password", problem));
+    }
+    if is_own_name(&password, own_names) {
+        let problem =
+            "the password is a name or address of the account, which attackers try first; use another";
+        return Err(Error::invalid("password", problem));
+    }
     Ok(())
+}
+
+/// Validates a new password of an account that exists.
+pub fn check_for(password: &str, user: &User, organization: &Organization) -> Result<()> {
+    check(password, &[&user.email, &user.profile.name, &organization.name, &organization.slug])
+}
+
+fn is_one_character(password: &str) -> bool {
+    let mut characters = password.chars();
+    let first = characters.next();
+    characters.all(|character| Some(character) == first)
+}
+
+/// Whether a password is one of the account's names, a part of one, or one of these with digits and signs around it.
+fn is_own_name(password: &str, own_names: &[&str]) -> bool {
+    let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
+    let password = letters(&password.to_lowercase());
+    let core = password.trim_matches(char::is_numeric);
+    let names = own_names.iter().chain(&["sarsen"]).map(|name| normal(name).to_lowercase());
+    names.into_iter().any(|name| {
+        let parts = name.split(|letter: char| !letter.is_alphanumeric());
+        let mut words = parts.chain(name.split('@')).map(letters).chain([letters(&name)]);
+        // Words of one or two letters are in many passwords.
+        words.any(|word| {
+            word.chars().count() > 2
+                && (word == password || (!core.is_empty() && word.trim_matches(char::is_numeric) == core))
+        })
+    })
 }
 
 /// Whether a submitted password is within the length limits. A longer one cannot match, so it is not hashed.
@@ -150,10 +197,35 @@ mod tests {
 
     #[test]
     fn new_passwords_are_validated() {
-        assert!(check("12345678").is_ok());
-        assert!(check(&"ä".repeat(128)).is_ok());
-        for wrong in ["1234567", &"a".repeat(129), "nul\0inside", &"𝒳".repeat(129)] {
+        let check = |password: &str| check(password, &[]);
+        assert!(check("12 stones").is_ok());
+        assert!(check(&"äb".repeat(64)).is_ok());
+        for wrong in ["1234567", &"ab".repeat(65), "nul\0inside", &"𝒳y".repeat(65)] {
             assert!(check(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn passwords_that_are_guessed_first_are_refused() {
+        let own = ["ada.lovelace@acme.test", "Ada Lovelace", "Acme Industries", "acme-industries"];
+        for common in ["password", "PASSWORD1", "12345678", "        ", "aaaaaaaa", "ääääääää"] {
+            assert!(check(common, &own).is_err(), "{common:?}");
+        }
+        for own_name in [
+            "ada.lovelace@acme.test",
+            "AdaLovelace",
+            "lovelace",
+            "Lovelace1815",
+            "1815-lovelace!",
+            "acmeindustries",
+            "Industries2027!",
+            "sarsen2027",
+        ] {
+            assert!(check(own_name, &own).is_err(), "{own_name:?}");
+        }
+        for good in ["lovelace likes engines", "correct horse battery", "ad48-ada-77-acme", "2027-10-10"] {
+            assert!(check(good, &own).is_ok(), "{good:?}");
+        }
+        assert!(check("12 stones", &["", "a", "12"]).is_ok());
     }
 }

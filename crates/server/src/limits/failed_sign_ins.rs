@@ -1,0 +1,154 @@
+//! Failed sign-ins in the audit trail: the first one of an account at once, then one row a minute with their number and
+//! networks, however many there are. What is not written yet is kept in memory.
+
+use crate::limits::network::network;
+use identity::Time;
+use identity::audit::{self, Actor};
+use identity::ids::{OrganizationId, UserId};
+use identity::secrets::Random;
+use identity::users::User;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use store::Store;
+
+/// The most accounts that are kept. Beyond it those without an unwritten failure go, then all.
+const ACCOUNTS_MAX: usize = 20_000;
+/// The most networks that a row names.
+const NETWORKS_MAX: usize = 20;
+const AT_MOST_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub(crate) struct FailedSignIns(Mutex<HashMap<UserId, Unwritten>>);
+
+struct Unwritten {
+    organization: OrganizationId,
+    /// When the last row was written.
+    written: Time,
+    wrong: u32,
+    refused: u32,
+    networks: Vec<IpAddr>,
+    has_more_networks: bool,
+}
+
+/// Why a sign-in failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The password was wrong, or the account is suspended.
+    Wrong,
+    /// There were too many wrong ones before.
+    Refused,
+}
+
+impl FailedSignIns {
+    /// Notes a failed sign-in of a user, and writes a row if the last one is a minute old.
+    pub(crate) fn note(&self, store: &Store, user: &User, failure: Failure, address: IpAddr, actor: Actor) {
+        let now = actor.now;
+        let mut accounts = self.0.lock();
+        if !accounts.contains_key(&user.id) && accounts.len() >= ACCOUNTS_MAX {
+            accounts.retain(|_, unwritten| !unwritten.is_empty());
+            if accounts.len() >= ACCOUNTS_MAX {
+                accounts.clear();
+            }
+        }
+        let unwritten = accounts.entry(user.id.clone()).or_insert_with(|| Unwritten {
+            organization: user.organization.clone(),
+            written: now - AT_MOST_EVERY,
+            wrong: 0,
+            refused: 0,
+            networks: Vec::new(),
+            has_more_networks: false,
+        });
+        unwritten.add(failure, network(address));
+        if now.since(unwritten.written) >= AT_MOST_EVERY {
+            unwritten.write(store, &user.id, actor);
+        }
+    }
+
+    /// Writes the rows that are due, and forgets accounts that nobody has tried since.
+    pub(crate) fn write_due(&self, store: &Store, now: Time, random: &dyn Random) {
+        let mut accounts = self.0.lock();
+        accounts.retain(|user, unwritten| {
+            if now.since(unwritten.written) < AT_MOST_EVERY {
+                return true;
+            }
+            !unwritten.is_empty() && {
+                unwritten.write(store, user, Actor::unknown("", now, random));
+                true
+            }
+        });
+    }
+}
+
+impl Unwritten {
+    fn is_empty(&self) -> bool {
+        self.wrong + self.refused == 0
+    }
+
+    fn add(&mut self, failure: Failure, network: IpAddr) {
+        match failure {
+            Failure::Wrong => self.wrong = self.wrong.saturating_add(1),
+            Failure::Refused => self.refused = self.refused.saturating_add(1),
+        }
+        if self.networks.contains(&network) {
+        } else if self.networks.len() < NETWORKS_MAX {
+            self.networks.push(network);
+        } else {
+            self.has_more_networks = true;
+        }
+    }
+
+    /// Queues a row. If the writer has no room for it, the next failure tries again.
+    fn write(&mut self, store: &Store, user: &UserId, actor: Actor) {
+        let (organization, target, details, now) =
+            (self.organization.clone(), user.clone(), self.details(), actor.now);
+        let queued = store.write_later("user.sign_in_failed", move |tx| {
+            audit::note(tx, &organization, &actor, "user.sign_in_failed", target.as_str(), &details)
+        });
+        if queued {
+            (self.written, self.wrong, self.refused) = (now, 0, 0);
+            (self.networks, self.has_more_networks) = (Vec::new(), false);
+        }
+    }
+
+    fn details(&self) -> String {
+        let refused = match self.refused {
+            0 => String::new(),
+            refused => format!(", {refused} refused without a check"),
+        };
+        let networks: Vec<String> = self.networks.iter().map(IpAddr::to_string).collect();
+        let more = if self.has_more_networks { " and others" } else { "" };
+        format!("{} failed{refused}, from {}{more}", self.wrong, networks.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_count_and_at_most_twenty_networks() {
+        let now = Time::from_millis(1);
+        let organization = OrganizationId::new(now, &identity::secrets::testing::Seeded::new(1));
+        let mut unwritten = Unwritten {
+            organization,
+            written: now,
+            wrong: 0,
+            refused: 0,
+            networks: Vec::new(),
+            has_more_networks: false,
+        };
+        for number in 0..50_u8 {
+            unwritten.add(Failure::Wrong, [10, 0, 0, number % 3].into());
+        }
+        assert_eq!(unwritten.details(), "50 failed, from 10.0.0.0, 10.0.0.1, 10.0.0.2");
+        for number in 0..50_u8 {
+            unwritten.add(Failure::Refused, [10, 0, 1, number].into());
+        }
+        let details = unwritten.details();
+        assert!(details.starts_with("50 failed, 50 refused without a check, from 10.0.0.0, "), "{details}");
+        assert!(details.ends_with("10.0.1.16 and others"), "{details}");
+        assert_eq!(details.matches("10.0.").count(), NETWORKS_MAX);
+    }
+}

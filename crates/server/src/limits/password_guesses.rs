@@ -1,0 +1,343 @@
+//! Rate limits on wrong passwords, so that passwords are not guessed (NIST SP 800-63B section 5.2.2).
+//!
+//! An attempt in an unknown browser spends the budget of the account, which need not exist, and that of the network. After
+//! the free ones each wrong password makes the next attempt wait longer. A browser that is known for the account has a
+//! budget of its own with that account, so that others cannot lock it out.
+//!
+//! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
+
+use crate::limits::network::network;
+use identity::Time;
+use identity::ids::{OrganizationId, UserId};
+use identity::secrets::SecretKey;
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Places in the table, in sets of [`WAYS`].
+const PLACES: usize = 32_768;
+/// Places in which one key may be.
+const WAYS: usize = 8;
+/// How long to wait while another attempt is under way.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
+/// How a budget is spent and recovers.
+#[derive(Clone, Copy)]
+struct Rule {
+    /// Wrong passwords without a delay.
+    free: u32,
+    /// One wrong password is forgotten after this long.
+    forget: Duration,
+    /// The longest delay; the first is a second, and each further one is twice as long.
+    delay_max: Duration,
+}
+
+/// At most 298 attempts in the first day at an account and 288 in each later one, of all unknown browsers.
+const ACCOUNT: Rule =
+    Rule { free: 10, forget: Duration::from_secs(300), delay_max: Duration::from_secs(300) };
+/// A network may be an office: many users who mistype now and then.
+const NETWORK: Rule = Rule { free: 60, forget: Duration::from_secs(10), delay_max: Duration::from_secs(10) };
+
+/// What is known about one key.
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    /// The keyed hash; 0 is an empty place.
+    key: u64,
+    wrong: u32,
+    /// Attempts whose result is not known yet.
+    open: u32,
+    /// The time from which on wrong ones are forgotten.
+    since: Time,
+    last: Time,
+}
+
+/// The budgets of accounts, known browsers and networks.
+pub(crate) struct PasswordGuesses {
+    secret: SecretKey,
+    places: Mutex<Vec<Meter>>,
+    refused: AtomicU64,
+}
+
+/// An attempt that may be made. If it is dropped without [`Attempt::end`], it counts for nothing: the password was not compared, or
+/// nobody has received the answer.
+#[must_use = "an attempt that is dropped counts for nothing"]
+#[derive(Debug)]
+pub(crate) struct Attempt<'t> {
+    table: &'t PasswordGuesses,
+    own: u64,
+    network: Option<u64>,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Right,
+    Wrong,
+}
+
+impl Attempt<'_> {
+    /// Counts the result. A right password clears the account's budget, not that of the network: an attacker may have an
+    /// account too.
+    pub(crate) fn end(self, outcome: Outcome, now: Time) {
+        let mut places = self.table.places.lock();
+        match outcome {
+            Outcome::Right => place(&mut places, self.own).wrong = 0,
+            Outcome::Wrong => {
+                place(&mut places, self.own).count(ACCOUNT, now);
+                if let Some(key) = self.network {
+                    place(&mut places, key).count(NETWORK, now);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let mut places = self.table.places.lock();
+        let meter = place(&mut places, self.own);
+        meter.open = meter.open.saturating_sub(1);
+    }
+}
+
+impl std::fmt::Debug for PasswordGuesses {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("PasswordGuesses(…)")
+    }
+}
+
+impl PasswordGuesses {
+    pub(crate) fn new(secret: SecretKey) -> PasswordGuesses {
+        let places = Mutex::new(vec![Meter::default(); PLACES]);
+        PasswordGuesses { secret, places, refused: AtomicU64::new(0) }
+    }
+
+    /// Begins an attempt in a browser that is not known for the account; otherwise returns the time to wait.
+    pub(crate) fn begin(
+        &self,
+        organization: &OrganizationId,
+        email: &str,
+        address: IpAddr,
+        now: Time,
+    ) -> Result<Attempt<'_>, Duration> {
+        let own = self.key(&["account", organization.as_str(), &email.trim().to_lowercase()]);
+        let of_network = self.key(&["network", &network(address).to_string()]);
+        self.admit(own, Some(of_network), now)
+    }
+
+    /// Begins an attempt in a browser that is known for the account.
+    pub(crate) fn begin_known(
+        &self,
+        user: &UserId,
+        browser: &str,
+        now: Time,
+    ) -> Result<Attempt<'_>, Duration> {
+        let own = self.key(&["known", user.as_str(), browser]);
+        self.admit(own, None, now)
+    }
+
+    fn admit(&self, own: u64, of_network: Option<u64>, now: Time) -> Result<Attempt<'_>, Duration> {
+        let mut places = self.places.lock();
+        let network = of_network.map_or(Ok(()), |key| place(&mut places, key).wait(NETWORK, now));
+        let meter = place(&mut places, own);
+        if let Err(wait) = network.and_then(|()| meter.wait(ACCOUNT, now)) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(wait);
+        }
+        meter.open += 1;
+        Ok(Attempt { table: self, own, network: of_network })
+    }
+
+    /// Attempts that were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn key(&self, parts: &[&str]) -> u64 {
+        let all: Vec<&str> = ["password guesses"].iter().chain(parts).copied().collect();
+        self.secret.derive_number(&all).max(1)
+    }
+}
+
+/// The place of a key. A new one takes the place of the one with the fewest wrong passwords.
+fn place(places: &mut [Meter], key: u64) -> &mut Meter {
+    let first = (key % (PLACES / WAYS) as u64) as usize * WAYS;
+    let set = &mut places[first..first + WAYS];
+    let known = set.iter().position(|meter| meter.key == key);
+    let at = known.or_else(|| {
+        (0..WAYS).min_by_key(|at| (set[*at].key != 0, set[*at].open, set[*at].wrong, set[*at].last))
+    });
+    let meter = &mut set[at.unwrap_or(0)];
+    if meter.key != key {
+        *meter = Meter { key, ..Meter::default() };
+    }
+    meter
+}
+
+impl Meter {
+    /// Fails with the time to wait until the next attempt.
+    fn wait(&mut self, rule: Rule, now: Time) -> Result<(), Duration> {
+        self.forget(rule, now);
+        if self.wrong >= rule.free {
+            let wait = delay(rule, self.wrong).saturating_sub(now.since(self.last));
+            if !wait.is_zero() {
+                return Err(wait);
+            }
+        }
+        // At the limit, one at a time.
+        if self.open > 0 && self.wrong + self.open >= rule.free {
+            return Err(A_MOMENT);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, rule: Rule, now: Time) {
+        self.forget(rule, now);
+        if self.wrong == 0 {
+            self.since = now;
+        }
+        // No more than gives the longest delay: then the free ones come back within an hour.
+        let most = rule.free + 1 + rule.delay_max.as_secs().ilog2();
+        self.wrong = (self.wrong + 1).min(most);
+        self.last = now;
+    }
+
+    fn forget(&mut self, rule: Rule, now: Time) {
+        let forgotten = now.since(self.since).as_secs() / rule.forget.as_secs();
+        if forgotten > 0 {
+            self.wrong = self.wrong.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
+            self.since = self.since + Duration::from_secs(forgotten * rule.forget.as_secs());
+        }
+    }
+}
+
+fn delay(rule: Rule, wrong: u32) -> Duration {
+    let doubled = 1_u64.checked_shl(wrong.saturating_sub(rule.free)).unwrap_or(u64::MAX);
+    Duration::from_secs(doubled).min(rule.delay_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::secrets::testing::Seeded;
+
+    const START: Time = Time::from_millis(1_800_000_000_000);
+
+    fn guesses() -> PasswordGuesses {
+        PasswordGuesses::new(SecretKey::new(&[1; 32]))
+    }
+
+    fn acme() -> OrganizationId {
+        OrganizationId::new(START, &Seeded::new(1))
+    }
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4((0x0a00_0000 + number).into())
+    }
+
+    fn guess(table: &PasswordGuesses, email: &str, from: u32, now: Time) -> Result<(), Duration> {
+        let attempt = table.begin(&acme(), email, address(from), now)?;
+        attempt.end(Outcome::Wrong, now);
+        Ok(())
+    }
+
+    #[test]
+    fn an_account_is_guessed_a_few_hundred_times_a_day_from_any_number_of_networks() {
+        let (table, mut now, mut tried) = (guesses(), START, 0);
+        let mut longest = Duration::ZERO;
+        while now.since(START) < Duration::from_secs(24 * 3600) {
+            match guess(&table, "ada@acme.test", tried, now) {
+                Ok(()) => tried += 1,
+                Err(wait) => {
+                    longest = longest.max(wait);
+                    now = now + wait;
+                }
+            }
+        }
+        assert!((200..=320).contains(&tried), "{tried}");
+        assert_eq!(longest, ACCOUNT.delay_max);
+        assert!(guess(&table, "grace@acme.test", tried, now).is_ok(), "another account");
+        let later = now + Duration::from_secs(20 * 300);
+        assert!((0..10).all(|from| guess(&table, "ada@acme.test", from, later).is_ok()), "it recovers");
+    }
+
+    #[test]
+    fn the_delay_grows_and_a_right_password_ends_it() {
+        let table = guesses();
+        for from in 0..10 {
+            assert!(guess(&table, "ada@acme.test", from, START).is_ok());
+        }
+        let mut now = START;
+        for seconds in [1, 2, 4, 8] {
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(guess(&table, " Ada@Acme.test", 77, now), Err(wait), "however it is written");
+            now = now + wait;
+            assert!(guess(&table, "ada@acme.test", 78, now).is_ok());
+        }
+        now = now + Duration::from_secs(16);
+        let attempt = table.begin(&acme(), "ada@acme.test", address(79), now).expect("it has waited");
+        let second = table.begin(&acme(), "ada@acme.test", address(80), now);
+        assert!(second.is_err_and(|wait| wait == A_MOMENT), "one at a time");
+        attempt.end(Outcome::Right, now);
+        assert!(guess(&table, "ada@acme.test", 81, now).is_ok());
+        assert_eq!(table.refused(), 5);
+    }
+
+    #[test]
+    fn a_known_browser_is_locked_out_by_nobody_else() {
+        let table = guesses();
+        let ada = UserId::new(START, &Seeded::new(2));
+        for from in 0..40 {
+            let _ = guess(&table, "ada@acme.test", from, START);
+        }
+        for _ in 0..10 {
+            let attempt = table.begin_known(&ada, "browser", START).expect("her own budget");
+            attempt.end(Outcome::Wrong, START);
+        }
+        assert!(table.begin_known(&ada, "browser", START).is_err(), "which has an end");
+        assert!(table.begin_known(&ada, "another browser", START).is_ok());
+    }
+
+    #[test]
+    fn a_network_that_tries_many_accounts_waits() {
+        let table = guesses();
+        let tried =
+            (0..200).filter(|account| guess(&table, &format!("{account}@acme.test"), 1, START).is_ok());
+        assert_eq!(tried.count(), 60);
+        assert!(guess(&table, "new@acme.test", 2, START).is_ok(), "another network");
+        let mut now = START;
+        let mut tried = 0;
+        while now.since(START) < Duration::from_secs(3600) {
+            match guess(&table, &format!("{tried}@other.test"), 1, now) {
+                Ok(()) => tried += 1,
+                Err(wait) => now = now + wait,
+            }
+        }
+        assert!((300..=400).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn attempts_under_way_count_and_those_that_were_not_tried_do_not() {
+        let table = guesses();
+        let begin = || table.begin(&acme(), "ada@acme.test", address(1), START);
+        let attempts: Vec<_> = (0..10).map_while(|_| begin().ok()).collect();
+        assert_eq!(attempts.len(), 10);
+        assert!(begin().is_err());
+        drop(attempts);
+        assert!(begin().is_ok());
+    }
+
+    #[test]
+    fn the_table_does_not_grow_and_keeps_what_is_attacked_most() {
+        let table = guesses();
+        for from in 0..10 {
+            assert!(guess(&table, "ada@acme.test", from, START).is_ok());
+        }
+        for account in 0..100_000 {
+            let _ = guess(&table, &format!("{account}@acme.test"), account, START);
+        }
+        assert_eq!(table.places.lock().len(), PLACES);
+        assert!(guess(&table, "ada@acme.test", 1, START).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Guessing passwords: of one account from many networks, of many accounts from one, and what the tenant learns of it.
+
+use crate::device::signed_in;
+use crate::support::{Admin, metric, text};
+use serde_json::Value;
+use server::testing::{Answer, TestBrowser, TestServer};
+use std::time::Duration;
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A sign-in in a browser that has never been here.
+async fn sign_in(server: &TestServer, address: &str, email: &str, password: &str) -> Answer {
+    let page = server.get("/o/acme/login").send().await;
+    let cookie = page.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
+    let fields = [("csrf", &*page.input("csrf")), ("email", email), ("password", password)];
+    let form = server.post("/o/acme/login", &fields).header("cookie", &cookie);
+    form.header("x-forwarded-for", address).send().await
+}
+
+/// Wrong passwords for an account, each from a network of its own, until one is refused unchecked; how many were checked.
+async fn guess(server: &TestServer, email: &str) -> (usize, Answer) {
+    for number in 0..100 {
+        let address = format!("203.0.113.{number}");
+        let answer = sign_in(server, &address, email, &format!("guess {number}")).await;
+        if answer.status != 422 {
+            return (number, answer);
+        }
+    }
+    panic!("a hundred guesses were checked");
+}
+
+async fn failed(admin: &Admin<'_>) -> Vec<Value> {
+    let trail = admin.read("/api/organizations/acme/audit").await;
+    let entries = trail["items"].as_array().expect("entries").iter().cloned();
+    entries.filter(|entry| text(entry, "action") == "user.sign_in_failed").collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_is_guessed_ten_times_and_then_ever_more_slowly() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let hashed = metric(&server, "sarsen_hash_done_total").await;
+    let (checked, refused) = guess(&server, "ada@acme.test").await;
+    let (checked_nobody, refused_nobody) = guess(&server, "nobody@acme.test").await;
+    assert_eq!((checked, checked_nobody), (10, 10));
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"), "{refused:?}");
+    assert!(refused.body.contains("Too many wrong passwords"), "{refused:?}");
+    let plain =
+        |page: &Answer, email: &str| page.body.replace(email, "EMAIL").replace(&page.input("csrf"), "");
+    assert_eq!(plain(&refused, "ada@acme.test"), plain(&refused_nobody, "nobody@acme.test"));
+    assert_eq!(metric(&server, "sarsen_hash_done_total").await, hashed + 20, "refused ones cost no hash");
+    assert_eq!(metric(&server, "sarsen_passwords_throttled_total").await, 2);
+
+    let right = server.password("ada@acme.test");
+    assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", right).await.status, 429);
+    assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303, "a known browser is not locked out");
+    assert_eq!(ada.sign_in("acme", "grace@acme.test").await.status, 303, "nor is another account");
+    for seconds in [1, 2, 4] {
+        server.clock.advance(Duration::from_secs(seconds));
+        assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", "wrong").await.status, 422);
+        let next = sign_in(&server, "198.51.100.1", "ada@acme.test", right).await;
+        assert_eq!((next.status, next.header("retry-after")), (429, &*(2 * seconds).to_string()), "{next:?}");
+    }
+    server.clock.advance(Duration::from_secs(8));
+    assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", right).await.status, 303);
+    assert_eq!(sign_in(&server, "198.51.100.1", "ada@acme.test", "wrong").await.status, 422, "cleared");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_tries_many_accounts_is_slowed_down() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    for number in 0..60 {
+        let answer = sign_in(&server, "127.0.0.1", &format!("{number}@acme.test"), "guess").await;
+        assert_eq!(answer.status, 422, "{number}");
+    }
+    let right = server.password("grace@acme.test");
+    assert_eq!(sign_in(&server, "127.0.0.1", "grace@acme.test", right).await.status, 429);
+    assert_eq!(sign_in(&server, "198.51.100.1", "grace@acme.test", right).await.status, 303);
+    assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303, "a known browser in that network");
+    server.clock.advance(Duration::from_secs(10));
+    assert_eq!(sign_in(&server, "127.0.0.1", "grace@acme.test", right).await.status, 303);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_trail_has_one_row_a_minute_with_count_and_networks() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    guess(&server, "ada@acme.test").await;
+    for number in 0..30 {
+        let address = format!("198.51.100.{number}");
+        assert_eq!(sign_in(&server, &address, "ada@acme.test", "guess").await.status, 429);
+    }
+    server.tidy().await.expect("tidies");
+    assert_eq!(failed(&admin).await.len(), 1, "the minute is not over");
+    server.clock.advance(Duration::from_secs(60));
+    server.tidy().await.expect("tidies");
+    server.tidy().await.expect("tidies");
+    let rows = failed(&admin).await;
+    let details: Vec<&str> = rows.iter().map(|row| text(row, "details")).collect();
+    assert_eq!(details.len(), 2, "{details:?}");
+    assert_eq!(details[1], "1 failed, from 203.0.113.0");
+    let expected = "9 failed, 31 refused without a check, from 203.0.113.1, 203.0.113.2, ";
+    assert!(details[0].starts_with(expected), "{details:?}");
+    assert!(details[0].ends_with(" and others"), "{details:?}");
+    assert_eq!(details[0].matches("203.0.113.").count() + details[0].matches("198.51.100.").count(), 20);
+    server.stop().await;
+}
+
+async fn sign_up(browser: &mut TestBrowser<'_>, email: &str, name: &str, password: &str) -> Answer {
+    let csrf = browser.get("/o/acme/signup").await.input("csrf");
+    let fields = [("csrf", &*csrf), ("email", email), ("name", name), ("password", password)];
+    browser.post("/o/acme/signup", &fields).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_that_are_guessed_first_cannot_be_set() {
+    let server = TestServer::start().await;
+    let mut browser = server.browser();
+    for (password, why) in [
+        ("password", "attackers try first"),
+        ("12345678", "attackers try first"),
+        ("        ", "attackers try first"),
+        ("aaaaaaaa", "attackers try first"),
+        ("hedy.lamarr@acme.test", "a name or address of the account"),
+        ("HedyLamarr1914", "a name or address of the account"),
+    ] {
+        let refused = sign_up(&mut browser, "hedy.lamarr@acme.test", "Hedy Lamarr", password).await;
+        assert_eq!(refused.status, 422, "{password:?}");
+        assert!(refused.body.contains(why), "{password:?}: {refused:?}");
+    }
+    assert_eq!(sign_up(&mut browser, "hedy.lamarr@acme.test", "Hedy Lamarr", PASSWORD).await.status, 303);
+    server.stop().await;
+}
