@@ -9,7 +9,9 @@ mod common;
 pub use common::fingerprints;
 
 use crate::ids::UserId;
+use crate::organizations::Organization;
 use crate::secrets::Random;
+use crate::users::User;
 use crate::{Error, Result, Time};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -68,6 +70,11 @@ pub fn check(password: &str, own_names: &[&str]) -> Result<()> {
         return Err(Error::invalid("password", problem));
     }
     Ok(())
+}
+
+/// Validates a new password of an account that exists.
+pub fn check_for(password: &str, user: &User, organization: &Organization) -> Result<()> {
+    check(password, &[&user.email, &user.profile.name, &organization.name, &organization.slug])
 }
 
 fn is_one_character(password: &str) -> bool {

@@ -187,7 +187,7 @@ fn with_wait(mut response: Response, wait: Duration) -> Response {
 /// Shows the code of a link, which may exist or not.
 fn compare(app: &App, browser: &Browser, user_code: &str) -> Response {
     let (csrf, shown) = (browser.csrf(app), user_codes::show(user_code));
-    let hidden = [("user_code", &*shown), (Entry::Link.name(), "1")];
+    let hidden = [(Entry::Link.name(), "1")];
     let view =
         ActivateLink { brand: SARSEN, user_code: &shown, csrf: &csrf, hidden: &hidden, action: "/activate" };
     browser.page(app, view.markup())

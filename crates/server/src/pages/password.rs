@@ -56,9 +56,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         let cookies = [Flash::PasswordKept.cookie(&app, slug), set_cookie(&app, COOKIE, "", 0)];
         return Ok(see_other(&sign_in::path(slug), cookies.into_iter().flatten().collect()));
     }
-    let (user, organization) = (&link.user, &link.organization);
-    let own_names = [&*user.email, &user.profile.name, &organization.name, &organization.slug];
-    if let Err(error) = passwords::check(form.text("password"), &own_names) {
+    if let Err(error) = passwords::check_for(form.text("password"), &link.user, &link.organization) {
         return Ok(show(&app, &browser, &link, Some(&error.to_string())));
     }
     let hash =

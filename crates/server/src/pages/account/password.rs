@@ -40,13 +40,13 @@ pub(crate) async fn post(
         return Ok(to_sign_in(&slug));
     };
     let refused = |text: &str| Ok(asking.show(&app, &browser, Some(text)));
-    let busy = |wait| {
-        let mut response = asking.show(&app, &browser, Some(BUSY));
+    let busy = |text: &str, wait| {
+        let mut response = asking.show(&app, &browser, Some(text));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
     };
-    if let Err(error) = passwords::check(form.text("new_password"), &asking.own_names()) {
+    if let Err(error) = passwords::check_for(form.text("new_password"), &asking.user, &asking.organization) {
         return refused(&error.to_string());
     }
     match asking.old {
@@ -57,13 +57,8 @@ pub(crate) async fn post(
             match check_password(&app, &asking.organization, email, old, &browser).await? {
                 Checked::Right(user) if user.id == session.user => {}
                 Checked::Right(_) | Checked::Wrong => return refused("The current password is wrong."),
-                Checked::Full(wait) => return busy(wait),
-                Checked::Throttled(wait) => {
-                    let mut response = asking.show(&app, &browser, Some(THROTTLED));
-                    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-                    response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
-                    return Ok(response);
-                }
+                Checked::Full(wait) => return busy(BUSY, wait),
+                Checked::Throttled(wait) => return busy(THROTTLED, wait),
             }
         }
     }
@@ -72,7 +67,7 @@ pub(crate) async fn post(
             .await
         {
             Ok(hash) => hash,
-            Err(Refused::Full(wait)) => return busy(wait),
+            Err(Refused::Full(wait)) => return busy(BUSY, wait),
             Err(Refused::Error(error)) => return Err(error.into()),
         };
     let actor = app.actor(&session.user, browser.address);
@@ -106,11 +101,6 @@ struct Asking {
 }
 
 impl Asking {
-    fn own_names(&self) -> [&str; 4] {
-        let (user, organization) = (&self.user, &self.organization);
-        [&user.email, &user.profile.name, &organization.name, &organization.slug]
-    }
-
     async fn of(
         app: &App,
         browser: &Browser,

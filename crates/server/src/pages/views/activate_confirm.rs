@@ -93,7 +93,7 @@ impl ActivateConfirm<'_> {
 }
 
 /// The code for eyes, and the same spelled letter by letter for ears.
-pub(super) fn large_code(code: &str) -> Markup {
+fn large_code(code: &str) -> Markup {
     let spelled: Vec<String> = code.chars().filter(|c| *c != '-').map(String::from).collect();
     html! {
         p {

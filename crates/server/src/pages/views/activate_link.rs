@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::{activate_confirm::large_code, parts::hidden_fields, shell};
+use super::{parts::hidden_fields, shell};
 
 pub struct ActivateLink<'a> {
     pub brand: &'a str,
@@ -18,15 +18,20 @@ impl ActivateLink<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Does your device show this code?" }
-                (large_code(self.user_code))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
+                    div {
+                        label for="user_code" { "Code" }
+                        input.code-input id="user_code" name="user_code" type="text" required
+                            value=(self.user_code) autocomplete="off" autocapitalize="characters"
+                            autocorrect="off" spellcheck="false" inputmode="text" enterkeyhint="next"
+                            translate="no";
+                    }
                     button.full type="submit" { "Continue" }
                 }
                 p.small {
-                    "If it shows another one, "
-                    a href=(self.action) { "type that code" }
-                    ". If you have not started anything on a device, close this page."
+                    "If it shows another one, type that code. "
+                    "If you have not started anything on a device, close this page."
                 }
             }
         };
