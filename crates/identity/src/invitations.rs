@@ -145,7 +145,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Invitation, store::Error> {
         invited_by: row.get(4)?,
         created_at: row.get(5)?,
         expires_at: row.get(6)?,
-        inviter_email: row.get(7)?,
+        // The address of a deleted user is the id.
+        inviter_email: row.get::<Option<String>>(7)?.filter(|email| UserId::parse(email).is_err()),
     })
 }
 

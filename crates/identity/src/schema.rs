@@ -11,6 +11,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(5, "known browsers", include_str!("../migrations/0005_known_browsers.sql")),
     migration(6, "options of clients", include_str!("../migrations/0006_client_options.sql")),
     migration(7, "invitations", include_str!("../migrations/0007_invitations.sql")),
+    migration(8, "deletions", include_str!("../migrations/0008_deletions.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
@@ -24,8 +25,10 @@ pub static WATCHED: &[&str] = &[
     "organization_reviews",
     "organization_suspensions",
     "organization_rules",
+    "organization_deletions",
     "users",
     "user_suspensions",
+    "user_deletions",
     "platform_owners",
     "administrators",
     "services",

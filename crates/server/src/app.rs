@@ -229,7 +229,13 @@ impl App {
 
     /// Deletes what has expired; one for each instance.
     pub(crate) fn janitor(&self) -> Janitor {
-        Janitor::new(self.store.clone(), self.key_maker(), self.instance.clone(), self.clock.clone())
+        Janitor::new(
+            self.store.clone(),
+            self.key_maker(),
+            self.instance.clone(),
+            self.clock.clone(),
+            self.random.clone(),
+        )
     }
 
     /// Makes the backups of the schedule, if there is one.

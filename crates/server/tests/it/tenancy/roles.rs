@@ -194,8 +194,11 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/users/{user}/sessions", "user.sessions_ended"),
         ("PUT", "/users/{user}/suspension", "user.suspended"),
         ("DELETE", "/users/{user}/suspension", "user.activated"),
+        ("DELETE", "/users/{user}", "user.deleted"),
         ("DELETE", "/plans/{plan}", "plan.deleted"),
         ("DELETE", "/services/{service}", "service.deleted"),
+        ("DELETE", "", "organization.deleted"),
+        ("DELETE", "/deletion", "organization.restored"),
     ] {
         let row = async {
             let route = format!("/api/organizations/{{org}}{route}");
