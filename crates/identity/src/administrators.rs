@@ -9,6 +9,8 @@ use crate::organizations::{self, Organization, Status};
 use crate::{Error, Result, Time, users};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert_if_absent, select, sql, statements};
 
+const OWNERS_ONLY: &str = "Only owners may do this; ask an owner.";
+
 /// The role of an administrator. Each role includes the permissions of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -98,6 +100,8 @@ statements! {
         "SELECT user_id FROM administrators WHERE organization_id = ?1 AND role = 'owner' AND user_id <> ?2 LIMIT 1",
     );
     static CHANGE_ROLE = sql("UPDATE administrators SET role = ?3 WHERE organization_id = ?1 AND user_id = ?2");
+    static USERS = sql("SELECT user_id FROM administrators WHERE organization_id = ?1");
+    static REMOVE_ALL = sql("DELETE FROM administrators WHERE organization_id = ?1");
     static REMOVE = sql("DELETE FROM administrators WHERE organization_id = ?1 AND user_id = ?2");
     static INSERT_PLATFORM_OWNER = insert_if_absent("platform_owners", &["user_id", "added_by", "created_at"]);
     static PLATFORM_OWNER = sql("SELECT user_id FROM platform_owners WHERE user_id = ?1");
@@ -143,12 +147,17 @@ pub fn role_in(
     Ok((organizations::get(snapshot, organization)?, role))
 }
 
+/// Fails when `role` is below [`Role::Owner`], whatever the state of the organization.
+pub fn require_owner(role: Role) -> Result<()> {
+    if role == Role::Owner { Ok(()) } else { Err(Error::Forbidden { problem: OWNERS_ONLY }) }
+}
+
 /// Fails when `role` is below `least`. A requirement above [`Role::Member`] also fails while the organization is not
 /// active.
 pub fn require(organization: &Organization, role: Role, least: Role) -> Result<()> {
     match least {
         _ if role >= least => {}
-        Role::Owner => return Err(Error::Forbidden { problem: "Only owners may do this; ask an owner." }),
+        Role::Owner => return Err(Error::Forbidden { problem: OWNERS_ONLY }),
         _ => return Err(Error::Forbidden { problem: "Members may only read; ask an admin or an owner." }),
     }
     if least > Role::Member && organization.status != Status::Active {
@@ -252,6 +261,16 @@ pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, act
     tx.exec(&REMOVE, args![organization, user])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "administrator.removed", user.as_str(), "")
+}
+
+/// Removes all administrators of an organization whose data is being deleted.
+pub(crate) fn remove_all(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<()> {
+    let all: Vec<UserId> = tx.all(&USERS, args![organization], |row| row.get(0))?;
+    if !all.is_empty() {
+        tx.exec(&REMOVE_ALL, args![organization])?;
+    }
+    all.iter().flat_map(|user| keys(organization, user)).for_each(|key| tx.changed(key));
+    Ok(())
 }
 
 /// Fails when `leaving` is the only owner. The caller holds the lock of the organization.

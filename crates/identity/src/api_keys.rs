@@ -161,6 +161,7 @@ statements! {
     static GET = select(COLUMNS, "WHERE k.id = ?1");
     static COUNT = sql("SELECT COUNT(*) FROM api_keys WHERE organization_id = ?1");
     static OF_SERVICE = sql("SELECT id, name FROM api_keys WHERE service_id = ?1");
+    static OF_ORGANIZATION = sql("SELECT id FROM api_keys WHERE organization_id = ?1");
     static DELETE = sql("DELETE FROM api_keys WHERE id = ?1");
     static DELETE_USE = sql("DELETE FROM api_key_uses WHERE api_key_id = ?1");
 }
@@ -259,6 +260,17 @@ pub(crate) fn revoke_of_service(tx: &mut Tx<'_>, service: &Service, actor: &Acto
     let found: Vec<(ApiKeyId, String)> =
         tx.all(&OF_SERVICE, args![&service.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     found.iter().try_for_each(|(id, name)| remove(tx, &service.organization, id, name, actor))
+}
+
+/// Deletes the keys of an organization, of which there are at most [`KEYS_MAX`].
+pub(crate) fn delete_all(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<()> {
+    let ids: Vec<ApiKeyId> = tx.all(&OF_ORGANIZATION, args![organization], |row| row.get(0))?;
+    for id in &ids {
+        tx.exec(&DELETE, args![id])?;
+        tx.exec(&DELETE_USE, args![id])?;
+        tx.changed(key(id));
+    }
+    Ok(())
 }
 
 fn remove(

@@ -1,10 +1,11 @@
 //! The audit log. Each entry is written in the same transaction as the change that it describes.
 
 use crate::ids::{ApiKeyId, AuditId, OrganizationId, UserId};
+use crate::scan::Page;
 use crate::secrets::Random;
 use crate::{Error, Result, Time};
 use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Snapshot, Tx, Where, args, insert, statements};
+use store::{Snapshot, Tx, Where, args, insert, sql, statements};
 
 /// The actor of a request. It is created once per request and passed to every command that writes an audit entry.
 #[derive(Debug)]
@@ -139,6 +140,56 @@ pub struct Entry {
     pub created_at: Time,
 }
 
+statements! {
+    static IDS = sql("SELECT id FROM audit WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
+    static DELETE = sql("DELETE FROM audit WHERE organization_id = ?1 AND id = ?2");
+    static PAGE = sql(
+        "SELECT id, actor, target FROM audit WHERE organization_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    );
+    // What the user did has the user's address, and so may have a sign-in as the user that failed.
+    static BLANK_ADDRESS = sql("UPDATE audit SET address = '' WHERE organization_id = ?1 AND id = ?2
+     AND (actor = ?3 OR actor = 'unknown')");
+    // A reason may name the user; a failed sign-in may list networks.
+    static BLANK_DETAILS = sql("UPDATE audit SET details = '' WHERE organization_id = ?1 AND id = ?2
+     AND target = ?3 AND action LIKE 'user.%'");
+}
+
+/// Reads up to `most` entries of an organization after the id `after`. Returns the ones that name a user.
+pub(crate) fn page_about(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+    after: &str,
+    most: i64,
+) -> Result<Page<AuditId>> {
+    let rows = snapshot.all(&PAGE, args![organization, after, most], |row| {
+        let (actor, target): (String, String) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, actor == user.as_str() || target == user.as_str()))
+    })?;
+    Ok(Page::of(rows, most))
+}
+
+/// Deletes up to `most` entries of an organization. Returns the number of deleted entries.
+pub(crate) fn delete_some(tx: &mut Tx<'_>, organization: &OrganizationId, most: i64) -> Result<i64> {
+    let ids: Vec<AuditId> = tx.all(&IDS, args![organization, most], |row| row.get(0))?;
+    for id in &ids {
+        tx.exec(&DELETE, args![organization, id])?;
+    }
+    Ok(ids.len() as i64)
+}
+
+/// Removes network addresses and details about a deleted user from an entry.
+pub(crate) fn blank(
+    tx: &mut Tx<'_>,
+    organization: &OrganizationId,
+    user: &UserId,
+    id: &AuditId,
+) -> Result<()> {
+    tx.exec(&BLANK_ADDRESS, args![organization, id, user])?;
+    tx.exec(&BLANK_DETAILS, args![organization, id, user])?;
+    Ok(())
+}
+
 /// Joins the e-mail address of a user who belongs to the organization or administers it. Platform owners who do neither
 /// appear only as an id.
 const WITH_NAMES: &str =
@@ -176,10 +227,15 @@ pub fn list(
             address: row.get(4)?,
             details: row.get(5)?,
             created_at: row.get(6)?,
-            actor_email: row.get(7)?,
-            target_name: row.get(8)?,
+            actor_email: name(row.get(7)?),
+            target_name: name(row.get(8)?),
         })
     })?)
+}
+
+/// A name, unless its user was deleted: their address is the id then.
+fn name(found: Option<String>) -> Option<String> {
+    found.filter(|name| UserId::parse(name).is_err())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use store::{Snapshot, Tx, args, sql, statements, upsert};
 
 statements! {
     static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
+    static DELETE_OF_USER = sql("DELETE FROM consents WHERE user_id = ?1");
     static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
 }
 
@@ -23,6 +24,12 @@ pub fn give(
     let scope = scope.to_string();
     tx.exec(&PUT, args![&session.user, client, &scope, actor.now])?;
     audit::note(tx, &session.organization, actor, "consent.given", client.as_str(), &scope)
+}
+
+/// Deletes the consents of a user.
+pub(crate) fn delete_of_user(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.exec(&DELETE_OF_USER, args![user])?;
+    Ok(())
 }
 
 /// Whether the user consented to at least this scope for the client, at `after` or later.

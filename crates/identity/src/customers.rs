@@ -29,6 +29,10 @@ statements! {
         &[&["id", "organization_id", "kind", "name", "user_id", "created_at"]],
     );
     static OF_USER = sql("SELECT id FROM customers WHERE user_id = ?1");
+    static MEMBERS = sql("SELECT user_id FROM customer_members WHERE customer_id = ?1");
+    static DELETE_MEMBERS = sql("DELETE FROM customer_members WHERE customer_id = ?1");
+    static DELETE = sql("DELETE FROM customers WHERE id = ?1");
+    static LEAVE_TEAMS = sql("DELETE FROM customer_members WHERE user_id = ?1");
     static GET = select(COLUMNS, "WHERE id = ?1 AND organization_id = ?2");
     static RENAME_PERSONAL = sql("UPDATE customers SET name = ?2 WHERE user_id = ?1");
     /// Locks a customer for a decision that depends on its subscriptions.
@@ -69,6 +73,25 @@ pub fn create_personal(
 pub(crate) fn rename_personal(tx: &mut Tx<'_>, user: &UserId, name: &str) -> Result<()> {
     tx.exec(&RENAME_PERSONAL, args![user, name])?;
     tx.changed(key_of_user(user));
+    Ok(())
+}
+
+/// Removes a user from all team customers. The caller removes the seats.
+pub(crate) fn leave_teams(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.exec(&LEAVE_TEAMS, args![user])?;
+    tx.changed(Key::row("customer_members", "user_id", user.as_str()));
+    Ok(())
+}
+
+/// Deletes a customer without subscriptions, with its members.
+pub(crate) fn delete(tx: &mut Tx<'_>, customer: &Customer) -> Result<()> {
+    let members: Vec<UserId> = tx.all(&MEMBERS, args![&customer.id], |row| row.get(0))?;
+    if !members.is_empty() {
+        tx.exec(&DELETE_MEMBERS, args![&customer.id])?;
+    }
+    tx.exec(&DELETE, args![&customer.id])?;
+    members.iter().for_each(|user| tx.changed(Key::row("customer_members", "user_id", user.as_str())));
+    customer.user.iter().for_each(|user| tx.changed(key_of_user(user)));
     Ok(())
 }
 

@@ -134,6 +134,7 @@ statements! {
      WHERE organization_id = ?1 AND email = ?2 AND used_at IS NULL AND revoked_at IS NULL");
     static OLD = sql("SELECT id FROM invitations WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM invitations WHERE id = ?1");
+    static DELETE_ALL = sql("DELETE FROM invitations WHERE organization_id = ?1");
 }
 
 fn read(row: &Row<'_>) -> std::result::Result<Invitation, store::Error> {
@@ -145,7 +146,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Invitation, store::Error> {
         invited_by: row.get(4)?,
         created_at: row.get(5)?,
         expires_at: row.get(6)?,
-        inviter_email: row.get(7)?,
+        // The address of a deleted user is the id.
+        inviter_email: row.get::<Option<String>>(7)?.filter(|email| UserId::parse(email).is_err()),
     })
 }
 
@@ -347,4 +349,10 @@ pub fn delete_older(tx: &mut Tx<'_>, moment: Time, most: i64) -> Result<usize> {
         tx.exec(&DELETE, args![id])?;
     }
     Ok(old.len())
+}
+
+/// Deletes the invitations of an organization. They expire within days, so there are few.
+pub(crate) fn delete_all(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<()> {
+    tx.exec(&DELETE_ALL, args![organization])?;
+    Ok(())
 }

@@ -3,9 +3,9 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
+//! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
-//! - users: `users`, `user_suspensions`, `passwords`, `password_changes`, `sessions`
+//! - users: `users`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
@@ -43,6 +43,7 @@ pub mod leases;
 pub mod links;
 mod lookups;
 pub mod names;
+pub mod organization_deletions;
 pub mod organizations;
 pub mod password_changes;
 pub mod passwords;
@@ -60,6 +61,7 @@ pub mod settings;
 pub mod subscriptions;
 pub mod tokens;
 pub mod user_codes;
+pub mod user_deletions;
 pub mod user_suspensions;
 pub mod users;
 

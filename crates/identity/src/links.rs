@@ -180,10 +180,14 @@ fn find_valid(
     };
     let is_void = match (&user, purpose) {
         (_, Purpose::SetUp) => administrators::has_platform_owner(snapshot)?,
-        (Some(user), Purpose::SignIn | Purpose::Password) => {
-            users::get(snapshot, user)?.suspended_at.is_some()
-                || passwords::changed_at(snapshot, user)?.is_some_and(|changed_at| changed_at > made_at)
-        }
+        (Some(id), Purpose::SignIn | Purpose::Password) => match users::get(snapshot, id) {
+            Ok(user) => {
+                user.suspended_at.is_some()
+                    || passwords::changed_at(snapshot, id)?.is_some_and(|changed_at| changed_at > made_at)
+            }
+            Err(Error::NotFound { .. }) => true,
+            Err(error) => return Err(error),
+        },
         (None, Purpose::SignIn | Purpose::Password) => true,
     };
     Ok((!is_void).then_some((id, user)))

@@ -5,7 +5,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, UserId};
-use crate::{Error, Result, Time, names};
+use crate::{Error, Result, Time, names, organization_deletions};
 use store::{
     Key, Row, Snapshot, Tx, Where, args, insert, insert_if_absent, lock, select, sql, statements, upsert,
 };
@@ -24,6 +24,8 @@ pub enum Status {
     Rejected,
     /// Suspended: users cannot sign in and all tokens are invalid.
     Suspended,
+    /// An owner has deleted it. For 30 days, an owner can restore it.
+    Deleted,
 }
 
 impl Status {
@@ -34,6 +36,7 @@ impl Status {
             Status::Active => "active",
             Status::Rejected => "rejected",
             Status::Suspended => "suspended",
+            Status::Deleted => "deleted",
         }
     }
 }
@@ -143,11 +146,13 @@ impl Organization {
 
 /// The columns that every query of this module selects, in the order that [`read`] expects.
 pub(crate) const COLUMNS: &str =
-    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, f.sign_up
+    "SELECT o.id, o.slug, o.name, o.created_at, r.decision, s.suspended_at, f.device_flow, f.sign_up,
+            d.deleted_at
      FROM organizations o
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      LEFT JOIN organization_suspensions s ON s.organization_id = o.id
-     LEFT JOIN organization_rules f ON f.organization_id = o.id";
+     LEFT JOIN organization_rules f ON f.organization_id = o.id
+     LEFT JOIN organization_deletions d ON d.organization_id = o.id";
 
 statements! {
     static INSERT = insert("organizations", &[&["id", "slug", "name", "created_by", "created_at"]]);
@@ -160,12 +165,19 @@ statements! {
     pub(crate) static LOCK = lock("organizations", "id");
     static FIND = select(COLUMNS, "WHERE o.slug = ?1");
     static GET = select(COLUMNS, "WHERE o.id = ?1");
+    static NEXT_ID = sql("SELECT id FROM organizations WHERE id > ?1 ORDER BY id LIMIT ?2");
+    static BLANK = sql("UPDATE organizations SET name = slug, created_by = NULL WHERE id = ?1");
+    static DELETE_RULES = sql("DELETE FROM organization_rules WHERE organization_id = ?1");
+    static FORGET_REASON = sql("UPDATE organization_suspensions SET reason = NULL WHERE organization_id = ?1");
+    static FORGET_REVIEW = sql("UPDATE organization_reviews SET reason = NULL WHERE organization_id = ?1");
 }
 
 pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Error> {
     let decision: Option<String> = row.get(4)?;
     let suspended_at: Option<Time> = row.get(5)?;
+    let deleted_at: Option<Time> = row.get(8)?;
     let status = match (decision.as_deref(), suspended_at) {
+        _ if deleted_at.is_some() => Status::Deleted,
         (Some("approved"), Some(_)) => Status::Suspended,
         (Some("approved"), None) => Status::Active,
         (Some(_), _) => Status::Rejected,
@@ -183,12 +195,13 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Er
 }
 
 /// The keys of an organization's name, status and settings.
-pub fn keys(id: &OrganizationId) -> [Key; 4] {
+pub fn keys(id: &OrganizationId) -> [Key; 5] {
     [
         Key::row("organizations", "id", id.as_str()),
         Key::row("organization_reviews", "organization_id", id.as_str()),
         Key::row("organization_suspensions", "organization_id", id.as_str()),
         key_of_rules(id),
+        organization_deletions::key(id),
     ]
 }
 
@@ -352,6 +365,10 @@ pub fn suspend(
 
 /// Ends the suspension of an organization. Idempotent.
 pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
+    if organization.status == Status::Deleted {
+        let problem = "this organization is deleted; one of its owners can restore it within 30 days";
+        return Err(Error::refused("organization_not_active", problem));
+    }
     let id = &organization.id;
     let was_suspended = tx.exec(&ACTIVATE, args![id])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
@@ -359,6 +376,30 @@ pub fn activate(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> 
         audit::note(tx, id, actor, "organization.activated", id.as_str(), "")?;
     }
     get(tx.snapshot(), id)
+}
+
+/// Suspends an organization as a part of its deletion. Returns false if it was suspended before.
+pub(crate) fn suspend_deleted(tx: &mut Tx<'_>, id: &OrganizationId, actor: &Actor) -> Result<bool> {
+    let is_new = tx.exec(&SUSPEND, args![id, Option::<&str>::None, &actor.who, actor.now])? == 1;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(is_new)
+}
+
+/// Ends the suspension that was a part of a deletion.
+pub(crate) fn end_suspension(tx: &mut Tx<'_>, id: &OrganizationId) -> Result<()> {
+    tx.exec(&ACTIVATE, args![id])?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
+}
+
+/// Removes what the owners of a deleted organization wrote. The slug stays taken.
+pub(crate) fn blank(tx: &mut Tx<'_>, id: &OrganizationId) -> Result<()> {
+    tx.exec(&BLANK, args![id])?;
+    tx.exec(&DELETE_RULES, args![id])?;
+    tx.exec(&FORGET_REASON, args![id])?;
+    tx.exec(&FORGET_REVIEW, args![id])?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
 }
 
 /// Finds the organization with this slug.
@@ -369,6 +410,14 @@ pub fn find(snapshot: &mut Snapshot<'_>, slug: &str) -> Result<Organization> {
 /// Gets the organization with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &OrganizationId) -> Result<Organization> {
     snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "organization" })
+}
+
+/// Gets the id of the organization after this one, by id.
+pub(crate) fn next_id(
+    snapshot: &mut Snapshot<'_>,
+    after: Option<&OrganizationId>,
+) -> Result<Option<OrganizationId>> {
+    Ok(snapshot.one(&NEXT_ID, args![after.map_or("", OrganizationId::as_str), 1], |row| row.get(0))?)
 }
 
 /// Lists organizations by slug after `cursor`: all, or the ones that `administrator` administers.

@@ -13,6 +13,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(7, "invitations", include_str!("../migrations/0007_invitations.sql")),
     migration(8, "API keys", include_str!("../migrations/0008_api_keys.sql")),
     migration(9, "idempotent writes", include_str!("../migrations/0009_idempotent_writes.sql")),
+    migration(10, "deletions", include_str!("../migrations/0010_deletions.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {
@@ -26,8 +27,10 @@ pub static WATCHED: &[&str] = &[
     "organization_reviews",
     "organization_suspensions",
     "organization_rules",
+    "organization_deletions",
     "users",
     "user_suspensions",
+    "user_deletions",
     "platform_owners",
     "administrators",
     "services",

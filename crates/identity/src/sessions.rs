@@ -283,10 +283,29 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
 }
 
 statements! {
+    static PAGE_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+    static BLANK = sql("UPDATE sessions SET address = '', agent = '' WHERE id = ?1");
     static MADE = sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
     static DELETE = sql("DELETE FROM sessions WHERE id = ?1");
     static DELETE_OF_DEVICE = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
+}
+
+/// Reads up to `most` sessions of a user after the id `after`, ended or not.
+pub(crate) fn page_of_user(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    after: &str,
+    most: i64,
+) -> Result<Page<SessionId>> {
+    Ok(Page::of(snapshot.all(&PAGE_OF_USER, args![user, after, most], |row| Ok((row.get(0)?, true)))?, most))
+}
+
+/// Removes network address and user agent from a session.
+pub(crate) fn blank(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
+    tx.exec(&BLANK, args![id])?;
+    tx.changed(key(id));
+    Ok(())
 }
 
 /// Reads up to `most` sessions after the id `after`. Returns the ones that had ended or expired before `moment`.

@@ -139,6 +139,10 @@ statements! {
     static PATCH = sql(
         "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, updated_at = ?5 WHERE id = ?1",
     );
+    static CANCEL_ALL = sql(
+        "UPDATE subscriptions SET status = 'canceled', updated_at = ?2 WHERE customer_id = ?1 AND status <> 'canceled'",
+    );
+    static LEAVE_SEATS = sql("DELETE FROM seats WHERE user_id = ?1");
     static SEATED = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
     static DELETE_SEATS = sql("DELETE FROM seats WHERE subscription_id = ?1");
     static DELETE = sql("DELETE FROM subscriptions WHERE id = ?1");
@@ -160,7 +164,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
         created_at: row.get(8)?,
         updated_at: row.get(9)?,
         customer_name: row.get(10)?,
-        user_email: row.get(11)?,
+        // The address of a deleted user is the id.
+        user_email: row.get::<Option<String>>(11)?.filter(|email| UserId::parse(email).is_err()),
     })
 }
 
@@ -274,6 +279,21 @@ pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Re
     tx.changed(key(&subscription.customer));
     let (organization, id) = (&subscription.organization, &subscription.id);
     audit::note(tx, organization, actor, "subscription.deleted", id.as_str(), &subscription.plan_slug)
+}
+
+/// Cancels all subscriptions of a customer. Their entitlements end immediately.
+pub(crate) fn cancel_all(tx: &mut Tx<'_>, customer: &CustomerId, now: Time) -> Result<()> {
+    tx.lock(&customers::LOCK, customer.into())?;
+    tx.exec(&CANCEL_ALL, args![customer, now])?;
+    tx.changed(key(customer));
+    Ok(())
+}
+
+/// Removes a user from all seats.
+pub(crate) fn leave_seats(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.exec(&LEAVE_SEATS, args![user])?;
+    tx.changed(Key::row("seats", "user_id", user.as_str()));
+    Ok(())
 }
 
 /// Gets the subscription with this id.

@@ -1,12 +1,14 @@
 //! Suspension of user accounts. A suspended user cannot sign in, and their sessions end.
 
 use crate::audit::{self, Actor};
+use crate::ids::UserId;
 use crate::users::{self, User};
 use crate::{Error, Result, sessions};
 use store::{Tx, args, insert_if_absent, sql, statements};
 
 statements! {
     static INSERT = insert_if_absent("user_suspensions", &["user_id", "reason", "suspended_by", "suspended_at"]);
+    static FORGET_REASON = sql("UPDATE user_suspensions SET reason = NULL WHERE user_id = ?1");
     static DELETE = sql("DELETE FROM user_suspensions WHERE user_id = ?1");
 }
 
@@ -26,6 +28,21 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
         audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
     }
     users::get(tx.snapshot(), &user.id)
+}
+
+/// Suspends an account for good, as a part of its deletion.
+pub(crate) fn suspend_deleted(tx: &mut Tx<'_>, user: &UserId, actor: &Actor) -> Result<()> {
+    tx.exec(&INSERT, args![user, Option::<&str>::None, &actor.who, actor.now])?;
+    tx.exec(&FORGET_REASON, args![user])?;
+    users::keys(user).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
+}
+
+/// Deletes the suspension of an account that is being removed with its organization.
+pub(crate) fn forget(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+    tx.exec(&DELETE, args![user])?;
+    users::keys(user).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
 }
 
 /// Ends the suspension of an account. Idempotent.

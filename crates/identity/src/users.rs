@@ -81,21 +81,28 @@ impl NewUser {
 pub(crate) const COLUMNS: &str =
     "SELECT u.id, u.organization_id, u.email, u.email_verified_at, u.created_at, s.suspended_at,
             u.known_browsers_epoch, u.name
-     FROM users u LEFT JOIN user_suspensions s ON s.user_id = u.id";
+     FROM users u
+     LEFT JOIN user_suspensions s ON s.user_id = u.id
+     LEFT JOIN user_deletions d ON d.user_id = u.id";
 
 statements! {
     static INSERT = insert(
         "users",
         &[&["id", "organization_id", "email", "email_verified_at", "created_at"], Profile::COLUMNS],
     );
-    static GET = select(COLUMNS, "WHERE u.id = ?1");
-    static NEWEST = select(COLUMNS, "ORDER BY u.id DESC LIMIT ?1");
+    static GET = select(COLUMNS, "WHERE u.id = ?1 AND d.user_id IS NULL");
+    static NEWEST = select(COLUMNS, "WHERE u.id > '' AND d.user_id IS NULL ORDER BY u.id DESC LIMIT ?1");
     static FIND = select(COLUMNS, "WHERE u.organization_id = ?1 AND u.email = ?2");
     static SEEN = upsert("user_activity", &["user_id"], &["last_seen_at"]);
     static LAST_SEEN = sql("SELECT last_seen_at FROM user_activity WHERE user_id = ?1");
     static FORGET_BROWSERS =
         sql("UPDATE users SET known_browsers_epoch = known_browsers_epoch + 1 WHERE id = ?1");
     static SET_PROFILE = update("users", "id", Profile::COLUMNS);
+    /// The address of a deleted account is its id: no user enters that, and addresses stay unique.
+    static BLANK = sql("UPDATE users SET email = id, name = '', email_verified_at = NULL WHERE id = ?1");
+    static IDS = sql("SELECT id FROM users WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
+    static REMOVE = sql("DELETE FROM users WHERE id = ?1");
+    static FORGET_ACTIVITY = sql("DELETE FROM user_activity WHERE user_id = ?1");
     static VERIFY = sql("UPDATE users SET email_verified_at = ?2 WHERE id = ?1 AND email_verified_at IS NULL");
     /// Commands that create a session of a user, or end all of them, take this lock first.
     pub(crate) static LOCK = lock("users", "id");
@@ -115,8 +122,12 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
 }
 
 /// The keys of an account's data and status.
-pub fn keys(id: &UserId) -> [Key; 2] {
-    [Key::row("users", "id", id.as_str()), Key::row("user_suspensions", "user_id", id.as_str())]
+pub fn keys(id: &UserId) -> [Key; 3] {
+    [
+        Key::row("users", "id", id.as_str()),
+        Key::row("user_suspensions", "user_id", id.as_str()),
+        Key::row("user_deletions", "user_id", id.as_str()),
+    ]
 }
 
 /// Creates an account and its personal customer.
@@ -167,6 +178,31 @@ pub(crate) fn verify_email(tx: &mut Tx<'_>, id: &UserId, now: Time) -> Result<bo
     Ok(verified)
 }
 
+/// Removes the personal data of an account that is being deleted.
+pub(crate) fn blank(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
+    tx.exec(&BLANK, args![id])?;
+    tx.exec(&FORGET_ACTIVITY, args![id])?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
+}
+
+/// Gets the ids of the first accounts of an organization, deleted ones too.
+pub(crate) fn ids(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    most: i64,
+) -> Result<Vec<UserId>> {
+    Ok(snapshot.all(&IDS, args![organization, most], |row| row.get(0))?)
+}
+
+/// Deletes the row of an account. The caller has deleted the rows that refer to it.
+pub(crate) fn remove(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
+    tx.exec(&FORGET_ACTIVITY, args![id])?;
+    tx.exec(&REMOVE, args![id])?;
+    keys(id).into_iter().for_each(|key| tx.changed(key));
+    Ok(())
+}
+
 /// Gets the account with this id if it belongs to this organization.
 pub fn in_organization(
     snapshot: &mut Snapshot<'_>,
@@ -192,7 +228,7 @@ pub fn list(
     filter.and("u.organization_id =", organization);
     filter.and_if("u.email =", email.map(names::email).transpose()?);
     filter.and_if("u.id >", cursor);
-    let (sql, args) = filter.finish(&format!("ORDER BY u.id LIMIT {limit}"));
+    let (sql, args) = filter.finish(&format!("AND d.user_id IS NULL ORDER BY u.id LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)
 }
 
@@ -220,6 +256,17 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &
 pub fn set_last_seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
     tx.exec(&SEEN, args![id, now])?;
     Ok(())
+}
+
+/// Fails if the password of an account changed or all of its sessions ended since `user` was read. A sign-in calls this in
+/// its transaction, because verifying a password takes a while.
+pub fn require_unchanged(tx: &mut Tx<'_>, user: &User) -> Result<()> {
+    tx.lock(&LOCK, (&user.id).into())?;
+    if get(tx.snapshot(), &user.id)?.known_browsers_epoch == user.known_browsers_epoch {
+        return Ok(());
+    }
+    let problem = "the password was changed or all sessions were ended a moment ago; sign in again";
+    Err(Error::refused("signed_out", problem))
 }
 
 /// Voids the tags of all browsers in which a user has signed in. Called when the password changes and when all sessions

@@ -34,7 +34,11 @@ pub fn router() -> Routes {
         .route("/api/service/check", post(api::service::check))
         // Administration
         .route("/api/organizations", get(api::organizations::list).post(api::organizations::create))
-        .route("/api/organizations/{org}", get(api::organizations::get).patch(api::organizations::change))
+        .route(
+            "/api/organizations/{org}",
+            get(api::organizations::get).patch(api::organizations::change).delete(api::organizations::delete),
+        )
+        .route("/api/organizations/{org}/deletion", delete(api::organizations::restore))
         .route("/api/organizations/{org}/administrators", get(api::administrators::list))
         .route(
             "/api/organizations/{org}/administrators/{user}",
@@ -78,7 +82,10 @@ pub fn router() -> Routes {
             get(api::subscriptions::get).patch(api::subscriptions::change).delete(api::subscriptions::delete),
         )
         .route("/api/organizations/{org}/users", get(api::users::list).post(api::users::create))
-        .route("/api/organizations/{org}/users/{user}", get(api::users::get).patch(api::users::change))
+        .route(
+            "/api/organizations/{org}/users/{user}",
+            get(api::users::get).patch(api::users::change).delete(api::users::delete),
+        )
         .route(
             "/api/organizations/{org}/users/{user}/suspension",
             put(api::users::suspension::put).delete(api::users::suspension::delete),

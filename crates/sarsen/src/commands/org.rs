@@ -55,6 +55,23 @@ enum Verb {
         #[arg(long, value_name = "on|off", value_parser = switch)]
         sign_up: Option<bool>,
     },
+    /// Delete an organization: nobody signs in any more, and after 30 days its data is gone
+    #[command(
+        after_help = "Within 30 days, sarsen org restore undoes it. The slug stays taken for ever. Backups keep the data until they \
+                            are deleted."
+    )]
+    Delete {
+        /// Its slug
+        slug: String,
+        /// The slug once more, because this ends the sign-in of all its users
+        #[arg(long, value_name = "SLUG")]
+        confirm: String,
+    },
+    /// Restore a deleted organization within 30 days
+    Restore {
+        /// Its slug
+        slug: String,
+    },
     /// Approve a pending organization (server owners only)
     Approve(Decision),
     /// Reject a pending organization (server owners only)
@@ -120,6 +137,23 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with("sign_up", *sign_up);
             let changed = api.patch::<Organization>(&org_path(slug, &[]), fields)?;
             api.show(&changed)
+        }
+        Verb::Delete { slug, confirm } => {
+            if slug != confirm {
+                return Err(Error::usage(format!(
+                    "--confirm is not {slug}; enter the slug of the organization"
+                )));
+            }
+            api.delete(&org_path(slug, &[]))?;
+            api.confirm(&format!(
+                "{slug} is deleted: nobody can sign in. sarsen org restore {slug} undoes it for 30 days; then the data is gone."
+            ));
+            Ok(())
+        }
+        Verb::Restore { slug } => {
+            api.delete(&org_path(slug, &["deletion"]))?;
+            let restored = find(&mut api, slug)?;
+            api.show(&restored)
         }
         Verb::Approve(decision) => review(&mut api, decision, "approved"),
         Verb::Reject(decision) => review(&mut api, decision, "rejected"),

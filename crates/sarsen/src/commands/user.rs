@@ -67,6 +67,14 @@ enum Verb {
         /// E-mail address or id
         user: String,
     },
+    /// Delete an account: subscriptions end, and names, addresses and e-mails are blanked
+    #[command(
+        after_help = "It cannot be undone. Ids stay in the audit trail. Backups keep the data until they are deleted."
+    )]
+    Delete {
+        /// E-mail address or id
+        user: String,
+    },
     /// List the sessions of a user
     Sessions {
         /// E-mail address or id
@@ -203,6 +211,12 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let path = api.user_path(user, &["suspension"])?;
             api.delete(&path)?;
             show(&mut api, user)
+        }
+        Verb::Delete { user } => {
+            let path = api.user_path(user, &[])?;
+            api.delete(&path)?;
+            api.confirm(&format!("{user} is deleted. Backups keep the data until they are deleted."));
+            Ok(())
         }
         Verb::Sessions { user, end, end_one } => sessions(&mut api, user, *end, end_one.as_deref()),
         Verb::Link { user } => link(&mut api, user, "sign_in_link"),

@@ -1,9 +1,11 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
-use crate::web::administration::{Administrator, Caller, Owner, PlatformUser};
+use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
+use http::StatusCode;
 use identity::ids::OrganizationId;
+use identity::organization_deletions;
 use identity::organizations::{self, DeviceFlow, Organization};
 use identity::{Error, administrators};
 use serde::{Deserialize, Serialize};
@@ -94,4 +96,20 @@ pub(crate) async fn change(admin: Owner, Body(body): Body<ChangeBody>) -> Result
         Ok::<_, Error>(organization)
     });
     Ok(Json(show(&admin, changed.await?)))
+}
+
+/// For 30 days, `restore` undoes it.
+pub(crate) async fn delete(admin: Owner) -> Result<StatusCode> {
+    admin
+        .write("organization.delete", |tx, by| organization_deletions::delete(tx, by.organization, by.actor))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `DELETE /api/organizations/{org}/deletion`
+pub(crate) async fn restore(admin: OwnerOfDeleted) -> Result<Json<OrganizationBody>> {
+    let restored = admin.write("organization.restore", |tx, by| {
+        organization_deletions::restore(tx, by.organization, by.actor)
+    });
+    Ok(Json(show(&admin, restored.await?)))
 }

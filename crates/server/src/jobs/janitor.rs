@@ -5,11 +5,14 @@
 //! of the table. Grants and sessions end in any order. They are found by walks through their tables, a few pages per
 //! turn, because every sign-in would have to maintain an index. Consents are kept until the user changes them.
 
+use super::erasure::Erasure;
 use super::key_maker::KeyMaker;
 use crate::clock::Clock;
 use crate::limits::failed_sign_ins::FailedSignIns;
+use identity::audit::Actor;
 use identity::cleanup;
 use identity::keys::Algorithm;
+use identity::organization_deletions;
 use identity::scan::Page;
 use identity::secrets::Random;
 use identity::{
@@ -29,8 +32,10 @@ const EVERY: Duration = Duration::from_secs(30);
 /// The lease of an instance ends after this time without renewal.
 const LEASE: Duration = Duration::from_secs(90);
 /// The number of rows that one command deletes.
-const SLICE: i64 = 200;
-const BETWEEN_SLICES: Duration = Duration::from_millis(20);
+pub(super) const SLICE: i64 = 200;
+/// Objects of a deleted organization that one command deletes, each with several rows.
+const OBJECTS: i64 = 40;
+pub(super) const BETWEEN_SLICES: Duration = Duration::from_millis(20);
 /// Device codes are kept this long after they expired, so that a device still gets `expired_token`.
 const DEVICES_KEPT: Duration = Duration::from_secs(2 * 3600);
 /// Codes, links and revoked tokens are kept this long: a replayed code still revokes its tokens.
@@ -39,7 +44,7 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// longer than codes, so that a replayed code finds its grant.
 const ENDED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The number of pages of [`SLICE`] rows that a walk reads per turn.
-const PAGES: usize = 50;
+pub(super) const PAGES: usize = 50;
 /// The pause between the end of a walk and its next start.
 const REST: Duration = Duration::from_secs(3600);
 
@@ -55,6 +60,7 @@ pub(crate) struct Janitor {
     /// The positions of the walks. An instance that takes over the lease starts again.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
+    erasure: Erasure,
 }
 
 #[derive(Clone, Default)]
@@ -73,8 +79,9 @@ impl Janitor {
         random: Arc<dyn Random>,
         failed_sign_ins: Arc<FailedSignIns>,
     ) -> Janitor {
+        let erasure = Erasure::new(store.clone());
         let (grants, sessions) = (Mutex::default(), Mutex::default());
-        Janitor { store, key_maker, instance, clock, random, failed_sign_ins, grants, sessions }
+        Janitor { store, key_maker, instance, clock, random, failed_sign_ins, grants, sessions, erasure }
     }
 
     /// Runs until the server stops.
@@ -117,7 +124,24 @@ impl Janitor {
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
         self.walk(&self.grants, "grants.delete", grants::ended, delete).await?;
         self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions).await?;
+        self.erasure.run(now).await?;
+        self.erase_organizations(now).await?;
         Ok(true)
+    }
+
+    /// Deletes the data of organizations whose 30 days are over. A turn runs a bounded number of commands.
+    async fn erase_organizations(&self, now: Time) -> identity::Result<()> {
+        for _ in 0..PAGES {
+            let due = self.store.read(move |snapshot| organization_deletions::due(snapshot, now)).await?;
+            let Some(organization) = due else { return Ok(()) };
+            let actor = Actor::system(now, &*self.random);
+            let erase = move |tx: &mut Tx<'_>| {
+                organization_deletions::erase_some(tx, &organization, OBJECTS, &actor.clone())
+            };
+            self.store.write("organization.erase", erase).await?;
+            tokio::time::sleep(BETWEEN_SLICES).await;
+        }
+        Ok(())
     }
 
     /// Deletes slice by slice until a slice is not full. Other commands run between the slices.

@@ -3,6 +3,7 @@
 
 pub mod backups;
 pub mod database_move;
+mod erasure;
 pub mod first_start;
 pub(crate) mod janitor;
 pub(crate) mod key_maker;

@@ -18,7 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use identity::secrets::{self, Hash};
 use identity::sessions::{self, NewSession, Own, Session};
-use identity::users::User;
+use identity::users::{self, User};
 use identity::{Result, names};
 use maud::Markup;
 use std::net::IpAddr;
@@ -199,9 +199,11 @@ impl Browser {
         };
         let (slug, cookie) = (organization.to_owned(), self.cookie(app, organization).map(str::to_owned));
         let actor = app.actor(&user.id, self.address);
-        let signed_in = app
-            .store
-            .write("session.create", move |tx| sessions::sign_in(tx, &new, &slug, cookie.as_deref(), &actor));
+        let verified = user.clone();
+        let signed_in = app.store.write("session.create", move |tx| {
+            users::require_unchanged(tx, &verified)?;
+            sessions::sign_in(tx, &new, &slug, cookie.as_deref(), &actor.clone())
+        });
         let id = signed_in.await?;
         let life = app.settings.session_life.as_secs();
         let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);

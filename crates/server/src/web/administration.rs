@@ -5,6 +5,7 @@
 //! | [`Administrator`] | any administrator of the organization in the path (`{org}`); a key that may read | read |
 //! | [`Admin`] | an admin or owner of it, while it is active; a key that may write | write |
 //! | [`Owner`] | an owner of it, while it is active | write |
+//! | [`OwnerOfDeleted`] | an owner of it, in any state | restore it |
 //! | [`OwnerOrSelf`] | the same, or the user in the path (`{user}`) | write |
 //! | [`PlatformUser`] | a user with a token for the platform | write what belongs to nobody yet |
 //! | [`PlatformOwner`] | a platform owner | write |
@@ -329,6 +330,46 @@ impl Owner {
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.administrator.write_as(Role::Owner, name, command).await
+    }
+}
+
+/// An owner of the organization in the path, while it is deleted and its data is still there.
+pub struct OwnerOfDeleted(Administrator);
+
+impl FromRequestParts<App> for OwnerOfDeleted {
+    type Rejection = Problem;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &App,
+    ) -> std::result::Result<OwnerOfDeleted, Problem> {
+        let administrator = Administrator::from_request_parts(parts, app).await?;
+        administrators::require_owner(administrator.role)?;
+        Ok(OwnerOfDeleted(administrator))
+    }
+}
+
+impl Deref for OwnerOfDeleted {
+    type Target = Administrator;
+    fn deref(&self) -> &Administrator {
+        &self.0
+    }
+}
+
+impl OwnerOfDeleted {
+    /// Runs a command, if the user still is an owner when it runs. The command checks that the organization is deleted.
+    pub async fn write<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Administrator { caller, organization, .. } = &self.0;
+        let (id, user, actor) = (organization.id.clone(), caller.user.clone(), caller.actor());
+        let write = caller.app.store.write(name, move |tx| {
+            let (organization, role) = administrators::role_in(tx.snapshot(), &id, &user)?;
+            administrators::require_owner(role)?;
+            command(tx, Acting { organization: &organization, actor: &actor.clone() })
+        });
+        write.await
     }
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod authorize;
 mod backups;
+mod deletion;
 mod device;
 mod first_start;
 mod full_lane;

@@ -9,8 +9,10 @@ use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
+use http::StatusCode;
 use identity::ids::UserId;
 use identity::links;
+use identity::user_deletions;
 use identity::users::{self, NewUser, Profile, User};
 use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
@@ -157,4 +159,14 @@ pub(crate) async fn change(
         users::change(tx, &by.organization.id, &user, |profile| body.over(profile), by.actor)
     });
     Ok(Json(show(changed.await?)))
+}
+
+pub(crate) async fn delete(admin: Admin, Path((_, user)): Path<(String, String)>) -> Result<StatusCode> {
+    let user = UserId::parse(&user)?;
+    let deleted = admin.write("user.delete", move |tx, by| {
+        let user = users::in_organization(tx.snapshot(), &by.organization.id, &user)?;
+        user_deletions::delete(tx, &user, by.actor)
+    });
+    deleted.await?;
+    Ok(StatusCode::NO_CONTENT)
 }

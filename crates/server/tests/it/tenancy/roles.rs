@@ -197,8 +197,11 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/users/{user}/suspension", "user.activated"),
         ("POST", "/keys", "api_key.created"),
         ("DELETE", "/keys/{key}", "api_key.revoked"),
+        ("DELETE", "/users/{user}", "user.deleted"),
         ("DELETE", "/plans/{plan}", "plan.deleted"),
         ("DELETE", "/services/{service}", "service.deleted"),
+        ("DELETE", "", "organization.deleted"),
+        ("DELETE", "/deletion", "organization.restored"),
     ] {
         let row = async {
             let route = format!("/api/organizations/{{org}}{route}");

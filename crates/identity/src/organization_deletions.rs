@@ -1,0 +1,141 @@
+//! Deletion of organizations: for 30 days it can be undone, then the data goes.
+//!
+//! [`delete`] suspends the organization, so nobody signs in and no token is valid. [`restore`] undoes it. After
+//! [`GRACE`], the janitor calls [`erase_some`] until nothing is left but the organization's own row, which keeps the slug:
+//! tokens and addresses contain it, so nobody else may get it.
+
+use crate::audit::{self, Actor};
+use crate::ids::{OrganizationId, UserId};
+use crate::organizations::{self, Organization, PLATFORM, Status};
+use crate::{
+    Error, Result, Time, administrators, api_keys, catalog, cleanup, clients, customers, invitations, plans,
+    services, sessions, subscriptions, user_deletions, users,
+};
+use std::time::Duration;
+use store::{Key, Snapshot, Tx, args, insert, sql, statements};
+
+/// The time in which a deletion can be undone.
+pub const GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Sessions of a user that a command deletes, with their grants.
+const SESSIONS_MAX: i64 = 200;
+
+statements! {
+    static INSERT = insert(
+        "organization_deletions",
+        &[&["organization_id", "was_suspended", "deleted_by", "deleted_at", "final_at"]],
+    );
+    static WAS_SUSPENDED = sql("SELECT was_suspended FROM organization_deletions WHERE organization_id = ?1");
+    static RESTORE = sql(
+        "DELETE FROM organization_deletions WHERE organization_id = ?1 AND final_at > ?2 AND erased_at IS NULL",
+    );
+    static DUE = sql("SELECT organization_id FROM organization_deletions
+     WHERE erased_at IS NULL AND final_at <= ?1 ORDER BY final_at LIMIT 1");
+    static ERASED = sql("UPDATE organization_deletions SET erased_at = ?2 WHERE organization_id = ?1");
+}
+
+/// The key that changes when an organization is deleted or restored.
+pub fn key(id: &OrganizationId) -> Key {
+    Key::row("organization_deletions", "organization_id", id.as_str())
+}
+
+/// Deletes an organization. `platform` cannot be deleted.
+pub fn delete(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<()> {
+    let id = &organization.id;
+    tx.lock(&organizations::LOCK, id.into())?;
+    let organization = organizations::get(tx.snapshot(), id)?;
+    if organization.slug == PLATFORM {
+        let problem = "the organization platform cannot be deleted";
+        return Err(Error::refused("platform_stays", problem));
+    }
+    if organization.status == Status::Deleted {
+        return Err(Error::NotFound { what: "organization" });
+    }
+    // Whatever asks whether anybody may sign in looks at suspensions.
+    let was_suspended = !organizations::suspend_deleted(tx, id, actor)?;
+    let row = args![id, i64::from(was_suspended), &actor.who, actor.now, actor.now + GRACE];
+    tx.exec(&INSERT, row)?;
+    organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, id, actor, "organization.deleted", id.as_str(), "")
+}
+
+/// Undoes the deletion of an organization. Sessions go on where they have not expired. Fails after [`GRACE`].
+pub fn restore(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
+    let id = &organization.id;
+    tx.lock(&organizations::LOCK, id.into())?;
+    let was_suspended: Option<i64> = tx.one(&WAS_SUSPENDED, args![id], |row| row.get(0))?;
+    if tx.exec(&RESTORE, args![id, actor.now])? == 0 {
+        let problem = "this organization is not deleted, or its 30 days are over; nothing can be restored";
+        return Err(Error::refused("not_restorable", problem));
+    }
+    if was_suspended == Some(0) {
+        organizations::end_suspension(tx, id)?;
+    }
+    organizations::keys(id).into_iter().for_each(|key| tx.changed(key));
+    audit::note(tx, id, actor, "organization.restored", id.as_str(), "")?;
+    organizations::get(tx.snapshot(), id)
+}
+
+/// Gets a deleted organization whose data is due to go.
+pub fn due(snapshot: &mut Snapshot<'_>, now: Time) -> Result<Option<OrganizationId>> {
+    Ok(snapshot.one(&DUE, args![now], |row| row.get(0))?)
+}
+
+/// Deletes up to `most` objects of an organization that is due. Returns false while something is left.
+pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor) -> Result<bool> {
+    let mut left = most;
+    // Each kind only after those that refer to it.
+    for subscription in subscriptions::list(tx.snapshot(), id, &subscriptions::Filter::default(), None, left)?
+    {
+        subscriptions::delete(tx, &subscription, actor)?;
+        left -= 1;
+    }
+    for customer in page(left, |most| customers::list(tx.snapshot(), id, None, most))? {
+        customers::delete(tx, &customer)?;
+        left -= 1;
+    }
+    for user in page(left, |most| users::ids(tx.snapshot(), id, most))? {
+        if !erase_user(tx, &user)? {
+            return Ok(false);
+        }
+        left -= 1;
+    }
+    for plan in page(left, |most| plans::list(tx.snapshot(), id, None, most))? {
+        catalog::delete_plan(tx, &plan, actor)?;
+        left -= 1;
+    }
+    for client in page(left, |most| clients::list(tx.snapshot(), id, None, None, most))? {
+        clients::delete(tx, &client, actor)?;
+        left -= 1;
+    }
+    for service in page(left, |most| services::list(tx.snapshot(), id, None, most))? {
+        catalog::delete_service(tx, &service, actor)?;
+        left -= 1;
+    }
+    if left <= 0 || audit::delete_some(tx, id, most)? >= most {
+        return Ok(false);
+    }
+    api_keys::delete_all(tx, id)?;
+    invitations::delete_all(tx, id)?;
+    administrators::remove_all(tx, id)?;
+    organizations::blank(tx, id)?;
+    tx.exec(&ERASED, args![id, actor.now])?;
+    tx.changed(key(id));
+    Ok(true)
+}
+
+/// A list of at most `left` objects; an empty one when no more may be deleted.
+fn page<T>(left: i64, list: impl FnOnce(i64) -> Result<Vec<T>>) -> Result<Vec<T>> {
+    if left > 0 { list(left) } else { Ok(Vec::new()) }
+}
+
+/// Deletes a user of an organization with everything that belongs to them. Returns false if sessions are left.
+fn erase_user(tx: &mut Tx<'_>, user: &UserId) -> Result<bool> {
+    let sessions = sessions::page_of_user(tx.snapshot(), user, "", SESSIONS_MAX)?.ended;
+    if !cleanup::delete_sessions(tx, &sessions, SESSIONS_MAX)? {
+        return Ok(false);
+    }
+    user_deletions::forget(tx, user)?;
+    users::remove(tx, user)?;
+    Ok(true)
+}
