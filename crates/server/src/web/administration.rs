@@ -334,7 +334,10 @@ impl Owner {
 }
 
 /// An owner of the organization in the path, while it is deleted and its data is still there.
-pub struct OwnerOfDeleted(Administrator);
+pub struct OwnerOfDeleted {
+    administrator: Administrator,
+    user: UserId,
+}
 
 impl FromRequestParts<App> for OwnerOfDeleted {
     type Rejection = Problem;
@@ -343,15 +346,16 @@ impl FromRequestParts<App> for OwnerOfDeleted {
         app: &App,
     ) -> std::result::Result<OwnerOfDeleted, Problem> {
         let administrator = Administrator::from_request_parts(parts, app).await?;
+        let user = administrator.require_user()?;
         administrators::require_owner(administrator.role)?;
-        Ok(OwnerOfDeleted(administrator))
+        Ok(OwnerOfDeleted { administrator, user })
     }
 }
 
 impl Deref for OwnerOfDeleted {
     type Target = Administrator;
     fn deref(&self) -> &Administrator {
-        &self.0
+        &self.administrator
     }
 }
 
@@ -362,12 +366,14 @@ impl OwnerOfDeleted {
         name: &'static str,
         command: impl Fn(&mut Tx<'_>, Acting<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let Administrator { caller, organization, .. } = &self.0;
-        let (id, user, actor) = (organization.id.clone(), caller.user.clone(), caller.actor());
-        let write = caller.app.store.write(name, move |tx| {
-            let (organization, role) = administrators::role_in(tx.snapshot(), &id, &user)?;
+        let (id, user) = (self.organization.id.clone(), self.user.clone());
+        let authorize = move |snapshot: &mut Snapshot<'_>, _| {
+            let (organization, role) = administrators::role_in(snapshot, &id, &user)?;
             administrators::require_owner(role)?;
-            command(tx, Acting { organization: &organization, actor: &actor.clone() })
+            Ok(organization)
+        };
+        let write = self.write_if(name, authorize, move |tx, organization: Organization, actor| {
+            command(tx, Acting { organization: &organization, actor })
         });
         write.await
     }
