@@ -34,7 +34,9 @@ mod tests {
                 let path = entry.expect("an entry").path();
                 if path.is_dir() {
                     folders.push(path);
-                } else if std::fs::read_to_string(&path).expect("a text").contains(".seal(") {
+                } else if path.extension().is_some_and(|kind| kind == "rs")
+                    && std::fs::read_to_string(&path).expect("a text").contains(".seal(")
+                {
                     found.push(path.strip_prefix(&sources).expect("below").display().to_string());
                 }
             }

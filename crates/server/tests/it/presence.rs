@@ -1,5 +1,6 @@
 //! Whether an instance can do its work, and that others see that it serves.
 
+use crate::support::until_both_keys_sign;
 use server::Store;
 use server::database_move::{Move, MoveError};
 use server::testing::{Kind, TestServer, kind};
@@ -58,6 +59,8 @@ async fn a_database_that_is_served_is_not_moved() {
     let url = format!("sqlite:{}", folder.path().join("target.db").display());
     let target = Store::open(server::store_options(url)).expect("opens");
     server.renew_presence().await.expect("writes");
+    // A key that is made in the background would change the source during the move.
+    until_both_keys_sign(&server).await;
     let moved = || Move::new(&server.app.store, &target, &*server.clock, |_| {}).run(true);
     if kind() != Kind::Sqlite {
         let refused = moved().await.expect_err("it is served");

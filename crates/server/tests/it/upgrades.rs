@@ -51,7 +51,8 @@ async fn used() -> (TestServer, serde_json::Value) {
     admin.make(&format!("{bob}/sign_in_link"), json!(null)).await;
     admin.invite("carol@acme.test", "member").await;
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
-    admin.change("PATCH", "/api/organizations/acme", json!({ "device_flow": "short" })).await;
+    let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");
+    assert_eq!(short.json(&json!({ "device_flow": "short" })).send().await.status, 200);
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     owner.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
     owner.change("PUT", "/api/platform/organizations/globex/suspension", json!({})).await;
