@@ -124,7 +124,7 @@ async fn a_deleted_user_is_out_at_once_and_soon_nothing_names_them() {
         fill(&server, &UserId::parse(&id).expect("an id"), 90, 90).await;
     }
     let link = path_of(text(&admin.make(&format!("{user}/password-link"), Value::Null).await, "url"));
-    assert_eq!(places_of(&server, ADDRESS).await, ["audit.address", "sessions.address"]);
+    assert_eq!(places_of(&server, ADDRESS).await, ["audit.address", "audit.details", "sessions.address"]);
 
     // Entries of one millisecond have no order among them.
     server.clock.advance(Duration::from_millis(1));

@@ -53,9 +53,14 @@ async fn used() -> (TestServer, serde_json::Value) {
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");
     assert_eq!(short.json(&json!({ "device_flow": "short" })).send().await.status, 200);
+    let carol = admin.make(users, json!({ "email": "carol@acme.test" })).await;
+    admin.change("DELETE", &format!("{users}/{}", text(&carol, "id")), json!(null)).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;
     owner.make("/api/organizations", json!({ "slug": "globex", "name": "Globex" })).await;
+    owner.make("/api/organizations", json!({ "slug": "initech", "name": "Initech" })).await;
     owner.change("PUT", "/api/platform/organizations/globex/suspension", json!({})).await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "org:initech").await;
+    owner.change("DELETE", "/api/organizations/initech", json!(null)).await;
     // Written in the background.
     assert_eq!(server.get("/api/user").bearer(&device.text("access_token")).send().await.status, 200);
     let found = admin.read(&format!("{users}?email=ada@acme.test")).await;
