@@ -243,7 +243,7 @@ async fn a_deletion_that_is_interrupted_goes_on() {
         assert!(server.tidy().await.expect("a turn"));
     }
     assert_eq!(places_of(&server, ADDRESS).await, [""; 0]);
-    let left = server.app.store.read(|snapshot| identity::user_deletions::next(snapshot));
+    let left = server.app.store.read(identity::user_deletions::next);
     assert!(left.await.expect("reads").is_none());
     server.stop().await;
 }
