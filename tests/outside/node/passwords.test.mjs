@@ -125,7 +125,7 @@ test('a forgotten password is replaced by a link, and "Not now" changes nothing'
   await signedIn.goto(orgPage('account'));
   assert.ok(!atAccount(signedIn), `the old session has ended: ${await look(signedIn)}`);
   await page.goto(url);
-  assert.match(await look(page), /This link is not good/);
+  assert.match(await look(page), /This link does not work/);
 });
 
 test('an owner comes back with a link from the machine, while the server runs', limit, async () => {

@@ -7,7 +7,11 @@ export function listenForTrouble(page) {
     if (message.type() === 'error') trouble.push(`console: ${message.text()} (${message.location().url})`);
   });
   page.on('pageerror', (error) => trouble.push(`script: ${error.message}`));
-  page.on('requestfailed', (request) => trouble.push(`no answer: ${request.url()} ${request.failure()?.errorText}`));
+  page.on('requestfailed', (request) => {
+    const { errorText } = request.failure() ?? {};
+    // The browser gives up on a picture when the next page is opened before it has come.
+    if (errorText !== 'net::ERR_ABORTED') trouble.push(`no answer: ${request.url()} ${errorText}`);
+  });
   page.on('response', (response) => {
     if (response.status() >= 400) trouble.push(`${response.status()}: ${response.url()}`);
   });
