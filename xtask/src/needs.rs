@@ -93,7 +93,7 @@ pub static RELYING_PARTIES: [&Need; 7] =
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
 
-/// Says what is missing of these, and installs it. One that is wanted twice counts once.
+/// Prints which of these are missing, and installs them. Duplicates count once.
 pub fn meet(report: &mut Report, needs: &[&Need]) {
     report.check("what this run needs", || {
         let mut missing: Vec<&Need> = Vec::new();

@@ -51,7 +51,7 @@ fn watch(command: &mut Command, limit: Duration, shown: bool) -> Result<Outcome,
     }
 }
 
-/// Runs a program without showing anything; tells whether it succeeded.
+/// Runs a program without its output; returns whether it succeeded.
 pub fn quietly(command: &mut Command) -> bool {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: what is too long for every day.
+//! `cargo xtask soak`: the tests that are too long for every day.
 //!
 //! - `cross`: every test on every database server.
 //! - `relying-parties`: stock programs with their defaults sign a user in (`tests/relying_parties`).

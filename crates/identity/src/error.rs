@@ -28,7 +28,7 @@ pub enum Error {
     Invalid {
         /// The field's name in the API.
         field: &'static str,
-        /// What is wrong, then what to do.
+        /// The problem and its remedy.
         problem: String,
     },
     /// The caller is authenticated but lacks permission.
@@ -50,7 +50,7 @@ pub enum Error {
     Refused {
         /// A stable snake_case code.
         code: &'static str,
-        /// What is wrong, then what to do.
+        /// The problem and its remedy.
         problem: String,
     },
     /// An OAuth grant is invalid: unknown, expired, used, or issued to another client.

@@ -1,8 +1,8 @@
-//! Device codes that nobody has decided about, remembered: most polls ask for one of them, and need no SQL then.
+//! A cache of device codes without a decision: most polls are for one of them and then need no SQL.
 //!
-//! Nothing else is remembered of a device code, and that only from when it was made here until somebody decides or its
-//! time is over. What a decided code is worth is always read afresh. With several instances on one database none of it is
-//! remembered: who was told of a decision by one must not hear from another that nobody has decided.
+//! A code is in the cache from its creation by this process until its decision or its end. A decided code is always
+//! read from the database. With several instances on one database the cache is off, because a client that has received
+//! a decision from one instance must not receive `authorization_pending` from another one.
 
 use crate::devices::{self, NewDevice};
 use crate::ids::{ClientId, DeviceId};

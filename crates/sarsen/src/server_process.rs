@@ -71,7 +71,7 @@ pub(crate) fn open_store_or_else(
     })
 }
 
-/// SQLite would name one of its own files, where the folder is what is wrong.
+/// Names the folder, because SQLite's error would name one of its own files.
 fn check_folder(database: &Path) -> Result<()> {
     let folder = database.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let wrong = |what: &str| {

@@ -97,17 +97,17 @@ impl Settings {
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
-/// What is behind it.
+/// The shared state of [`App`].
 pub struct Parts {
     /// The database.
     pub store: Store,
     /// The cached look-ups.
     pub lookups: Lookups,
-    /// What `GET /api/subscription` answers.
+    /// Encoded responses of `GET /api/subscription`.
     pub(crate) subscription_answers: SubscriptionAnswers,
     /// Whether writes are possible.
     pub(crate) presence: Presence,
-    /// Tells this instance from others on the same database.
+    /// The id of this instance among those on the same database.
     pub(crate) instance: String,
     /// How to behave.
     pub settings: Settings,
@@ -117,15 +117,15 @@ pub struct Parts {
     pub(crate) hash_lane: HashLane,
     /// Polls that wait for a decision.
     pub(crate) long_polls: Arc<LongPolls>,
-    /// Device codes that nobody has decided about.
+    /// Device codes without a decision.
     pub(crate) pending_device_codes: PendingDeviceCodes,
-    /// What people type for devices.
+    /// Makes and reads user codes.
     pub(crate) user_codes: UserCodes,
-    /// Who was seen when.
+    /// When each user was last seen.
     pub(crate) last_seen: LastSeen,
     /// When API keys were last used.
     pub(crate) key_use: KeyUse,
-    /// Wrong passwords lately.
+    /// Rate limits on wrong passwords.
     pub(crate) failed_sign_ins: Arc<FailedSignIns>,
     /// Rate limits on wrong passwords.
     pub(crate) password_guesses: PasswordGuesses,
@@ -226,7 +226,7 @@ impl App {
         Actor::user(user, &address.to_string(), self.now(), self.random())
     }
 
-    /// Somebody at an address who has not proved who he is, for the audit trail.
+    /// An unauthenticated client at an address, for the audit trail.
     pub(crate) fn unknown(&self, address: IpAddr) -> Actor {
         Actor::unknown(&address.to_string(), self.now(), self.random())
     }

@@ -149,9 +149,9 @@ impl TestServer {
         let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000_000)));
         let mut settings = Settings::new("http://127.0.0.1:7070");
         settings.trusted_proxies = vec![std::net::IpAddr::from([127, 0, 0, 1]).into()];
-        // What tests that send bytes as they are have as their host.
+        // The `Host` of tests that send raw bytes.
         settings.allowed_hosts = vec!["test".to_owned()];
-        // It has its turns when the test says so, and not when the machine is slow.
+        // The test runs it, so that nothing depends on the speed of the machine.
         settings.housekeeping = false;
         // At the lowest priority, a busy machine would have no time for it at all.
         settings.hash_nice = 0;
@@ -194,7 +194,7 @@ impl TestServer {
         })
     }
 
-    /// One turn of what is done by the clock; whether it was this instance's turn.
+    /// Runs the periodic jobs once. Returns whether this instance holds their lease.
     pub async fn tidy(&self) -> identity::Result<bool> {
         self.janitor.tidy().await
     }
@@ -476,7 +476,7 @@ impl TestBrowser<'_> {
     /// Signs in with a password of the test's own.
     pub async fn sign_in_with(&mut self, organization: &str, email: &str, password: &str) -> Answer {
         let path = format!("/o/{organization}/login");
-        // The form is wanted also by who is signed in already.
+        // A signed-in user gets the form too.
         let page = self.get(&format!("{path}?prompt=select_account")).await;
         let csrf = page.input("csrf");
         self.post(&path, &[("csrf", &csrf), ("email", email), ("password", password)]).await

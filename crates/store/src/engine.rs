@@ -1,7 +1,7 @@
 //! What the core and the back ends share: queues, feed, counters, and two traits.
 //!
 //! The core calls a back end only through [`Database`] and [`Backend`]. This file names no back end, and a back end
-//! names nothing above this file; `open.rs` alone knows which back ends exist. `xtask/src/tidy/layers.rs` checks that.
+//! names nothing above this file; only `open.rs` names the back ends. `xtask/src/tidy/layers.rs` checks that.
 
 use crate::changes::{Feed, Version};
 use crate::job::{Command, Query};

@@ -26,7 +26,7 @@ pub(crate) trait Connection {
     ) -> Result<(), Error>;
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &str) -> Result<(), Error>;
-    /// The tables that `sql` reads and writes, if the back end can tell (SQLite, while checking declarations).
+    /// The tables that `sql` reads and writes, if the back end reports them (SQLite, while checking declarations).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
 

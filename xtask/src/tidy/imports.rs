@@ -1,4 +1,4 @@
-//! Who may import whom, read from the manifests. Most of it is absences: what a crate must not know.
+//! Which crate may import which, read from the manifests: most rules name crates that must not be imported.
 
 use super::{Tree, assert_none, manifest};
 

@@ -1,4 +1,4 @@
-//! The files that the rules look at: what git knows or would take in, and that is text.
+//! The files that the rules read: text files that git tracks or would add.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The queue of a lane: who may wait, and who is shed when there is no room.
+//! The queue of a lane: which callers may wait, and which are shed when it is full.
 //!
 //! It has two parts: the reserve, which only known browsers enter, and the common part. In each part one network has at
 //! most a quarter of the room; in the common part one organization has at most half. A job that exceeds a limit does not

@@ -1,5 +1,5 @@
 //! Failed sign-ins in the audit trail: the first one of an account at once, then one row a minute with their number and
-//! networks, however many there are. What is not written yet is kept in memory.
+//! networks. Failures without a row yet are kept in memory.
 
 use crate::limits::network::network;
 use identity::Time;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use store::Store;
 
-/// The most accounts that are kept. Beyond it those without an unwritten failure go, then all.
+/// The most accounts in memory. Beyond it, accounts without an unwritten failure are dropped first, then all.
 const ACCOUNTS_MAX: usize = 20_000;
 /// The most networks that a row names.
 const NETWORKS_MAX: usize = 20;
@@ -37,12 +37,12 @@ struct Unwritten {
 pub(crate) enum Failure {
     /// The password was wrong, or the account is suspended.
     Wrong,
-    /// There were too many wrong ones before.
+    /// Too many wrong passwords before.
     Refused,
 }
 
 impl FailedSignIns {
-    /// Notes a failed sign-in of a user, and writes a row if the last one is a minute old.
+    /// Counts a failed sign-in of a user, and writes a row if the last one is a minute old.
     pub(crate) fn note(&self, store: &Store, user: &User, failure: Failure, address: IpAddr, actor: Actor) {
         let now = actor.now;
         let mut accounts = self.0.lock();
@@ -66,7 +66,7 @@ impl FailedSignIns {
         }
     }
 
-    /// Writes the rows that are due, and forgets accounts that nobody has tried since.
+    /// Writes the rows that are due, and drops accounts without a failure since the last row.
     pub(crate) fn write_due(&self, store: &Store, now: Time, random: &dyn Random) {
         let mut accounts = self.0.lock();
         accounts.retain(|user, unwritten| {
@@ -99,7 +99,7 @@ impl Unwritten {
         }
     }
 
-    /// Queues a row. If the writer has no room for it, the next failure tries again.
+    /// Queues a row. If the writer has no room for it, the next failure retries.
     fn write(&mut self, store: &Store, user: &UserId, actor: Actor) {
         let (organization, target, details, now) =
             (self.organization.clone(), user.clone(), self.details(), actor.now);

@@ -1,4 +1,4 @@
-//! Which network an address belongs to: what limits count by.
+//! Which network an address belongs to: the key of rate limits.
 
 use crate::web::cidr::prefix;
 use std::net::IpAddr;

@@ -19,10 +19,10 @@ use std::time::Duration;
 const PLACES: usize = 32_768;
 /// Places in which one key may be.
 const WAYS: usize = 8;
-/// How long to wait while another attempt is under way.
+/// The delay while another attempt is under way.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// How a budget is spent and recovers.
+/// The size and the recovery of a budget.
 #[derive(Clone, Copy)]
 struct Rule {
     /// Wrong passwords without a delay.
@@ -33,21 +33,21 @@ struct Rule {
     delay_max: Duration,
 }
 
-/// At most 298 attempts in the first day at an account and 288 in each later one, of all unknown browsers.
+/// All unknown browsers together get at most 298 attempts at an account in the first day and 288 in each later one.
 const ACCOUNT: Rule =
     Rule { free: 10, forget: Duration::from_secs(300), delay_max: Duration::from_secs(300) };
 /// A network may be an office: many users who mistype now and then.
 const NETWORK: Rule = Rule { free: 60, forget: Duration::from_secs(10), delay_max: Duration::from_secs(10) };
 
-/// What is known about one key.
+/// The state of one key.
 #[derive(Clone, Copy, Default)]
 struct Meter {
-    /// The keyed hash; 0 is an empty place.
+    /// The keyed hash; 0 for an empty place.
     key: u64,
     wrong: u32,
     /// Attempts whose result is not known yet.
     open: u32,
-    /// The time from which on wrong ones are forgotten.
+    /// The time after which the wrong passwords are forgotten.
     since: Time,
     last: Time,
 }
@@ -59,7 +59,7 @@ pub(crate) struct PasswordGuesses {
     refused: AtomicU64,
 }
 
-/// An attempt that may be made. If it is dropped without [`Attempt::end`], it counts for nothing: the password was not compared, or
+/// An attempt that may be made. Dropped without [`Attempt::end`] it does not count: the password was not compared, or
 /// nobody has received the answer.
 #[must_use = "an attempt that is dropped counts for nothing"]
 #[derive(Debug)]
@@ -185,7 +185,7 @@ impl Meter {
                 return Err(wait);
             }
         }
-        // At the limit, one at a time.
+        // At the limit, one attempt at a time.
         if self.open > 0 && self.wrong + self.open >= rule.free {
             return Err(A_MOMENT);
         }
@@ -197,7 +197,7 @@ impl Meter {
         if self.wrong == 0 {
             self.since = now;
         }
-        // No more than gives the longest delay: then the free ones come back within an hour.
+        // At most the number with the longest delay, so that the free attempts come back within an hour.
         let most = rule.free + 1 + rule.delay_max.as_secs().ilog2();
         self.wrong = (self.wrong + 1).min(most);
         self.last = now;

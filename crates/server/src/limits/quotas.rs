@@ -1,7 +1,7 @@
 //! The number of device codes, or of posted authorization requests, that a client has pending: bounded, so that a broken
-//! or hostile one cannot fill the disk. When half of the room is taken, one network has at most a tenth of it.
+//! or hostile one cannot fill the disk. When half of the room is taken, one network gets at most a tenth of it.
 //!
-//! Counted in memory by the minute of creation. A code counts until its life is over, decided or not.
+//! Counted in memory by the minute of creation. A code counts for its whole life, also after the decision.
 
 use crate::limits::network::network;
 use identity::Time;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 const MINUTE_MS: i64 = 60_000;
-/// Minutes that a code lives, and one for the rounding.
+/// The minutes of a code's life, and one for rounding.
 const MINUTES: usize = 16;
 
 #[derive(Default)]

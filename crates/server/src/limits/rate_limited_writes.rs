@@ -1,6 +1,6 @@
-//! Facts that are written at most once in a while, however often they happen: a user was seen, a client used PKCE, an API
-//! key was used. The time of the last write is kept in memory. No request waits for the write; if the writer refuses it,
-//! the next event writes.
+//! Rows that are written at most once in a while, however often the event happens: a user was seen, a client used PKCE, an
+//! API key was used. The time of the last write is kept in memory. No request waits for the write; if the writer refuses
+//! it, the next event writes.
 
 use identity::ids::{ApiKeyId, ClientId, UserId};
 use identity::{Time, api_keys, clients, users};
@@ -10,10 +10,10 @@ use std::hash::Hash;
 use std::time::Duration;
 use store::Store;
 
-/// Beyond this many users, clients or keys the oldest entries are dropped; at worst they are written once more.
+/// Beyond this many users, clients or keys the oldest entries are dropped; then a row may be written once more.
 const REMEMBERED: usize = 50_000;
 
-/// When a user was last here.
+/// When a user was last seen.
 pub(crate) struct LastSeen(AtMostEvery<UserId>);
 
 impl Default for LastSeen {
@@ -23,7 +23,7 @@ impl Default for LastSeen {
 }
 
 impl LastSeen {
-    /// Notes that a user was seen.
+    /// Records that a user was seen.
     pub(crate) fn note(&self, store: &Store, user: &UserId, now: Time) {
         self.0.note(user, now, || {
             let user = user.clone();
@@ -42,7 +42,7 @@ impl Default for PkceUse {
 }
 
 impl PkceUse {
-    /// Notes that a client sent a challenge.
+    /// Records that a client sent a challenge.
     pub(crate) fn note(&self, store: &Store, client: &ClientId, now: Time) {
         self.0.note(client, now, || {
             let client = client.clone();
@@ -61,7 +61,7 @@ impl Default for KeyUse {
 }
 
 impl KeyUse {
-    /// Notes that a key was used.
+    /// Records that a key was used.
     pub(crate) fn note(&self, store: &Store, key: &ApiKeyId, now: Time) {
         self.0.note(key, now, || {
             let key = key.clone();

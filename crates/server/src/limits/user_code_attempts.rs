@@ -17,13 +17,13 @@ const PER_BROWSER: u32 = 10;
 const PER_NETWORK: u32 = 30;
 const PER_NETWORK_OF_USERS: u32 = 300;
 const WINDOW: Duration = Duration::from_secs(60);
-/// How long to wait for attempts that are being looked up.
+/// The delay while other attempts are being looked up.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// The origin of an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Guesser {
-    /// The user who is signed in, or the browser.
+    /// The signed-in user, or the browser.
     pub who: Who,
     /// The client's address.
     pub address: IpAddr,
@@ -39,9 +39,9 @@ pub(crate) enum Who {
 /// Why an attempt is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The budget of the user, the browser or the network is spent for so long.
+    /// The budget of the user, the browser or the network is spent. Its field is the time to wait.
     Wait(Duration),
-    /// The budget of all browsers without a user is. Signing in helps.
+    /// The budget of all browsers without a user is spent. A signed-in user may try.
     SignIn(Duration),
 }
 
@@ -76,7 +76,7 @@ impl Guesser {
         matches!(self.who, Who::Browser(_))
     }
 
-    /// What is counted, with the most of each in a minute.
+    /// The counters of this attempt, with the limit of each in a minute.
     fn budgets(&self) -> [(Key, u32); 2] {
         let network = network(self.address);
         let of_network = if self.is_stranger() {
@@ -89,7 +89,7 @@ impl Guesser {
 }
 
 impl UserCodeAttempts {
-    /// Counts with this budget for all browsers in which nobody is signed in.
+    /// Counts with this budget for all browsers without a user.
     pub(crate) fn new(strangers_max: u32) -> UserCodeAttempts {
         UserCodeAttempts { strangers_max, counts: Mutex::default() }
     }
@@ -115,7 +115,7 @@ impl UserCodeAttempts {
         Ok(())
     }
 
-    /// Ends an attempt: the code was wrong, or it was right or could not be looked up.
+    /// Ends an attempt: the code was wrong, or it was right, or the lookup failed.
     pub(crate) fn end(&self, guesser: &Guesser, wrong: bool) {
         let mut counts = self.counts.lock();
         if guesser.is_stranger() {
@@ -142,7 +142,7 @@ impl Attempts {
     }
 
     fn end(&mut self, wrong: bool) {
-        // None is open if the minute has turned since it began.
+        // None is open if a new minute has begun since.
         self.open = self.open.saturating_sub(1);
         self.wrong += u32::from(wrong);
     }

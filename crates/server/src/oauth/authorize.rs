@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// `request_uri` of a request that was posted here.
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
-/// A posted request may be this long: it is stored, for anybody who asks.
+/// The longest posted request: any client can make the server store it.
 const POSTED_MAX: usize = 8 * 1024;
 /// The parameter of our own that says when a new sign-in or consent was asked for.
 const ASKED: &str = "sarsen_asked=";

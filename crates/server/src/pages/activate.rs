@@ -1,4 +1,4 @@
-//! `/activate`: a user enters the code that a device shows, sees who asks for what from where, and decides.
+//! `/activate`: a user enters the code that a device shows, sees which client asks for what, and decides.
 //!
 //! A code is looked up, and counted if it is wrong, only when a form of ours enters it. A link with a code shows the
 //! code and nothing else; nothing is approved by opening a link (RFC 8628 sections 3.3.1, 5.4). The address of the page
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Wrong, expired and used codes look the same.
 const WRONG: &str = "This code is wrong or has expired. Check your device: it may show a new code.";
 
-/// An administrator types the code: a link to it may come from somebody else's terminal.
+/// An administrator types the code, because a link to it may come from another person's terminal.
 const TYPE_IT: &str = "Enter the code that your own terminal shows. A link is not enough for this sign-in.";
 
 /// How a code was entered in this browser.
@@ -96,7 +96,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     };
     let slug = waiting.client.organization_slug.clone();
     let Some(session) = browser.session(&app, &slug).await? else { return Err(PageError::forged()) };
-    // Somebody else may have signed in since the page was shown: then they are asked anew.
+    // Another user may have signed in since the page was shown: ask that user.
     if form.text("session") != session.id.as_str() {
         return confirm(&app, &browser, &waiting, &session, None, StatusCode::OK).await;
     }
@@ -119,7 +119,7 @@ fn tag_parts<'a>(entry: Entry, browser: &'a Browser, user_code: &'a str) -> [&'a
     [entry.name(), browser.id(), user_code]
 }
 
-/// A device authorization that waits, and the client that asks.
+/// A pending device authorization and its client.
 struct Waiting {
     user_code: String,
     device: Device,
@@ -153,7 +153,7 @@ async fn attempt(app: &App, browser: &Browser, typed: &str) -> Result<Found, Pag
             return Ok(Found::Refused(with_wait(page, wait)));
         }
     }
-    // What cannot be a code is looked up all the same, so that the time reveals nothing.
+    // Text that cannot be a code is looked up too, so that the time reveals nothing.
     let found = look_up(app, user_codes::read(typed).unwrap_or_default()).await;
     app.user_code_attempts.end(&guesser, matches!(found, Ok(None)));
     match found? {
@@ -193,7 +193,7 @@ fn compare(app: &App, browser: &Browser, user_code: &str) -> Response {
     browser.page(app, view.markup())
 }
 
-/// Sends the user to the sign-in of the organization that they have named.
+/// Redirects to the sign-in page of the organization that the user named.
 fn go_to_sign_in(app: &App, browser: &Browser, organization: &str) -> Response {
     match names::slug("organization", organization.trim()) {
         Ok(slug) => see_other(&sign_in::address(&slug, "/activate"), Vec::new()),
@@ -266,7 +266,7 @@ async fn confirm(
     Ok(browser.page_with(app, status, view.markup()))
 }
 
-/// Who administers proves again who he is. `Some` when he did not.
+/// Asks an administrator for the password again. `Some` if it was not right.
 async fn ask_password(
     app: &App,
     browser: &Browser,

@@ -1,7 +1,7 @@
-//! What a browser is called among people: "Firefox on Windows" for its user agent, which only says so among
-//! the names of all its ancestors.
+//! A name for people of a `User-Agent`, such as "Firefox on Windows". Browsers send the names of several others before
+//! their own.
 
-/// Browsers by the word that only they (and those before them in this list) send.
+/// Browsers by a word of their user agent. An earlier entry may also contain the words of later ones.
 const BROWSERS: [(&str, &str); 9] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -13,7 +13,7 @@ const BROWSERS: [(&str, &str); 9] = [
     ("Chrome/", "Chrome"),
     ("Safari/", "Safari"),
 ];
-/// The same for what they run on.
+/// Operating systems, in the same way.
 const SYSTEMS: [(&str, &str); 8] = [
     ("iPhone", "an iPhone"),
     ("iPad", "an iPad"),
@@ -25,7 +25,7 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("BSD", "BSD"),
 ];
 
-/// A name for this user agent. What is no browser's goes by its first word.
+/// The name of a user agent. One that is not a browser's gets its first word.
 pub(crate) fn name(agent: &str) -> String {
     let known = |names: &[(&str, &'static str)]| {
         names.iter().find(|(word, _)| agent.contains(word)).map(|(_, name)| *name)

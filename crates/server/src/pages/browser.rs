@@ -1,7 +1,7 @@
-//! The browser that asks: its cookies, its sessions, its CSRF token.
+//! The browser of a request: its cookies, its sessions, its CSRF token.
 //!
-//! One cookie stands for the browser (its CSRF tokens are derived from it), and one for its session in
-//! each organization. On https they are `__Host-`, Secure; always HttpOnly and SameSite=Lax.
+//! One cookie identifies the browser (CSRF tokens are derived from it), and one its session in
+//! each organization. On https they are `__Host-` and Secure; they are always HttpOnly and SameSite=Lax.
 
 use super::respond::{PageError, page, see_other};
 use crate::app::App;
@@ -23,35 +23,35 @@ use identity::{Result, names};
 use maud::Markup;
 use std::net::IpAddr;
 
-/// Where a sign-in may lead: our own pages only.
+/// The pages to which a sign-in may redirect: only our own.
 const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/account", "/invitation"];
 
 /// A request reads the sessions of at most this many organizations, because a browser may send any number of cookies.
 const ORGANIZATIONS_MAX: usize = 50;
 
-/// What the browser's own cookie is for; no slug begins like this.
+/// The kind of the browser's own cookie; no slug begins with `_`.
 const BROWSER: &str = "_browser";
 
-/// What the cookie is for that names the users who have signed in with this browser: a tag for each.
+/// The kind of the cookie with a tag for each user who has signed in with this browser.
 const KNOWN: &str = "_known";
-/// The most tags in that cookie. The one of the latest sign-in is first.
+/// The most tags in that cookie, the latest sign-in first.
 const KNOWN_USERS_MAX: usize = 8;
-/// The most cookies of sessions that are looked up to find any live one.
+/// The most session cookies that are looked up to find a live session.
 const SESSIONS_TRIED_MAX: usize = 8;
-/// How long browsers keep these two: as long as they keep any (RFC 6265bis).
+/// The lifetime of these two cookies, the longest that browsers accept (RFC 6265bis).
 const BROWSER_LIFE_S: u64 = 400 * 24 * 3600;
 
 /// The browser of a request.
 pub(crate) struct Browser {
-    /// 256 bits that only it knows.
+    /// 256 random bits, the value of its cookie.
     id: String,
-    /// Whether the id is new and must be sent.
+    /// Whether the cookie is new and must be sent.
     fresh: bool,
     cookies: Vec<(String, String)>,
     pub address: IpAddr,
-    /// What it says it is.
+    /// Its `User-Agent`.
     pub agent: String,
-    /// Whether its form may come from one of our pages, as its headers have it.
+    /// Whether the headers allow that the form came from one of our pages.
     is_own_form: bool,
 }
 
@@ -73,7 +73,7 @@ impl FromRequestParts<App> for Browser {
 }
 
 impl Browser {
-    /// What a form of this browser must send back.
+    /// The CSRF token for this browser's forms.
     pub(crate) fn csrf(&self, app: &App) -> String {
         app.secret_key.derive(&["csrf", &self.id])
     }
@@ -85,12 +85,12 @@ impl Browser {
         if good { Ok(()) } else { Err(PageError::forged()) }
     }
 
-    /// A sign-in of an account in which this browser has never signed in, for the lane.
+    /// The caller of the hash lane for a sign-in in which this browser is not known for the account.
     pub(crate) fn asker<'a>(&self, organization: &'a str) -> Asker<'a> {
         Asker { address: self.address, organization, known: None }
     }
 
-    /// The same for an account that exists: the reserve of the lane is open to it if the browser is known for it.
+    /// The caller of the hash lane for an account that exists. A browser that is known for it may use the lane's reserve.
     pub(crate) fn asker_for<'a>(&self, app: &App, organization: &'a str, user: &User) -> Asker<'a> {
         let known = self.is_known(app, user).then(|| format!("{} {}", user.id, self.id));
         Asker { known, ..self.asker(organization) }
@@ -104,7 +104,7 @@ impl Browser {
         self.known_tags(app).any(|tag| app.secret_key.derives(&parts, tag))
     }
 
-    /// The cookie that makes this browser known for a user. Whoever raises the user's epoch sends it again.
+    /// The cookie that makes this browser known for a user. It must be sent again when the user's epoch has changed.
     pub(crate) fn known_cookie(&self, app: &App, user: &User) -> Option<HeaderValue> {
         let epoch = user.known_browsers_epoch.to_string();
         let tag = app.secret_key.derive(&[KNOWN, &self.id, user.id.as_str(), &epoch]);
@@ -121,18 +121,18 @@ impl Browser {
             .take(KNOWN_USERS_MAX)
     }
 
-    /// What attempts of this browser are counted by.
+    /// The key of this browser's rate limits.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it sends back of a cookie of ours.
+    /// The value of one of our cookies in this request.
     pub(super) fn cookie(&self, app: &App, what: &str) -> Option<&str> {
         let name = cookie_name(app, what);
         self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The slugs of the first organizations for which it sends a session's cookie.
+    /// The slugs of the first organizations for which it sends a session cookie.
     pub(crate) fn organizations<'a>(&'a self, app: &App) -> impl Iterator<Item = &'a str> {
         let prefix = cookie_name(app, "");
         let names = self.cookies.iter().filter_map(move |(name, _)| name.strip_prefix(&*prefix));
@@ -158,7 +158,7 @@ impl Browser {
         Ok(None)
     }
 
-    /// A page, with the browser's cookie when it has none yet.
+    /// A page, with the browser's cookie if it has none yet.
     pub(crate) fn page(&self, app: &App, markup: Markup) -> Response {
         self.page_with(app, StatusCode::OK, markup)
     }
@@ -222,14 +222,14 @@ impl Browser {
     }
 }
 
-/// Names and values of all cookies that were sent, in their order.
+/// Names and values of all cookies of the request, in their order.
 pub(crate) fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
     let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = sent.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Where to go on after a sign-in: the sent address when it is one of our own pages.
+/// The address after a sign-in: the requested one if it is one of our own pages.
 pub(crate) fn safe_next<'a>(sent: Option<&'a str>, otherwise: &'a str) -> &'a str {
     let plain = |text: &&str| text.bytes().all(|letter| letter.is_ascii_graphic() && letter != b'\\');
     let known = |text: &&str| NEXT.iter().any(|prefix| text.starts_with(prefix)) && !text.starts_with("//");
@@ -264,7 +264,7 @@ impl Form {
         &self.0
     }
 
-    /// The value, or nothing.
+    /// The value, or an empty text.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! `/consent`: a user decides whether a client gets what it asks for.
+//! `/consent`: a user decides whether a client gets the scopes that it requests.
 
 use super::browser::{Browser, Form, encoded};
 use super::respond::{PageError, PageResult, see_other};
@@ -33,7 +33,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
     Ok(browser.page(app, view.markup()))
 }
 
-/// Where another user signs in and comes back.
+/// The address at which another user signs in and comes back.
 pub(crate) fn switch_address(slug: &str, next: &str) -> String {
     format!("/o/{slug}/logout?next={}", encoded(&sign_in::address(slug, next)))
 }

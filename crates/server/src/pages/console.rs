@@ -1,4 +1,4 @@
-//! `/console`: what those who administer see first.
+//! `/console`: the first page of an administrator.
 
 use super::account;
 use super::browser::Browser;
@@ -10,7 +10,7 @@ use axum::extract::State;
 use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::{Error, administrators};
 
-/// The most organizations that an owner of the server sees beside his own; the terminal lists all.
+/// The most organizations on the page of a platform owner besides their own; the command line lists all.
 const OTHERS_MAX: i64 = 200;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult {
@@ -30,7 +30,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser) -> PageResult 
     let more = others.len() > OTHERS_MAX as usize;
     others.truncate(OTHERS_MAX as usize);
     others.retain(|other| organizations.iter().all(|(own, _)| own.id != other.id));
-    // What waits for a decision comes first.
+    // Organizations that wait for a decision come first.
     others.sort_by_key(|other| other.status != Status::Pending);
     let lines: Vec<OrgLine<'_>> = organizations
         .iter()

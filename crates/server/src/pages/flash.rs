@@ -1,6 +1,6 @@
-//! What the next page says once, such as "You are signed out.": a cookie of a minute names one of our own
-//! sentences, and the page that says it takes it back. Nothing of an address is shown, so no link can make a page
-//! say something, and a page that is loaded again is silent.
+//! A message that the next page shows once, such as "You are signed out.": a cookie with a life of a minute names one of
+//! our own sentences, and the page that shows it deletes the cookie. The URL has no part in it, so no link can make a page
+//! show a message, and a reloaded page shows none.
 
 use super::browser::{Browser, set_cookie};
 use crate::app::App;
@@ -8,11 +8,11 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::SET_COOKIE;
 
-/// What the cookie is for; no slug begins like this.
+/// The kind of the cookie; no slug begins with `_`.
 const COOKIE: &str = "_flash";
 const LIFE_S: u64 = 60;
 
-/// Something that has just happened.
+/// An event to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flash {
     SignedOut,
@@ -44,7 +44,7 @@ impl Flash {
         }
     }
 
-    /// For people.
+    /// The sentence for people.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Flash::SignedOut => "You are signed out.",
@@ -61,21 +61,21 @@ impl Flash {
         matches!(self, Flash::SignedOut | Flash::PasswordKept)
     }
 
-    /// The cookie that makes a page of an organization say it.
+    /// The cookie with the message for a page of an organization.
     pub(crate) fn cookie(self, app: &App, organization: &str) -> Option<HeaderValue> {
         set_cookie(app, COOKIE, &format!("{}.{organization}", self.word()), LIFE_S)
     }
 }
 
 impl Browser {
-    /// What is to be said on a page of an organization.
+    /// The message for a page of an organization.
     pub(crate) fn flash(&self, app: &App, organization: &str) -> Option<Flash> {
         let (word, shown_by) = self.cookie(app, COOKIE)?.split_once('.')?;
         Flash::ALL.into_iter().find(|told| told.word() == word && shown_by == organization)
     }
 }
 
-/// The page has said it.
+/// Deletes the cookie.
 pub(crate) fn clear(app: &App, response: &mut Response) {
     if let Some(gone) = set_cookie(app, COOKIE, "", 0) {
         response.headers_mut().append(SET_COOKIE, gone);

@@ -20,7 +20,7 @@ use identity::{Error, passwords};
 
 /// The page's own address, without a secret.
 const HERE: &str = "/invitation";
-/// Where the account that has the role goes on.
+/// Where the account with the role goes next.
 const CONSOLE: &str = "/console";
 
 fn void() -> PageError {
@@ -52,7 +52,7 @@ async fn find(app: &App, token: &str) -> Result<Valid, PageError> {
     found.ok_or_else(void)
 }
 
-/// The user of `platform` who is signed in here.
+/// The signed-in user of `platform`.
 async fn visitor(app: &App, browser: &Browser) -> Result<Option<User>, PageError> {
     let Some(session) = browser.session(app, PLATFORM).await? else { return Ok(None) };
     let user = app.store.point(move |snapshot| identity::users::get(snapshot, &session.user)).await?;
@@ -91,7 +91,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     }
 }
 
-/// For a person who is not signed in, or whose account needs a new password.
+/// The page for a person who is not signed in, or whose account needs a new password.
 async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid, form: &Form) -> PageResult {
     let (name, password) = (form.text("name"), form.text("password"));
     let again = async |status: StatusCode, error: &str| {
@@ -135,7 +135,7 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
     }
 }
 
-/// The role is given: the secret is of no use any more.
+/// The role is given, so the secret is useless now.
 fn done(app: &App, mut response: Response) -> Response {
     KeptLink::Invitation.forget(app, &mut response);
     response
@@ -144,7 +144,7 @@ fn done(app: &App, mut response: Response) -> Response {
 fn refused(error: Error, valid: &Valid) -> PageResult {
     match error {
         Error::NotFound { what: "invitation" } => Err(void()),
-        // Somebody else signed in, or a verification changed the page: it shows what to do now.
+        // Another user has signed in, or a verification changed the page: the page shows the next step.
         Error::Refused { code: "other_address" | "password_needed", .. } => Ok(see_other(HERE, Vec::new())),
         Error::Refused { code: "already_administrator", .. } => Err(PageError::new(
             StatusCode::CONFLICT,
@@ -156,7 +156,7 @@ fn refused(error: Error, valid: &Valid) -> PageResult {
     }
 }
 
-/// What the person typed before, and what was wrong with it.
+/// The person's earlier input, and the error in it.
 struct Typed<'a> {
     status: StatusCode,
     name: &'a str,

@@ -1,5 +1,5 @@
-//! What people see: server-rendered pages that work without JavaScript. `views/` draws them, the files
-//! here decide what to draw.
+//! The pages for people: rendered on the server, usable without JavaScript. `views/` has the HTML, the files
+//! here choose the page.
 
 pub(crate) mod account;
 pub(crate) mod activate;

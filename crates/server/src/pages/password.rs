@@ -21,7 +21,7 @@ use identity::organizations::{self, Organization};
 use identity::users::{self, User};
 use identity::{Error, password_changes, passwords, secrets};
 
-/// The cookie with the link's token; no slug begins like this.
+/// The cookie with the link's token; no slug begins with `_`.
 const COOKIE: &str = "_password";
 /// The time that a user has for the form.
 const COOKIE_LIFE_S: u64 = 30 * 60;

@@ -81,7 +81,7 @@ pub(crate) struct PageError {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Where an error page leads.
+/// The link of an error page.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// To `/`.
@@ -95,7 +95,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// The text and the address. An empty address is the page's own.
+    /// The text and the URL. An empty URL is the page's own.
     fn parts(&self) -> (&'static str, String) {
         match self {
             Link::Start => ("Go to the start page", "/".to_owned()),
@@ -156,7 +156,7 @@ impl PageError {
         error.link(link_of(path))
     }
 
-    /// True when the server could not do it now, but the same may work later.
+    /// True if the request can succeed later without a change.
     pub(crate) fn is_temporary(&self) -> bool {
         self.status == StatusCode::SERVICE_UNAVAILABLE
     }

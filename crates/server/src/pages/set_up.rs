@@ -1,4 +1,4 @@
-//! `/setup`: the one-time link for the first platform owner. Void once there is an owner.
+//! `/setup`: the one-time link for the first platform owner. It is void once there is an owner.
 
 use super::browser::{Asked, Browser, Form};
 use super::respond::{Link, PageError, PageResult};

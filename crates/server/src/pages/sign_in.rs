@@ -1,5 +1,5 @@
-//! `/o/{slug}/login` and `/login`: a person proves who he is with a password. Who is signed in goes on at once, unless
-//! the address asks for a new sign-in (`prompt`).
+//! `/o/{slug}/login` and `/login`: sign-in with a password. A signed-in user is redirected at once, unless
+//! the URL asks for a new sign-in (`prompt`).
 //!
 //! Unknown, suspended and passwordless accounts and wrong passwords look the same, take the same time and
 //! go through the same lane.
@@ -87,17 +87,17 @@ pub(crate) async fn post_platform(State(app): State<App>, browser: Browser, form
     post(State(app), Path(PLATFORM.to_owned()), browser, form).await
 }
 
-/// The page that a person sees after signing in without a purpose.
+/// The page after a sign-in that no product asked for.
 pub(crate) fn home(slug: &str) -> String {
     if slug == PLATFORM { "/console".to_owned() } else { format!("/o/{slug}/account") }
 }
 
-/// Why the form is shown to somebody who is signed in already: the words of OpenID Connect.
+/// Why a signed-in user sees the form: the values of `prompt` in OpenID Connect.
 #[derive(Clone, Copy)]
 pub(crate) enum Prompt {
-    /// He proves once more who he is.
+    /// The same user must authenticate again.
     Login,
-    /// He may be somebody else this time.
+    /// Another user may sign in.
     SelectAccount,
 }
 
@@ -114,29 +114,29 @@ impl Prompt {
     }
 }
 
-/// Where to sign in at an organization, and go on to `next`. Who is signed in goes on at once.
+/// The sign-in page of an organization. It redirects to `next` after a sign-in, and at once for a signed-in user.
 pub(crate) fn address(slug: &str, next: &str) -> String {
     format!("{}?next={}", path(slug), encoded(next))
 }
 
-/// Where to sign in although one is signed in, and go on to `next`.
+/// The sign-in page that also asks a signed-in user, and then redirects to `next`.
 pub(crate) fn address_with(slug: &str, prompt: Prompt, next: &str) -> String {
     format!("{}?prompt={}&next={}", path(slug), prompt.word(), encoded(next))
 }
 
-/// Where an organization's form is.
+/// The address of an organization's form.
 pub(crate) fn path(slug: &str) -> String {
     if slug == PLATFORM { "/login".to_owned() } else { format!("/o/{slug}/login") }
 }
 
-/// The organization with this slug, when people may sign in there.
+/// The organization with this slug, if sign-in is open there.
 pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageError> {
     let wanted = slug.to_owned();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     match organization.status {
         Status::Active => Ok(organization),
         status => {
-            // Nobody has reviewed the name of a pending or rejected one.
+            // Nobody has reviewed the name of a pending or rejected organization.
             let what = match status {
                 Status::Suspended => format!("The organization {} is suspended.", organization.name),
                 _ => format!("This organization is {}.", status.as_str()),
@@ -158,10 +158,10 @@ enum Failure {
     Throttled(Duration),
 }
 
-/// Why a form refuses a password unchecked.
+/// Why a form refuses a password without checking it.
 pub(crate) const THROTTLED: &str = "Too many wrong passwords for this account or from your network.";
 
-/// What the form has beside its organization.
+/// The form's values besides its organization.
 #[derive(Default)]
 struct Shown<'a> {
     next: Option<&'a str>,
@@ -217,15 +217,15 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     response
 }
 
-/// What checking a password found.
+/// The result of a password check.
 pub(crate) enum Checked {
-    /// It is the password of this user, who is not suspended.
+    /// The password of this user, who is not suspended.
     Right(User),
-    /// It is not, or there is no such user, or he may not sign in.
+    /// A wrong password, or there is no such user, or they may not sign in.
     Wrong,
     /// The lane is full.
     Full(Duration),
-    /// There were too many wrong passwords for this account, or from this network.
+    /// Too many wrong passwords for this account, or from this network.
     Throttled(Duration),
 }
 
@@ -259,7 +259,7 @@ pub(crate) async fn check_password(
             return Ok(Checked::Throttled(wait));
         }
     };
-    // Too long to be anybody's: hashed as an empty one, so that it costs what any other does.
+    // Longer than any password: an empty one is hashed in its place, so that the time is the same.
     let password = if passwords::is_plausible(password) { password.to_owned() } else { String::new() };
     let stored = hash.clone().unwrap_or_else(|| passwords::DUMMY_HASH.to_owned());
     let tried = password.clone();
@@ -294,7 +294,7 @@ fn note_failure(app: &App, user: Option<&User>, failure: failed_sign_ins::Failur
     }
 }
 
-/// Hashes a password with the current parameters. If it was changed meanwhile, the new one stays.
+/// Hashes a password with the current parameters. If it was changed meanwhile, the newer one stays.
 async fn upgrade(
     app: &App,
     user: &User,
@@ -305,13 +305,13 @@ async fn upgrade(
     let mut salt = [0; 16];
     app.random().fill(&mut salt);
     let hashed = app.hash_lane.run(asker, move || passwords::hash(&password, &Fixed(salt))).await;
-    // A full lane is no reason to refuse a sign-in that was good: the next one upgrades.
+    // A full lane must not refuse a correct sign-in: the next one upgrades the hash.
     let Ok(hash) = hashed else { return Ok(()) };
     let (user, hash) = (user.id.clone(), hash?);
     app.store.write("password.upgrade", move |tx| passwords::upgrade(tx, &user, &old, &hash)).await
 }
 
-/// Randomness that was drawn before, for a thread that has none.
+/// Randomness that was drawn before, for a thread that has no source of its own.
 pub(crate) struct Fixed(pub [u8; 16]);
 
 impl identity::secrets::Random for Fixed {

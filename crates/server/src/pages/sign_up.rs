@@ -127,8 +127,8 @@ impl From<Error> for Refused {
     }
 }
 
-/// Makes an account with a password. The password is hashed before anybody looks whether the address is
-/// taken: both take the same time.
+/// Creates an account with a password. The password is hashed before the lookup of the address, so that free and taken
+/// addresses take the same time.
 pub(crate) async fn make(
     app: &App,
     organization: &Organization,

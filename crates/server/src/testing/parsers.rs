@@ -50,7 +50,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     json::media_type(headers)
 }
 
-/// Who asks, behind proxies.
+/// The client's address, behind proxies.
 pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
     let trusted: Vec<Cidr> = trusted.iter().copied().map(Cidr::from).collect();
     auth::forwarded(headers, peer, &trusted)

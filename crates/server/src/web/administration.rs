@@ -36,19 +36,19 @@ use std::ops::Deref;
 use std::sync::Arc;
 use store::{Snapshot, Tx};
 
-/// The nouns of an organization that an API key may have scopes for.
+/// The nouns of an organization for which an API key may have scopes.
 const KEYS_MAY: &[&str] = &["services", "clients", "plans", "customers", "subscriptions", "users", "audit"];
 
-/// Who calls, and the database as they may use it.
+/// The caller, and the database with the caller's rights.
 pub struct Caller {
     who: Who,
     address: IpAddr,
-    /// Of a request with an `Idempotency-Key`.
+    /// The attempt of a request with an `Idempotency-Key`.
     attempt: Option<Arc<Attempt>>,
     app: App,
 }
 
-/// Who calls.
+/// The caller.
 #[derive(Clone)]
 enum Who {
     /// A user.
@@ -63,7 +63,7 @@ impl Caller {
         Caller { who, address, attempt, app: app.clone() }
     }
 
-    /// Runs a command once `authorize` has let it, in the same transaction, and once for each `Idempotency-Key`.
+    /// Runs a command after `authorize` has allowed it, in the same transaction, and once for each `Idempotency-Key`.
     async fn write_if<A, T: Send + 'static>(
         &self,
         name: &'static str,
@@ -100,7 +100,7 @@ impl Caller {
         self.app.store.point(query).await
     }
 
-    /// Runs a query whose answer people look at: it may come from a replica.
+    /// Runs a query for a person who reads the answer: a replica may answer it.
     pub async fn list<T: Send + 'static>(
         &self,
         query: impl FnMut(&mut Snapshot<'_>) -> Result<T> + Send + 'static,
@@ -123,7 +123,7 @@ impl Caller {
         self.app.url(path)
     }
 
-    /// Whether people may create accounts themselves at an organization.
+    /// Whether people may create their own accounts at an organization.
     pub fn allows_sign_up(&self, organization: &Organization) -> bool {
         organization.allows_sign_up(self.app.settings.sign_up)
     }
@@ -137,7 +137,7 @@ impl Caller {
         }
     }
 
-    /// The user who calls; a key is refused.
+    /// The calling user; an API key is refused.
     fn require_user(&self) -> std::result::Result<UserId, Problem> {
         match &self.who {
             Who::User(user) => Ok(user.clone()),
@@ -146,21 +146,21 @@ impl Caller {
     }
 }
 
-/// The organization that a command acts in and who acts, both as its own transaction sees them.
+/// The organization and the actor of a command, as its own transaction reads them.
 #[derive(Clone, Copy)]
 pub struct Acting<'a> {
     /// The organization.
     pub organization: &'a Organization,
-    /// Who acts, for the audit trail.
+    /// The actor, for the audit trail.
     pub actor: &'a Actor,
 }
 
 /// Any administrator of the organization in the path, which may be in any state; or a key of it.
 pub struct Administrator {
     caller: Caller,
-    /// The role there, when the request came. A key is never more than an admin.
+    /// The role there at the time of the request. A key has at most the rights of an admin.
     role: Role,
-    /// The organization, when the request came.
+    /// The organization at the time of the request.
     pub organization: Organization,
 }
 
@@ -181,7 +181,7 @@ impl FromRequestParts<App> for Administrator {
             Credential::Key(key) => return Administrator::of_key(parts, app, key, &slug, address).await,
         };
         let audience = format!("org:{slug}");
-        // A token for all organizations is as good as the user's role in this one, which is looked up below.
+        // A token for all organizations has the user's role in this one, which is read below.
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
         let (true, Some(user)) = (access.audiences.iter().any(good), access.user.clone()) else {
             let detail = format!("This needs a token for the organization {slug} (scope org:{slug}).");
@@ -207,7 +207,7 @@ fn noun(parts: &Parts) -> Option<&'static str> {
 }
 
 impl Administrator {
-    /// A key that may read what the path names.
+    /// A key that may read the noun in the path.
     async fn of_key(
         parts: &Parts,
         app: &App,
@@ -242,7 +242,7 @@ impl Administrator {
         }
     }
 
-    /// Runs a command of one who is at least in the role `least`, in an organization that is active.
+    /// Runs a command of an administrator with at least the role `least`, in an active organization.
     async fn write_as<T: Send + 'static>(
         &self,
         least: Role,
@@ -288,7 +288,7 @@ impl Deref for Admin {
 }
 
 impl Admin {
-    /// Runs a command, if the caller still may when it runs.
+    /// Runs a command if the caller still has the role in its transaction.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -298,7 +298,7 @@ impl Admin {
     }
 }
 
-/// An owner of the organization in the path, while it is active. No key is one.
+/// An owner of the organization in the path, while it is active. No API key is an owner.
 pub struct Owner {
     administrator: Administrator,
     /// The owner.
@@ -323,7 +323,7 @@ impl Deref for Owner {
 }
 
 impl Owner {
-    /// Runs a command, if the user still is an owner when it runs.
+    /// Runs a command if the user is still an owner in its transaction.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -333,7 +333,7 @@ impl Owner {
     }
 }
 
-/// An owner of the organization in the path, while it is deleted and its data is still there.
+/// An owner of the organization in the path, while it is deleted and its data still exists.
 pub struct OwnerOfDeleted {
     administrator: Administrator,
     user: UserId,
@@ -360,7 +360,7 @@ impl Deref for OwnerOfDeleted {
 }
 
 impl OwnerOfDeleted {
-    /// Runs a command, if the user still is an owner when it runs. The command checks that the organization is deleted.
+    /// Runs a command if the user is still an owner. The command checks that the organization is deleted.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -397,7 +397,7 @@ impl FromRequestParts<App> for OwnerOrSelf {
 }
 
 impl OwnerOrSelf {
-    /// Runs a command, if the user still may when it runs.
+    /// Runs a command if the user still may in its transaction.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -436,7 +436,7 @@ impl Deref for PlatformUser {
 }
 
 impl PlatformUser {
-    /// Runs a command about what belongs to nobody yet. It gets the actor.
+    /// Runs a command about data that no organization owns. It gets the actor.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -469,7 +469,7 @@ impl Deref for PlatformOwner {
 }
 
 impl PlatformOwner {
-    /// Runs a command, if the user still is a platform owner when it runs. It gets the actor.
+    /// Runs a command if the user is still a platform owner in its transaction. It gets the actor.
     pub async fn write<T: Send + 'static>(
         &self,
         name: &'static str,

@@ -1,7 +1,7 @@
-//! Extractors: the address that a request comes from, its access token or API key, and the user of a service's token.
+//! Extractors: the client's address, its access token or API key, and the user of a service's token.
 //!
-//! A token is good only where its audience says: for a service's reads, for an organization, for the platform. A handler
-//! says which one it wants by the type of its argument; those for administration are in `administration.rs`, those for
+//! A token is valid only for its audience: a service's reads, an organization, or the platform. The type of a handler's
+//! argument names the audience; those for administration are in `administration.rs`, those for
 //! the API keys of services in `service_key.rs`.
 
 use crate::app::App;
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Version;
 
-/// The connection that a request came over; put into each request by the listener.
+/// The connection of a request; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// The address of its other end.
+    /// The address of the peer.
     pub address: IpAddr,
-    /// How long a body may take.
+    /// The time limit for a body.
     pub body_time: Duration,
 }
 
-/// The address that a request comes from: the peer, or what a trusted proxy says.
+/// The client's address: the peer, or the one that a trusted proxy names.
 #[derive(Clone, Copy, Debug)]
 pub struct Address(pub IpAddr);
 
@@ -42,7 +42,7 @@ impl FromRequestParts<App> for Address {
     }
 }
 
-/// Walks `X-Forwarded-For` from the right, as long as the one who says it is trusted.
+/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted.
 pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|block| block.contains(address));
     let mut address = peer.to_canonical();
@@ -63,16 +63,16 @@ pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> 
     address
 }
 
-/// The bearer token of a request. In a header only: tokens never travel in URLs.
+/// The bearer token of a request. Only the header counts, because URLs must not hold tokens.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    // Whatever bytes it has: a good token is a known one, or has a signature.
+    // Any bytes will do: a valid token is in the cache, or has a signature.
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let space = value.iter().position(|byte| *byte == b' ')?;
     let (scheme, token) = value.split_at(space);
     scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
 }
 
-/// Anybody with a good access token.
+/// Any caller with a valid access token.
 pub struct Bearer(pub Arc<Access>);
 
 impl FromRequestParts<App> for Bearer {
@@ -107,7 +107,7 @@ impl Credential {
     }
 }
 
-/// What the request's access token stands for.
+/// The access that the request's token gives.
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
     if api_keys::is_key(token) {
@@ -121,15 +121,15 @@ async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Prob
     Ok(access)
 }
 
-/// A user, at a service that may read about him.
+/// A user, at a service that may read their data.
 pub struct ServiceUser {
-    /// What the token stands for.
+    /// The token's access.
     pub access: Arc<Access>,
     /// The user.
     pub user: UserId,
     /// The service.
     pub service: ServiceId,
-    /// When the request came: reading the clock is no small part of what it costs.
+    /// The time of the request: reading the clock again would cost a measurable part of the request.
     pub now: Time,
     app: App,
 }
@@ -140,13 +140,13 @@ impl ServiceUser {
         self.app.store.version()
     }
 
-    /// The answer about the user's subscription, without its end.
+    /// The response about the user's subscription, without its end.
     pub async fn subscription(&self) -> identity::Result<Arc<str>> {
         let slug = self.access.claims.service.as_deref().unwrap_or_default();
         self.app.subscription_answers.get(&self.user, &self.service, slug, self.now).await
     }
 
-    /// The cached look-ups: all that a service may read.
+    /// The cached lookups of everything that a service may read.
     pub fn lookups(&self) -> &Lookups {
         &self.app.lookups
     }
@@ -175,7 +175,7 @@ impl FromRequestParts<App> for ServiceUser {
     }
 }
 
-/// The slugs in `service:<org>/<service>`.
+/// The slugs of `service:<org>/<service>`.
 fn named_service(audience: &str) -> Option<(&str, &str)> {
     audience.strip_prefix("service:")?.split_once('/')
 }

@@ -1,10 +1,10 @@
-//! Blocks of addresses in CIDR notation, as operators write them for proxies.
+//! Blocks of addresses in CIDR notation, for the operator's list of proxies.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The addresses that begin with the same bits: `10.0.0.0/8`, or one address such as `10.0.0.7`.
+/// Addresses with the same first bits: `10.0.0.0/8`, or one address such as `10.0.0.7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     address: IpAddr,
@@ -12,7 +12,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// All addresses that lead to this machine itself.
+    /// All loopback addresses.
     pub const LOOPBACK: [Cidr; 2] = [
         Cidr { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), bits: 8 },
         Cidr { address: IpAddr::V6(Ipv6Addr::LOCALHOST), bits: 128 },
@@ -31,7 +31,7 @@ impl From<IpAddr> for Cidr {
     }
 }
 
-/// The address with only its first bits. `None`: it has not so many.
+/// The address with only its first bits. `None`: it has fewer bits.
 pub(crate) fn prefix(address: IpAddr, bits: u8) -> Option<IpAddr> {
     let bits = u32::from(bits);
     match address {
@@ -52,8 +52,8 @@ pub(crate) fn prefix(address: IpAddr, bits: u8) -> Option<IpAddr> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct InvalidCidr;
 
-/// Reads `10.0.0.0/8`, `2001:db8::/32` or one address. Bits after the prefix must be zero: `10.0.0.7/8` is a typing
-/// error more often than a block.
+/// Reads `10.0.0.0/8`, `2001:db8::/32` or one address. Bits after the prefix must be zero, because `10.0.0.7/8` is
+/// usually a typing error.
 impl FromStr for Cidr {
     type Err = InvalidCidr;
     fn from_str(text: &str) -> Result<Cidr, InvalidCidr> {

@@ -13,19 +13,19 @@ use percent_encoding::percent_decode_str;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A response that is being made: the future that axum makes of a handler.
+/// A response in the making: the future that axum makes of a handler.
 pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 type Endpoint = Box<dyn Fn(Request, App) -> Answer + Send + Sync>;
 
-/// Routes, and what answers a request that matches none.
+/// The routes, and the handler of a request that matches none.
 pub struct Routes {
     tree: matchit::Router<Methods>,
     unknown: Endpoint,
     wrong_method: Endpoint,
 }
 
-/// What the log shows of a request that has no route.
+/// The route in the log of a request that matches none.
 pub(super) const NO_ROUTE: &str = "-";
 
 /// The handlers of one path.
@@ -107,7 +107,7 @@ impl Methods {
 }
 
 impl Routes {
-    /// No routes yet, and what answers requests whose path or method has none.
+    /// No routes yet; `unmatched` handles requests whose path or method has none.
     pub fn new<U, V, T: 'static, S: 'static>(unknown: U, wrong_method: V) -> Routes
     where
         U: Handler<T, App, Future = Answer>,
@@ -120,8 +120,8 @@ impl Routes {
         }
     }
 
-    /// Adds a route, such as `/o/{slug}/login`. Panics when another one matches the same paths: that is a defect of
-    /// the program, and shows at its start.
+    /// Adds a route, such as `/o/{slug}/login`. Panics if another one matches the same paths: this is a defect of
+    /// the program, and appears at its start.
     #[expect(clippy::panic, reason = "the table of routes is made once, at the start")]
     pub fn route(mut self, path: &'static str, methods: Methods) -> Routes {
         let methods = Methods { route: path, ..methods };
@@ -131,7 +131,7 @@ impl Routes {
         }
     }
 
-    /// Answers a request. The route comes with the answer.
+    /// Handles a request. Returns the route with the response.
     pub fn answer(&self, app: App, mut request: Request) -> (Answer, &'static str) {
         let Ok(found) = self.tree.at(request.uri().path()) else {
             return ((self.unknown)(request, app), NO_ROUTE);

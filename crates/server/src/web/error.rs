@@ -1,7 +1,7 @@
-//! How the API says that something is wrong: RFC 9457 problem details with a stable `code`.
+//! The errors of the API: RFC 9457 problem details with a stable `code`.
 //!
-//! Policy: what the caller can mend is told in full; what is our state (busy, full, stopping) is 503 or
-//! 429 with `Retry-After`; what is a defect is a bare 500 here and an error in the log. No text of a
+//! Policy: an error that the caller can correct has all details; a state of the server (busy, full, stopping) is 503 or
+//! 429 with `Retry-After`; a defect is a bare 500 here and an error in the log. No text of a
 //! database, no secret and no other tenant's data gets into an answer.
 
 use super::log_interval::LogInterval;
@@ -24,31 +24,31 @@ pub struct Problem {
     pub status: StatusCode,
     /// Stable, snake_case.
     pub code: &'static str,
-    /// What was wrong, where, and what would be right.
+    /// What is wrong and where, then what to do.
     pub detail: String,
-    /// When to try again.
+    /// When to retry.
     pub retry_after: Option<Duration>,
-    /// What `WWW-Authenticate` says.
+    /// The value of `WWW-Authenticate`.
     pub challenge: Option<&'static str>,
 }
 
 impl Problem {
-    /// A problem with no more than status, code and detail.
+    /// A problem with only status, code and detail.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
         Problem { status, code, detail: detail.into(), retry_after: None, challenge: None }
     }
 
-    /// 400: the request does not have the form that it should.
+    /// 400: the request is malformed.
     pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// 404: not there, or not for this caller.
+    /// 404: it does not exist, or not for this caller.
     pub fn not_found(what: &str) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", format!("{} not found.", capitalised(what)))
     }
 
-    /// 403: the caller is known and may not.
+    /// 403: the caller is authenticated but lacks permission.
     pub fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
@@ -62,13 +62,13 @@ impl Problem {
         }
     }
 
-    /// 401 with a token that is no good.
+    /// 401 with a token that is not valid.
     pub fn invalid_token(detail: &str) -> Problem {
         let challenge = Some(r#"Bearer error="invalid_token""#);
         Problem { challenge, ..Problem::new(StatusCode::UNAUTHORIZED, "invalid_token", detail) }
     }
 
-    /// 403 with a token for something else.
+    /// 403 with a token for another audience.
     pub fn insufficient_scope(detail: impl Into<String>) -> Problem {
         let challenge = Some(r#"Bearer error="insufficient_scope""#);
         Problem { challenge, ..Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", detail) }
@@ -80,7 +80,7 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// 503: the server cannot do this now, and may be able to later.
+    /// 503: the server cannot do this now. A retry may succeed.
     pub fn unavailable(detail: impl Into<String>, retry_after: Duration) -> Problem {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Problem { retry_after: Some(retry_after), ..problem }
@@ -101,7 +101,7 @@ impl From<store::Error> for Problem {
             store::Error::Stopped => {
                 Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1))
             }
-            // What the database or its driver says names users and addresses: it goes to the log only.
+            // Errors of the database and its driver contain users and addresses, so only the log gets them.
             store::Error::Unavailable { .. } => {
                 if let Some(requests) = UNAVAILABLE.due(Instant::now()) {
                     tracing::error!(%error, requests, "the database is not available");
@@ -169,7 +169,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Whole seconds, at least one, as `Retry-After` wants them.
+/// Whole seconds, at least one, for `Retry-After`.
 pub(crate) fn retry_after_value(wait: Duration) -> HeaderValue {
     HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64)
 }

@@ -1,17 +1,17 @@
-//! What a browser says of itself about a request: `Sec-Fetch-Site`, `Sec-Fetch-Mode`, `Sec-Fetch-Dest` (Fetch Metadata)
-//! and `Origin`. A page of another site cannot set them. Other clients send none of them and are not affected.
+//! The headers by which a browser describes the origin of a request: `Sec-Fetch-Site`, `Sec-Fetch-Mode`,
+//! `Sec-Fetch-Dest` (Fetch Metadata) and `Origin`. A page of another site cannot set them. Other clients send none.
 
 use http::HeaderMap;
 use http::header::ORIGIN;
 
-/// Whether a page of another site makes this request without leaving: an image, a frame, a script's request.
+/// Whether a page of another site sends this request without navigation: an image, a frame, a script's request.
 pub(crate) fn is_embedded_elsewhere(headers: &HeaderMap) -> bool {
     let is_top_level = value(headers, "sec-fetch-mode") == Some("navigate")
         && value(headers, "sec-fetch-dest") == Some("document");
     value(headers, "sec-fetch-site") == Some("cross-site") && !is_top_level
 }
 
-/// Whether a form may have been sent by one of our pages. Our pages send no referrer, so their `Origin` may be `null`.
+/// Whether one of our pages may have sent the form. Our pages send no referrer, so their `Origin` may be `null`.
 pub(crate) fn may_be_own_form(headers: &HeaderMap, issuer: &str) -> bool {
     match (value(headers, "sec-fetch-site"), headers.get(ORIGIN)) {
         (Some(site), _) => matches!(site, "same-origin" | "none"),

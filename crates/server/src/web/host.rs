@@ -1,14 +1,14 @@
 //! The hosts that this server answers for: the issuer's, the ones of the setting `allowed_hosts`, and this machine.
 //!
-//! A request for another name is refused (421). That name may be one that an attacker lets lead to this machine, so that
-//! a page of theirs reads what this server answers (DNS rebinding). An address in place of a name cannot be such a name.
+//! A request for another name is refused (421). An attacker can point a name of theirs at this machine, so that
+//! their page reads the responses (DNS rebinding). They cannot do this with an IP address in place of a name.
 
 use super::error::Problem;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Version};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The names, and how the issuer writes its own.
+/// The names, and the issuer's own.
 pub(crate) struct Hosts {
     issuer: String,
     names: Vec<String>,
@@ -22,7 +22,7 @@ impl Hosts {
         Hosts { issuer: authority.to_owned(), names: names.map(normalized).collect() }
     }
 
-    /// Refuses a request for another server. Health checks have any host.
+    /// Refuses a request for another host. Health checks accept any host.
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
@@ -32,11 +32,11 @@ impl Hosts {
         // The host of an absolute URL overrides the header (RFC 9112 section 3.2.2).
         let host = request.uri().authority().map_or(host, |authority| Some(authority.as_str().as_bytes()));
         match host {
-            // Nearly all requests.
+            // The case of nearly all requests.
             Some(host) if host == self.issuer.as_bytes() => Ok(()),
             _ if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(()),
             Some(host) => self.check_name(name(host)),
-            // A client of HTTP/1.0 need not send one, and no browser is one.
+            // HTTP/1.0 does not require the header, and no browser uses HTTP/1.0.
             None if request.version() < Version::HTTP_11 => Ok(()),
             None => Err(invalid("The request has no Host header; send one.")),
         }
@@ -57,11 +57,11 @@ fn invalid(detail: &str) -> Problem {
     Problem::bad_request("invalid_host", detail)
 }
 
-/// The name or the address in a Host header, without its port.
+/// The name or address in a Host header, without its port.
 fn name(host: &[u8]) -> Option<&str> {
     let host = std::str::from_utf8(host).ok()?;
     let (name, port) = match host.rsplit_once(':') {
-        // A colon in brackets is part of an IPv6 address.
+        // A colon in brackets belongs to an IPv6 address.
         Some((name, port)) if !port.ends_with(']') => (name, port),
         _ => (host, ""),
     };
@@ -72,7 +72,7 @@ fn name(host: &[u8]) -> Option<&str> {
     good.then_some(name)
 }
 
-/// In lower case, without the dot at the end of a complete name.
+/// In lower case, without the dot at the end of a fully qualified name.
 fn normalized(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

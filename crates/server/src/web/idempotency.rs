@@ -2,9 +2,9 @@
 //!
 //! - The middleware puts an [`Attempt`] into the request; the extractors of `administration.rs` pass it to their writes,
 //!   where it inserts a row in the write's own transaction, after the authorization.
-//! - When the handler has answered, [`Attempt::settle`] stores the answer, or replaces it by that of the first request. A
-//!   request with a key runs to its end even if its client has gone, because that client will ask again.
-//! - An error is not stored: nothing was written, so the next request with the key starts anew.
+//! - After the handler, [`Attempt::settle`] stores the response, or replaces it by that of the first request. A
+//!   request with a key runs to its end even if its client disconnects, because that client will retry.
+//! - An error is not stored: nothing was written, so a retry with the key is a new write.
 
 use crate::app::App;
 use crate::web::error::Problem;
@@ -23,12 +23,12 @@ use std::time::Duration;
 use store::Tx;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Marks the answer to an earlier request.
+/// Marks the response as that of an earlier request.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEY_LENGTH_MAX: usize = 255;
-/// An answer of the API is far smaller.
+/// Responses of the API are far smaller.
 const ANSWER_MAX: usize = 1024 * 1024;
-/// Fields of answers that are shown once. They are left out of what is stored.
+/// Fields that are shown once. The stored response leaves them out.
 const SECRETS: &[&str] = &["client_secret", "key", "url"];
 
 /// A request with a key.
@@ -47,14 +47,14 @@ enum State {
     Untouched,
     /// The first request with this key.
     First,
-    /// There was an earlier one.
+    /// An earlier request has the key.
     Repeats(Earlier),
-    /// The caller sent too many.
+    /// The caller sent too many writes with keys.
     TooMany(Duration),
 }
 
 impl Attempt {
-    /// The attempt of a request, if it may write and carries a key.
+    /// The attempt of a request, if it may write and has a key.
     pub(crate) fn of<B>(app: &App, request: &Request<B>) -> Result<Option<Arc<Attempt>>, Problem> {
         let method = request.method();
         let mut keys = request.headers().get_all(KEY).iter();
@@ -80,12 +80,12 @@ impl Attempt {
         })))
     }
 
-    /// Notes the body, when an extractor has read it.
+    /// Records the body that an extractor has read.
     pub(crate) fn has_body(&self, body: &Bytes) {
         *self.body.lock() = body.clone();
     }
 
-    /// Counts the request. Fails if its caller has sent too many with keys.
+    /// Counts the request. Fails if its caller has sent too many writes with keys.
     pub(crate) fn admit(&self, app: &App, caller: &str, now: Time) -> identity::Result<()> {
         app.keyed_writes.admit(caller, app.settings.keyed_writes_max, now).map_err(|wait| {
             *self.state.lock() = State::TooMany(wait);
@@ -141,7 +141,7 @@ impl Attempt {
         }
     }
 
-    /// Stores the answer and returns it. If that fails, the write was done all the same.
+    /// Stores the response and returns it. If that fails, the write is done anyway.
     async fn store(&self, app: &App, response: Response) -> Response {
         let (head, body) = response.into_parts();
         let body = match axum::body::to_bytes(body, ANSWER_MAX).await {
@@ -195,7 +195,7 @@ fn without_secrets(body: &Bytes) -> Vec<u8> {
     serde_json::Value::Object(fields).to_string().into_bytes()
 }
 
-/// The answer to the first request.
+/// The response to the first request.
 fn replay(app: &App, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Response {
     let opened = idempotent_writes::open_answer(id, sealed, &app.secret_key);
     let (Ok(body), Ok(status)) = (opened, StatusCode::from_u16(status)) else {
@@ -213,7 +213,7 @@ fn replay(app: &App, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Resp
     response
 }
 
-/// Runs a future to its end even if nobody waits for it any more.
+/// Runs a future to its end even if its caller is dropped.
 pub(crate) fn detached<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {

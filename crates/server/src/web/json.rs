@@ -1,4 +1,4 @@
-//! What goes over the wire in JSON: bodies, lists, times.
+//! JSON on the wire: bodies, lists, times.
 
 use crate::web::auth::Peer;
 use crate::web::error::{Problem, Result};
@@ -23,7 +23,7 @@ use store::Time;
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
 
-/// Reads a body within its limits of size and time. The rest of the request is let go of before the wait.
+/// Reads a body within its limits of size and time. The rest of the request is dropped before the wait.
 pub fn read_body(request: Request) -> impl Future<Output = Result<Bytes>> + Send {
     let time = request.extensions().get::<Peer>().map_or(Duration::from_secs(10), |peer| peer.body_time);
     collect(request.into_body(), time)
@@ -37,7 +37,7 @@ async fn collect(body: axum::body::Body, time: Duration) -> Result<Bytes> {
             format!("The body may have {BODY_MAX} bytes at most."),
         )
     };
-    // What is announced to be too large is not waited for.
+    // A `Content-Length` above the limit is refused before the body is read.
     if body.size_hint().lower() > BODY_MAX as u64 {
         return Err(too_large());
     }
@@ -53,13 +53,13 @@ async fn collect(body: axum::body::Body, time: Duration) -> Result<Bytes> {
     }
 }
 
-/// Whether each `%` in a form or an address is followed by two digits, as it must.
+/// Whether each `%` in a form or a URL precedes two hexadecimal digits.
 pub(crate) fn has_good_percents(bytes: &[u8]) -> bool {
     let digits = |after: &[u8]| after.len() >= 2 && after[..2].iter().all(u8::is_ascii_hexdigit);
     bytes.split(|byte| *byte == b'%').skip(1).all(digits)
 }
 
-/// Whether what is percent-encoded here is UTF-8 without a NUL, which not every database takes for text.
+/// Whether the percent-encoded text is UTF-8 without a NUL, which not every database accepts in text.
 pub(crate) fn is_text(encoded: &[u8]) -> bool {
     let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
         ![name, value].iter().any(|text| text.contains([char::REPLACEMENT_CHARACTER, '\0']))
@@ -73,7 +73,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A JSON body of a request. Unknown fields, wrong types and wrong syntax are told with their place.
+/// A JSON body of a request. The error for an unknown field, a wrong type or wrong syntax names its place.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -92,7 +92,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Whether a string of this JSON has a NUL in it, which not every database stores.
+/// Whether a string of this JSON contains a NUL, which not every database stores.
 fn holds_nul(json: &[u8]) -> bool {
     let mut rest = json;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
@@ -100,15 +100,15 @@ fn holds_nul(json: &[u8]) -> bool {
         if escaped.starts_with(b"u0000") {
             return true;
         }
-        // The escaped byte may be a backslash, which escapes nothing then.
+        // The escaped byte may be a backslash, which then escapes nothing.
         rest = escaped.get(1..).unwrap_or_default();
     }
     false
 }
 
-/// Reads a JSON object; what is wrong is told with its field.
+/// Reads a JSON object; an error names the field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    // A list would do for serde, its items taken as the fields in their order.
+    // serde would take a list too, with its items as the fields in their order.
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(Problem::bad_request("invalid_json", "The body is not a JSON object."));
     }
@@ -130,7 +130,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     })
 }
 
-/// The query string of a request. Unknown names and wrong values are told.
+/// The query string of a request. The error for an unknown name or a wrong value names it.
 pub struct Params<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
@@ -155,11 +155,11 @@ struct PageQuery {
     cursor: Option<String>,
 }
 
-/// Which part of a list is wanted. `C` is what its items are sorted by, an id or [`Slug`].
+/// The requested part of a list. `C` is the sort key of its items, an id or [`Slug`].
 pub struct Page<C> {
-    /// How many, 1 to 200.
+    /// The number of items, 1 to 200.
     pub limit: i64,
-    /// After which one.
+    /// The position after which it begins.
     pub cursor: Option<String>,
     sorted_by: PhantomData<fn() -> C>,
 }
@@ -175,7 +175,7 @@ impl FromStr for Slug {
 }
 
 impl<C: FromStr> Page<C> {
-    /// The page that a query string asks for, with other parameters beside these two.
+    /// The page that a query string requests, with other parameters besides these two.
     pub fn new(limit: Option<i64>, cursor: Option<String>) -> Result<Page<C>> {
         let limit = limit.unwrap_or(50);
         if !(1..=200).contains(&limit) {
@@ -190,14 +190,14 @@ impl<C: FromStr> Page<C> {
 }
 
 impl Page<()> {
-    /// For a list that is so short that it has no pages.
+    /// For a list so short that it has no pages.
     pub fn whole() -> Page<()> {
         Page { limit: 200, cursor: None, sorted_by: PhantomData }
     }
 }
 
 impl<C> Page<C> {
-    /// How many to ask the database for: one more, to see whether there is a next page.
+    /// The number of rows to read: one more than the page, to see whether there is a next page.
     pub fn fetch(&self) -> i64 {
         self.limit + 1
     }
@@ -211,7 +211,7 @@ impl<C: FromStr, S: Send + Sync> FromRequestParts<S> for Page<C> {
     }
 }
 
-/// A part of a list, as answered.
+/// A part of a list in a response.
 #[derive(Serialize)]
 pub struct List<T> {
     items: Vec<T>,
@@ -219,7 +219,7 @@ pub struct List<T> {
 }
 
 impl<T> List<T> {
-    /// Takes one item more than the page holds, and makes the cursor of the next page from the last shown.
+    /// Takes one item more than the page holds, and makes the cursor of the next page from the page's last item.
     pub fn new<S, C>(
         mut found: Vec<S>,
         page: &Page<C>,
@@ -234,7 +234,7 @@ impl<T> List<T> {
     }
 }
 
-/// RFC 3339, UTC, with milliseconds where there are any.
+/// RFC 3339, UTC, with milliseconds if there are any.
 pub fn rfc3339(time: Time) -> String {
     jiff::Timestamp::from_millisecond(time.millis())
         .map_or_else(|_| "9999-12-31T23:59:59Z".to_owned(), |time| time.to_string())
@@ -252,8 +252,8 @@ pub fn parse_time(field: &'static str, text: &str) -> Result<Time> {
     })
 }
 
-/// Reads a field that may be `null`: with `#[serde(default)]`, a field that is missing (`None`, nothing is to
-/// change) differs from one that is null (`Some(None)`, nothing is to be there).
+/// Reads a field that may be `null`: with `#[serde(default)]`, a missing field (`None`, no change) differs from a
+/// `null` (`Some(None)`, remove the value).
 pub fn nullable<'de, T, D>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -262,7 +262,7 @@ where
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
-/// Bytes that the hot answers do not exceed.
+/// The most bytes of the responses on the hot path.
 const USUAL_ANSWER: usize = 512;
 
 /// A JSON answer.
@@ -281,7 +281,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// A JSON answer that is written already.
+/// A JSON response that is already encoded.
 pub struct Written(pub String);
 
 impl IntoResponse for Written {

@@ -26,24 +26,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What a connection may do.
+/// The limits of a connection.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections at once; fewer when the process may not open as many files.
     pub connections: usize,
-    /// Addresses to which the share of one network does not apply. Listed proxies come in addition.
+    /// Addresses to which the share of one network does not apply, in addition to the listed proxies.
     pub unshared: Vec<Cidr>,
     /// How fast a client must read.
     pub pace: Pace,
     /// A connection with more recent progress than this is never closed for another one.
     pub stale_after: Duration,
-    /// How long a client may take for its headers, and be idle between requests.
+    /// The time limit for the headers, and for an idle connection between requests.
     pub header_time: Duration,
     /// Bytes of a request's head.
     pub head_bytes: usize,
-    /// How long a client may take for a body.
+    /// The time limit for a body.
     pub body_time: Duration,
-    /// How long requests may take to finish when the server stops.
+    /// The time limit for open requests when the server stops.
     pub drain_time: Duration,
 }
 
@@ -62,29 +62,29 @@ impl Default for Limits {
     }
 }
 
-/// Connections that the system keeps while we are busy.
+/// Connections that the kernel queues while the server is busy.
 const BACKLOG: i32 = 4096;
-/// Bytes that the kernel keeps for a client that has not read them; Linux counts its own overhead too and doubles this.
+/// Bytes that the kernel buffers for a client that has not read them; Linux adds its own overhead and doubles this.
 /// A third of that must be free before it accepts more: a client that reads 1 KiB/s makes progress every 20 s.
 const SEND_BUFFER: usize = 32 * 1024;
-/// Descriptors that connections leave to the database and to outgoing calls.
+/// Descriptors that are reserved for the database and outgoing calls.
 const DESCRIPTORS_BESIDE: u64 = 256;
-/// Connections that are accepted before others get a turn. The runtime's own bound of 128 would let the kernel's
-/// queue overflow when thousands arrive at a busy server, and who falls out of it tries again after seconds.
+/// Connections that are accepted before other tasks run. With the runtime's own limit of 128 the kernel's queue
+/// overflows when thousands connect to a busy server, and a client that it drops retries after seconds.
 const ACCEPTED_A_TURN: u32 = 512;
 
-/// A server that runs.
+/// A running server.
 pub struct Running {
-    /// Where it listens.
+    /// Its address.
     pub addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
     ended: JoinHandle<()>,
 }
 
 impl Running {
-    /// Stops it and waits until everything is finished and the database is closed.
+    /// Stops the server, and waits until all requests are finished and the database is closed.
     pub async fn stop(self) {
-        // A receiver that has gone means that it has ended already.
+        // If the receiver is gone, the server has ended already.
         let _ = self.stop.send(true);
         if let Err(error) = self.ended.await {
             tracing::error!(%error, "the server did not end cleanly");
@@ -92,14 +92,14 @@ impl Running {
     }
 }
 
-/// Addresses that this process has taken. They refuse connections until [`serve_on`] listens there.
+/// Addresses that this process has bound. They refuse connections until [`serve_on`] listens there.
 pub struct Bound {
     sockets: Vec<Socket>,
     addresses: Vec<SocketAddr>,
 }
 
 impl Bound {
-    /// Takes all of `addresses`. An address with port 0 gets a free one.
+    /// Binds all of `addresses`. An address with port 0 gets a free one.
     pub fn new(addresses: &[SocketAddr]) -> std::io::Result<Bound> {
         let mut bound = Bound { sockets: Vec::new(), addresses: Vec::new() };
         for address in addresses {
@@ -130,16 +130,16 @@ impl Bound {
     }
 }
 
-/// Starts serving on all of `addresses`. An address with port 0 gets a free one.
+/// Serves on all of `addresses`. An address with port 0 gets a free one.
 pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
     serve_on(app, Bound::new(addresses)?, limits).await
 }
 
-/// Starts serving on addresses that were taken before.
+/// Serves on addresses that were bound before.
 pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result<Running> {
     let places = limits.connections.min(room(raise_file_limit()));
     if places < limits.connections {
-        // `doctor` warns. A demo need not.
+        // `doctor` warns about this. A demo does not need to.
         tracing::info!(
             places,
             wanted = limits.connections,
@@ -185,10 +185,10 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
         }
         app.long_polls.close();
         drop(uncut);
-        // It is closed when the last connection has let go of it.
+        // The database closes when the last connection has dropped it.
         if tokio::time::timeout(limits.drain_time, cut.closed()).await.is_err() {
             tracing::warn!("some connections were still busy and were cut");
-            // An error says that no connection is left to be cut.
+            // An error means that no connection is left to close.
             let _ = cut.send(true);
             cut.closed().await;
         }
@@ -205,12 +205,12 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
     Ok(Running { addresses, stop, ended })
 }
 
-/// How a connection comes to its end when the server stops.
+/// How connections end when the server stops.
 #[derive(Clone)]
 struct Ends {
-    /// No more connections, and no more requests: those that are there finish what they are doing …
+    /// No new connections and no new requests: open requests finish …
     stopped: watch::Receiver<bool>,
-    /// … or have no more time for it.
+    /// … or their time is over.
     cut: watch::Receiver<bool>,
 }
 
@@ -248,7 +248,7 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Pla
                 }
             }
             Err(error) => {
-                // Mostly no file descriptor is left.
+                // Usually the process has no file descriptor left.
                 if let Some(failed) = failures.due(Instant::now()) {
                     tracing::warn!(%error, failed, "connections could not be accepted");
                 }
@@ -265,8 +265,8 @@ fn http(limits: &Limits) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_buf_size(limits.head_bytes.max(8192))
-        // Answers are small: one copy is cheaper than a list of buffers. (`pipeline_flush` would do the same,
-        // but keeps answers back while the client has sent more than was read: 431 and 413 never arrive.)
+        // Responses are small: one copy costs less than a list of buffers. (`pipeline_flush` would do the same,
+        // but holds responses back while the client has sent more than was read, so 431 and 413 never arrive.)
         .writev(false);
     builder
 }
@@ -328,14 +328,14 @@ impl Server {
                 }
             };
             if let Err(error) = ended {
-                // A client may break off when it wants.
+                // A client may disconnect at any time.
                 tracing::debug!(%error, "a connection broke");
             }
         }
     }
 }
 
-/// An open connection, for the metrics and its place. Dropped with the task that serves it.
+/// An open connection, for the metrics and its place. The task that serves it owns it.
 struct Open {
     app: App,
     _place: Place,
@@ -354,7 +354,7 @@ impl Drop for Open {
     }
 }
 
-/// A connection is a file descriptor. Raises the limit as far as the system allows; its value, if there is one.
+/// Each connection needs a file descriptor. Raises the limit as far as the system allows, and returns it.
 fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -366,7 +366,7 @@ fn raise_file_limit() -> Option<u64> {
     limit.maximum
 }
 
-/// Connections for which there are descriptors.
+/// The number of connections for which there are descriptors.
 fn room(descriptors: Option<u64>) -> usize {
     let room = |limit: u64| limit - DESCRIPTORS_BESIDE.min(limit / 4);
     descriptors.and_then(|limit| usize::try_from(room(limit)).ok()).unwrap_or(usize::MAX)

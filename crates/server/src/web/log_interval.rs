@@ -1,9 +1,9 @@
-//! A log line that may have to be written thousands of times a second, and is written once in a while with a count.
+//! A log line for an event that may happen thousands of times a second: written once in a while, with a count.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often such a line is written.
+/// How often the line is written.
 pub(crate) struct LogInterval {
     at_most_every: Duration,
     state: Mutex<State>,
@@ -30,7 +30,7 @@ impl LogInterval {
         LogInterval { at_most_every, state: Mutex::new(State { last: None, count: 0 }) }
     }
 
-    /// Counts an event. When a line is due, how many events it stands for.
+    /// Counts an event. Returns the number of events since the last line if a new line is due.
     pub(crate) fn due(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         state.count += 1;

@@ -1,5 +1,5 @@
-//! What concerns every answer: CORS where other origins may read (never with credentials), the version of the
-//! state that it shows, and counting.
+//! The parts of every response: CORS where other origins may read (never with credentials), the version of the
+//! state that it shows, and metrics.
 
 use super::dispatch::{Answer, NO_ROUTE, Routes};
 use super::request_id::X_REQUEST_ID;
@@ -26,7 +26,7 @@ use store::Version;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
 
-/// Where any origin may read answers. Not here: the authorization endpoint and the pages.
+/// Where any origin may read responses. The authorization endpoint and the pages are not among them.
 fn is_shared(path: &str) -> bool {
     const SHARED: &[&str] = &[
         "/.well-known/",
@@ -40,10 +40,10 @@ fn is_shared(path: &str) -> bool {
     SHARED.iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// How a request is being answered.
+/// How a request is handled.
 enum Answering {
     Plainly(Answer),
-    /// With the version to carry on by a caller who has carried one.
+    /// With the version that the caller sent back from an earlier response.
     NotBefore(Pin<Box<dyn Future<Output = (Response, Version)> + Send>>),
 }
 
@@ -53,8 +53,8 @@ impl Answering {
     }
 }
 
-/// Serves one request, which came from `peer`. What is waited for is in boxes: every connection has room for it all the
-/// time.
+/// Serves one request from `peer`. Futures that wait are boxed, because each connection reserves their
+/// space all the time.
 pub(crate) fn serve<B>(
     app: &App,
     routes: &Routes,
@@ -86,7 +86,7 @@ where
     };
     let app = app.clone();
     async move {
-        // The version is read after the data: they may be older than it says, never newer.
+        // The version is read after the data, so the data may be older than the version, never newer.
         let (mut response, version) = match answering {
             Answering::Plainly(answer) => (answer.await, app.store.shown()),
             Answering::NotBefore(answer) => answer.await,
@@ -97,11 +97,11 @@ where
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if app.settings.issuer.starts_with("https:") {
-            // Subdomains may be somebody else's.
+            // Subdomains may belong to others.
             headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
         }
         if shareable {
-            // A cache that keeps an answer without CORS headers must not give it to who needs them.
+            // A cache must not give a response without CORS headers to a caller that needs them.
             headers.insert(VARY, HeaderValue::from_static("origin"));
         }
         if shared {
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// Refuses an address that holds something that looks like an API key.
+/// Refuses a URL that contains something like an API key.
 fn check_no_key(uri: &Uri) -> Result<(), Problem> {
     if !uri.path_and_query().is_some_and(|address| address.as_str().contains(api_keys::PREFIX)) {
         return Ok(());
@@ -144,7 +144,7 @@ fn check_path(path: &str) -> Result<(), Problem> {
     Err(Problem::bad_request("invalid_path", detail))
 }
 
-/// A problem in the form that the caller of this path expects.
+/// A problem in the format of this path.
 fn refusal(path: &str, problem: Problem) -> Response {
     match path {
         path if path.starts_with("/api/") => problem.into_response(),
@@ -153,7 +153,7 @@ fn refusal(path: &str, problem: Problem) -> Response {
     }
 }
 
-/// What an `Idempotency-Key` needs, on the routes that accept one.
+/// The attempt for an `Idempotency-Key`, on the routes that accept one.
 fn attempt<B>(app: &App, request: &Request<B>, versioned: bool) -> Result<Option<Arc<Attempt>>, Problem> {
     if versioned { Attempt::of(app, request) } else { Ok(None) }
 }
@@ -190,7 +190,7 @@ where
     (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), route)
 }
 
-/// The version that the caller has from an earlier answer, of this instance or another one.
+/// The version that the caller sent back from an earlier response, of this instance or another one.
 pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());

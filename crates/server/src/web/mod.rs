@@ -1,15 +1,15 @@
-//! Everything between the socket and a handler: accepting connections, what every answer gets, who is asking,
-//! bodies in and out, errors.
+//! Everything between the socket and a handler: connections, common headers, authentication,
+//! bodies, errors.
 //!
-//! - `listener.rs`: the accept loop, its limits and the graceful stop. `places.rs`: which connections there is room for.
+//! - `listener.rs`: the accept loop, its limits and the graceful stop. `places.rs`: the places for connections.
 //!   `watched_stream.rs`: clients that do not read. `log_interval.rs`: one log line for many events.
-//! - `middleware.rs`: CORS, `Sarsen-Version`, counting. `request_id.rs`: `X-Request-Id`.
+//! - `middleware.rs`: CORS, `Sarsen-Version`, metrics. `request_id.rs`: `X-Request-Id`.
 //! - `idempotency.rs`: `Idempotency-Key`.
 //! - `dispatch.rs`: from the path and the method to the handler. `path.rs`: the parameters of the route.
-//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`:
-//!   hosts that are answered for; `administration.rs`: for administrators, whose types say what a handler may change;
+//! - `auth.rs`: extractors for the client's address and for access tokens; `cidr.rs`: blocks of addresses; `host.rs`: the
+//!   hosts of this server; `administration.rs`: for administrators, whose types name what a handler may change;
 //!   `service_key.rs`: for the API keys of services.
-//! - `fetch_metadata.rs`: which site a browser's request comes from.
+//! - `fetch_metadata.rs`: the site from which a browser's request comes.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
 pub(crate) mod administration;

@@ -8,9 +8,9 @@ use http::request::Parts;
 /// The parameters of the route.
 pub struct Path<T>(pub T);
 
-/// What the values of a route's parameters can be taken as.
+/// The types for the values of a route's parameters.
 pub trait FromParameters: Sized {
-    /// None when the route has another number of parameters.
+    /// None if the route has another number of parameters.
     fn from_parameters(parameters: &[(String, String)]) -> Option<Self>;
 }
 
@@ -47,7 +47,7 @@ impl<T: FromParameters, S: Send + Sync> FromRequestParts<S> for Path<T> {
     }
 }
 
-/// The parameter of this name, such as `org` of `/api/organizations/{org}`; empty when the route has none.
+/// The parameter with this name, such as `org` of `/api/organizations/{org}`; empty if the route has none.
 pub(super) fn parameter<'a>(parts: &'a Parts, name: &str) -> &'a str {
     let found = parts.extensions.get::<PathParameters>();
     let named = found.and_then(|parameters| parameters.0.iter().find(|(known, _)| known == name));

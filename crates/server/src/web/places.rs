@@ -1,4 +1,4 @@
-//! The places for connections: how many there are, who gets one, and who loses it.
+//! The places for connections: their number, their owners, and which connection is closed for a new one.
 //!
 //! - While more than half of the places are taken, one network holds a tenth at most. A connection beyond that is
 //!   reset.
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// How many connections one search for the stalest ones finds: it looks at all of them.
+/// The number of connections that one search for the stalest ones returns, because it reads all of them.
 const STALEST: usize = 256;
 /// How often a full server looks again for a connection to close.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -25,14 +25,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What a connection's I/O, its requests and [`Places`] share.
 pub(crate) struct Pulse {
     start: Instant,
-    /// When the kernel last accepted bytes of a response; in the beginning, when the connection was accepted.
+    /// The time when the kernel last accepted bytes of a response; at first, the time when the connection was accepted.
     progressed_ms: AtomicU64,
     is_handling: AtomicBool,
     is_stream: AtomicBool,
 }
 
 impl Pulse {
-    /// Of a connection that is accepted now.
+    /// The pulse of a connection that was accepted now.
     pub(crate) fn new(start: Instant, now: Instant) -> Pulse {
         Pulse {
             start,
@@ -47,7 +47,7 @@ impl Pulse {
         self.progressed_ms.store(millis(self.start, now), Relaxed);
     }
 
-    /// A request is being handled now, or was answered.
+    /// A request is being handled, or its response was sent.
     pub(crate) fn set_handling(&self, is_handling: bool) {
         self.is_handling.store(is_handling, Relaxed);
     }
@@ -67,12 +67,12 @@ fn millis(start: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(start).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Who may have a place.
+/// The rules for places.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     /// Places.
     pub places: usize,
-    /// Addresses that many users share, and that no share applies to: this machine, and listed proxies.
+    /// Addresses that many users share, without a share of their own: this machine, and listed proxies.
     pub exempt: Vec<Cidr>,
     /// A connection with more recent progress than this is never closed for another one.
     pub stale_after: Duration,
@@ -91,11 +91,11 @@ struct Taken {
     connections: HashMap<u64, Connection>,
     networks: HashMap<Counted, usize>,
     next_id: u64,
-    /// The connections with the oldest progress when all were last compared: when that was, and which.
+    /// The connections with the oldest progress at the last comparison of all, and its time.
     stalest: VecDeque<(u64, u64)>,
 }
 
-/// What connections are counted by.
+/// The key by which connections are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counted {
     Network(IpAddr),
@@ -111,7 +111,7 @@ struct Connection {
 /// Why there is no place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The network has its share.
+    /// The network has used its share.
     Share,
     /// All places are taken.
     Full,
@@ -122,7 +122,7 @@ pub(crate) struct Place {
     places: Arc<Places>,
     id: u64,
     address: IpAddr,
-    /// What the connection reports its progress to.
+    /// The object to which the connection reports its progress.
     pub(crate) pulse: Arc<Pulse>,
 }
 
@@ -156,7 +156,7 @@ impl Places {
     }
 
     /// A place for a connection from `address`. Waits while all are taken and none can be freed. `None`: its network has
-    /// its share.
+    /// used its share.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         loop {
             match self.take(address, Instant::now()) {
@@ -200,15 +200,15 @@ impl Places {
         Ok(Place { places: self.clone(), id, address, pulse })
     }
 
-    /// Names the task that serves a connection. It is aborted when the place is needed.
+    /// Registers the task that serves a connection. It is aborted when its place is needed.
     pub(crate) fn set_task(&self, id: u64, task: AbortHandle) {
-        // A task that has ended already has freed its place.
+        // A task that has ended has already freed its place.
         if let Some(connection) = self.taken.lock().connections.get_mut(&id) {
             connection.task = Some(task);
         }
     }
 
-    /// What a connection from an address is counted by.
+    /// The key for an address.
     fn counted(&self, address: IpAddr) -> Vec<Counted> {
         if self.rules.exempt.iter().any(|block| block.contains(address)) {
             return Vec::new();
@@ -218,7 +218,7 @@ impl Places {
         std::iter::once(Counted::Network(network(address))).chain(site).collect()
     }
 
-    /// Closes the connection that has made no progress for the longest time. Says whether there was one to close.
+    /// Closes the connection that has made no progress for the longest time. Returns whether there was one.
     pub(crate) fn close_stalest(&self, now: Instant) -> bool {
         let task = self.taken.lock().stalest(millis(self.start, now), self.rules.stale_after);
         if let Some(task) = &task {
@@ -229,7 +229,7 @@ impl Places {
 }
 
 impl Taken {
-    /// The task of the stalest connection that may be closed; it is named once.
+    /// The task of the stalest connection that may be closed; each task is returned once.
     fn stalest(&mut self, now_ms: u64, stale_after: Duration) -> Option<AbortHandle> {
         let before = now_ms.checked_sub(u64::try_from(stale_after.as_millis()).ok()?)?;
         loop {
@@ -239,7 +239,7 @@ impl Taken {
                 }
                 continue;
             };
-            // It may have made progress since all were compared, or have ended.
+            // It may have made progress since the comparison, or have ended.
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             if connection.may_be_closed(before) && connection.progressed_ms() == progressed_ms {
                 return connection.task.take();
@@ -247,7 +247,7 @@ impl Taken {
         }
     }
 
-    /// Finds the connections with the oldest progress. Says whether there are any.
+    /// Finds the connections with the oldest progress. Returns whether there are any.
     fn compare_all(&mut self, before: u64) -> bool {
         let closable = self.connections.iter().filter(|(_, connection)| connection.may_be_closed(before));
         let mut found: Vec<(u64, u64)> =

@@ -1,4 +1,4 @@
-//! `X-Request-Id`: names a request in its response and in the log. One that a client or a proxy sent is kept.
+//! `X-Request-Id`: identifies a request in its response and in the log. An id from a client or a proxy is kept.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use identity::secrets::Random;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The header.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest id that is kept.
+/// The longest id that is accepted.
 const LENGTH_MAX: usize = 128;
 /// An odd number: its multiples repeat after 2^64 of them only.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Where ids come from: 16 hexadecimal digits that are different within a process and, by chance, between processes.
-/// They are no secrets.
+/// The source of ids: 16 hexadecimal digits, unique within a process and, by chance, between processes.
+/// They are not secrets.
 pub(crate) struct RequestIds(AtomicU64);
 
 impl RequestIds {
@@ -32,7 +32,7 @@ impl RequestIds {
 
     fn next(&self) -> HeaderValue {
         let number = self.0.fetch_add(STEP, Relaxed);
-        // Each number becomes another one (the finalizer of SplitMix64), so that an id does not tell how many there were.
+        // The finalizer of SplitMix64 hides the number of requests.
         let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let number = number ^ (number >> 31);
@@ -42,7 +42,7 @@ impl RequestIds {
     }
 }
 
-/// What the log and other programs take as it is.
+/// Characters that the log and other programs take unchanged.
 fn is_well_formed(id: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:=+/".contains(byte);
     (1..=LENGTH_MAX).contains(&id.len()) && id.iter().all(is_plain)

@@ -1,6 +1,6 @@
-//! The extractor for the API keys of services, and what they may read: the users of their service and what these may
-//! use. A user belongs to a service with a subscription to it (their own or a seat), or with a grant of one of its
-//! clients. Every other user looks as if there were none.
+//! The extractor for the API keys of services, and their reads: the users of the service and their
+//! entitlements. A user belongs to a service with a subscription to it (their own or a seat), or with a grant of one of its
+//! clients. Any other user looks like one that does not exist.
 
 use super::auth::Credential;
 use super::error::Problem;
@@ -21,11 +21,11 @@ pub struct ServiceKey {
     app: App,
 }
 
-/// A user of the service and what they may use there.
+/// A user of the service, with their entitlements.
 pub struct UserOfService {
     /// The user.
     pub user: Arc<User>,
-    /// What they may use.
+    /// Their entitlements.
     pub entitlement: Arc<Entitlement>,
 }
 
@@ -58,7 +58,7 @@ impl ServiceKey {
         Err(Problem::insufficient_scope(format!("This needs an API key with the scope {scope}.")))
     }
 
-    /// The users of the service among these, in this order.
+    /// The users of the service among these ids, in this order.
     pub async fn users(&self, ids: &[UserId]) -> Result<Vec<UserOfService>> {
         let mut found = Vec::new();
         for id in ids {
@@ -74,7 +74,7 @@ impl ServiceKey {
         self.only_own(found).await
     }
 
-    /// Leaves those who have a subscription or a grant.
+    /// Keeps those with a subscription or a grant.
     async fn only_own(&self, found: Vec<UserOfService>) -> Result<Vec<UserOfService>> {
         let unsubscribed = found.iter().filter(|one| !one.entitlement.is_subscribed);
         let unsubscribed: Vec<UserId> = unsubscribed.map(|one| one.user.id.clone()).collect();

@@ -1,8 +1,8 @@
 //! A connection's socket, watched for clients that do not read.
 //!
-//! Bytes are pending when the kernel did not accept all that the server has for the client. Progress means that it
-//! accepted some meanwhile. Without progress for [`Pace::stall_max`] the connection is reset, and so is one whose
-//! response arrives more slowly than [`Pace::bytes_per_second_min`] after that time, unless it is a stream. While
+//! Bytes are pending while the kernel has not accepted all bytes for the client. Progress means that it
+//! accepted some of them. Without progress for [`Pace::stall_max`] the connection is reset, and so is one whose
+//! response is slower than [`Pace::bytes_per_second_min`] after that time, unless it is a stream. While
 //! nothing is pending, nothing times out here.
 
 use super::places::Pulse;
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// How fast a client must read.
+/// The rate at which a client must read.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long bytes may be pending without progress.
+    /// The longest time without progress while bytes are pending.
     pub stall_max: Duration,
-    /// The rate that a response needs when it has been pending for that time.
+    /// The minimum rate of a response after that time.
     pub bytes_per_second_min: u32,
 }
 
@@ -48,7 +48,7 @@ impl Pending {
         self.progressed_at = now;
     }
 
-    /// When the client is too slow, if nothing more is accepted until then.
+    /// When the client counts as too slow, unless more bytes are accepted.
     fn ends_at(&self, pace: Pace, is_stream: bool) -> Instant {
         let stalled_at = self.progressed_at + pace.stall_max;
         if is_stream || pace.bytes_per_second_min == 0 {
@@ -59,8 +59,8 @@ impl Pending {
     }
 }
 
-/// The socket. Dropped with bytes pending, it resets the connection: the kernel keeps nothing for a client that does
-/// not read.
+/// The socket. Dropped while bytes are pending, it resets the connection, so that the kernel frees its buffer for a
+/// client that does not read.
 pub(crate) struct WatchedStream {
     socket: TokioIo<TcpStream>,
     pulse: Arc<Pulse>,
@@ -89,7 +89,7 @@ impl WatchedStream {
     }
 }
 
-/// Closes a connection so that the client gets a reset, and the kernel drops what it has for it.
+/// Closes a connection with a reset, so that the kernel frees its buffer.
 pub(crate) fn reset_when_dropped(socket: &TcpStream) {
     if let Err(error) = socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)) {
         tracing::debug!(%error, "SO_LINGER");

@@ -30,7 +30,7 @@ async fn a_sign_out_says_once_that_it_is_done() {
     assert!(page.body.contains("<title>You are signed out. Sign in · Acme</title>"), "{page:?}");
     assert_eq!(said(&ada.get("/o/acme/login").await), "", "once");
 
-    // Where the account page sends whoever is signed out, too.
+    // The account page sends a user who is signed out there, too.
     ada.sign_in("acme", "ada@acme.test").await;
     let account = sign_out_to(&mut ada, "/o/acme/account").await;
     assert_eq!(account.status, 303, "{account:?}");

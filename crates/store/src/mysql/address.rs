@@ -1,13 +1,13 @@
-//! The URL of a database on MySQL or MariaDB, and how to get there.
+//! The URL of a database on MySQL or MariaDB, and its TLS options.
 //!
-//! It is the driver's, with two words that the servers' own tools know, and in their spelling:
-//! - `ssl-mode=DISABLED`, `PREFERRED` (TLS where the server offers it: what holds when nothing is said), `REQUIRED`
-//!   (the certificate is not looked at), `VERIFY_IDENTITY` (it must be for this host).
-//! - `ssl-ca=FILE`: who else signs that certificate than those whom browsers trust. It means `VERIFY_IDENTITY`, and
-//!   goes with no other: what was to be verified is never sent to somebody who was not.
+//! It is the driver's URL, with two options that are spelled as in the servers' own tools:
+//! - `ssl-mode=DISABLED`, `PREFERRED` (the default: TLS if the server offers it), `REQUIRED`
+//!   (the certificate is not verified), `VERIFY_IDENTITY` (the certificate must be for this host).
+//! - `ssl-ca=FILE`: certificate authorities in addition to those that browsers trust. It implies `VERIFY_IDENTITY` and
+//!   is an error with any other mode, so that nothing is sent to an unverified server by mistake.
 //!
-//! `VERIFY_CA` is not among them. The driver believes browsers' authorities besides those of the file, so anybody who
-//! has a certificate for any name would do.
+//! `VERIFY_CA` is not supported. The driver trusts the browsers' authorities besides those of the file, so a
+//! certificate for any name would be accepted.
 
 use super::client::Client;
 use crate::Error;
@@ -40,12 +40,12 @@ enum Mode {
 /// Where to connect to, with everything that takes.
 pub(super) struct Server {
     opts: Opts,
-    /// What is tried where the server offers no TLS.
+    /// The behaviour if the server offers no TLS.
     plain: Option<Opts>,
 }
 
 impl Address {
-    /// What cannot be read is not repeated: it may hold a password.
+    /// The error does not repeat an unreadable URL, because it may contain a password.
     pub(super) fn parse(url: &str) -> Result<Address, Error> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -149,7 +149,7 @@ fn settings(opts: Opts) -> Opts {
         .ip_or_hostname(host)
         // Affected rows are those that matched, as on the other databases.
         .client_found_rows(true)
-        // Statements are kept by the connection, which knows the order of their arguments.
+        // The connection caches prepared statements, with the order of their arguments.
         .stmt_cache_size(0_usize)
         // The place in the URL is the one that is meant.
         .prefer_socket(false)

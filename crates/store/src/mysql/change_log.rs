@@ -1,8 +1,8 @@
-//! What commands on MySQL changed: logged in their transactions, published when they are durable.
+//! The changes of commands on MySQL: logged in their transactions, published when they are durable.
 //!
 //! The log is a table, written with the change itself, so that other instances can follow it (`tail.rs`).
-//! Every transaction that wrote leaves a row, if only an empty one: it also tells what became of a commit
-//! whose answer was lost (`outcome.rs`).
+//! Every transaction that wrote leaves a row, at least an empty one: the row also shows the outcome of a commit
+//! whose response was lost (`outcome.rs`).
 //!
 //! Versions: the process takes a number of the log when it starts, and counts what it publishes from there.
 //! Each publication has a row with a number of its own, so the next start begins where this one ended or
@@ -41,8 +41,8 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<Version, Error> {
     Ok(started)
 }
 
-/// A row of the log: enough to ask what became of its transaction. After a crash the server gives a number that it lost
-/// to another one; only the mark tells.
+/// A row of the log: enough to find the outcome of its transaction. After a crash the server may give a lost number
+/// to another transaction; only the mark identifies it.
 pub(super) struct LogEntry {
     pub(super) seq: u64,
     pub(super) mark: i64,

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Statements kept prepared on each connection; the program has a few hundred.
 const STATEMENTS_MAX: usize = 1024;
 
-/// Text is UTF-8, a backslash is a letter, what does not fit is an error, messages are in English.
+/// Text is UTF-8, a backslash is a letter, a value that does not fit is an error, messages are in English.
 const SESSION: &str = "SET NAMES utf8mb4 COLLATE utf8mb4_bin;
     SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_BACKSLASH_ESCAPES',
         autocommit = 1, lc_messages = 'en_US'";
@@ -265,7 +265,7 @@ impl tx::Connection for Connection {
         })
     }
 
-    /// The server does not tell.
+    /// The server does not report it.
     fn tables(&mut self, _sql: &str) -> Option<Tables> {
         None
     }

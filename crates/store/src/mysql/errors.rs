@@ -138,7 +138,7 @@ pub(super) fn connect_error(error: &Told) -> (bool, Error) {
     (transient, unavailable(what, "check user, password and database of the URL"))
 }
 
-/// What is wrong with TLS, or with who is at its other end; waiting mends none of it.
+/// An error of TLS or of the server's certificate. A retry does not help.
 fn about_tls(error: &Told) -> Option<String> {
     // The handshake begins with the first bytes that are sent, and fails as they do: somewhere inside.
     let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {

@@ -1,11 +1,11 @@
-//! Follows the log of changes, so that this process hears of what other instances commit.
+//! Follows the change log, so that this process sees the commits of other instances.
 //!
 //! A number of the log is given before its transaction commits, so rows appear out of order. A row is
 //! published at first sight. A number that is missing below it is remembered, and asked for again until its
 //! row appears, or until it is certain that it never will: then nobody holds a lock on it any more.
 //!
-//! A server that crashed gives numbers again that it had lost, rows that were seen among them. So nothing is gone by
-//! that was learnt over a connection which is no more: all that is cached is read anew.
+//! A server that crashed may give out numbers again that it had lost, also those of rows that were read. So all state
+//! from a broken connection is dropped, and every cache is emptied.
 
 use super::change_log;
 use super::connection::Connection;
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Rows of one look, at most.
 const ROWS_MAX: usize = 1000;
-/// Missing numbers of one question: mostly there are few. Two lengths are two statements.
+/// The missing numbers of one query: usually there are few. Each length is a prepared statement.
 const GAP_BATCHES: [usize; 2] = [16, 512];
-/// Numbers that may be missing. More were left by a server that was away: then everything is read anew.
+/// The most missing numbers. More of them come from a server that was away: then every cache is emptied.
 const MISSING_MAX: usize = 10_000;
 /// How long a missing number is asked for before anybody asks why it is missing. Between taking its number
 /// and locking its row a transaction does nothing that could take so long.
@@ -48,7 +48,7 @@ pub(super) struct LogReader {
     cursor: Version,
     /// Since when.
     missing: BTreeMap<Version, Instant>,
-    /// Until the first look has ended: what was committed before anything was read concerns nobody.
+    /// Until the first read has ended: nothing is cached from before it, so nothing is published.
     is_starting: bool,
     is_disconnected: bool,
 }
@@ -114,8 +114,8 @@ impl LogReader {
         }
     }
 
-    /// One look at the log; true when there is more to see at once. What is cached may be believed for a while
-    /// from when a look that saw everything began.
+    /// Reads the log once; true when there is more to read at once. Caches stay fresh for a while
+    /// from the beginning of a complete read.
     fn poll(&mut self) -> Result<bool, Error> {
         if self.session.generation() != self.generation {
             self.restart()?;
@@ -130,7 +130,7 @@ impl LogReader {
         Ok(false)
     }
 
-    /// Publishes what has appeared; true when there was more than fits into one read.
+    /// Publishes new rows; true when there were more than fit into one read.
     fn read(&mut self) -> Result<bool, Error> {
         let now = Instant::now();
         self.missing.extend(self.publisher.take_late().into_iter().map(|seq| (seq, now)));

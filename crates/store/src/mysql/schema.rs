@@ -57,7 +57,7 @@ fn version(text: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-/// What is acknowledged must be on disk. A server that does not tell how it commits is believed.
+/// An acknowledged commit must be on disk. A server that does not report its settings is trusted.
 fn check_durability(connection: &mut Connection) -> Result<(), Error> {
     let settings = [
         // 3 flushes more often than 1 does; 0 and 2 leave a second to chance.

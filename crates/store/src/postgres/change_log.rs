@@ -1,11 +1,11 @@
-//! The log of changes: written in the transaction of each change, read by every instance, cut off at
+//! The change log: written in the transaction of each change, read by every instance, deleted from
 //! its old end.
 //!
 //! A row holds the transaction's id and its keys. Ids and numbers are given out before the commit, so
-//! rows do not appear in their order: who reads the log goes by what a snapshot can see (`seen.rs`).
+//! rows do not appear in their order: a reader compares snapshots (`pg_snapshot.rs`).
 //!
-//! Every transaction that writes has a row, also without keys, and a mark of its own in it: a server that
-//! crashes may give the id of a transaction that it lost to another one, and only the mark tells.
+//! Every transaction that writes has a row, also without keys, with a mark of its own: a server that
+//! crashed may give the id of a lost transaction to another one, and only the mark identifies it.
 
 use super::connection::Connection;
 use super::errors::follows_another;
@@ -138,7 +138,7 @@ pub(super) fn shows_more(connection: &mut Connection, other: &PgSnapshot) -> Res
     Ok(found)
 }
 
-/// Reads what has appeared since `before`. Fails on a standby: what it shows may be old.
+/// Reads the rows that have appeared since `before`. Fails on a standby, whose state may be old.
 pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<News, Error> {
     let (next, running) = (before.xmax().to_string(), before.xip_array());
     let (mut snapshot, mut cut_below, mut changes) = (None, 0, Vec::new());

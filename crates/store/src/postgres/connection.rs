@@ -2,8 +2,8 @@
 //!
 //! Every setting is made for one transaction (`SET LOCAL`): nothing lives on the session but the
 //! prepared statements; behind a pooler not even these: then each statement is sent as text, with the
-//! types that its arguments have. A connection remembers what went wrong inside a transaction, so that its
-//! thread can tell a command that must run again from one that failed by itself.
+//! types that its arguments have. A connection keeps the error inside of a transaction, so that its
+//! thread can distinguish a command that must run again from one that failed by itself.
 
 use super::address::Server;
 use super::errors::{closed, connect_error, follows_another, translate};
@@ -43,7 +43,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Opens one, for who does not ask whether waiting may help.
+    /// Opens one, for a caller that does not retry.
     pub(super) fn connect(server: &Server) -> Result<Connection, Error> {
         Connection::open(server).map_err(|(_, error)| error)
     }
@@ -221,7 +221,7 @@ impl Session for Connection {
         !self.is_lost() && self.client.batch_execute("ROLLBACK").is_ok()
     }
 
-    /// To meet another transaction is nothing wrong, in whatever words the server says so.
+    /// A conflict with another transaction is not a failure, whichever error the server reports.
     fn failure(&self) -> Option<(Failure, Error)> {
         match &self.failure {
             Some((Failure::Retryable, _)) => Some((Failure::Retryable, contended())),
@@ -308,7 +308,7 @@ impl tx::Connection for Connection {
         })
     }
 
-    /// The server does not tell.
+    /// The server does not report it.
     fn tables(&mut self, _sql: &str) -> Option<Tables> {
         None
     }

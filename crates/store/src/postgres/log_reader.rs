@@ -1,9 +1,9 @@
-//! The thread that follows the log of changes, so that this process hears of every instance's commits.
+//! The thread that follows the change log, so that this process sees every instance's commits.
 //!
-//! It looks at the log a few dozen times a second, and sooner when it is woken. What it has not seen
-//! before is published at first sight, however old the oldest running transaction is: that one holds
-//! back only the version. When its look takes too long, or fails, the feed is no longer fresh and the
-//! caches answer nothing; when the connection had to be opened again, they begin anew.
+//! It reads the log a few dozen times a second, and sooner when it is notified. It publishes a new row
+//! at once, however old the oldest running transaction is: that transaction delays
+//! only the version. When a read takes too long, or fails, the feed is no longer fresh and the
+//! caches are not used; after a reconnection they are emptied.
 
 use super::address::Server;
 use super::change_log;

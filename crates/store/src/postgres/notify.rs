@@ -1,4 +1,4 @@
-//! Wake-ups: an instance that has committed tells the others to look at the log now.
+//! Notifications: an instance that has committed makes the others read the log now.
 //!
 //! They carry nothing and promise nothing: one that is lost costs the others the wait for their next
 //! look. They are sent from a connection of their own, after the commit: inside a writing transaction
@@ -77,11 +77,11 @@ impl Signal {
     }
 }
 
-/// The server's process that speaks for this instance: its own listener need not hear it. 0: not known.
+/// The back-end process of this instance's notifications, which its own listener ignores. 0: not known.
 #[derive(Default)]
 pub(super) struct BackendPid(AtomicI32);
 
-/// Tells the other instances whenever `outgoing` was raised, until it is closed.
+/// Notifies the other instances whenever `outgoing` was raised, until it is closed.
 pub(super) fn send(server: &Server, outgoing: &Signal, own_pid: &BackendPid) {
     let mut connection: Option<Connection> = None;
     let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);

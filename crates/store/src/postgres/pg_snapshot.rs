@@ -1,8 +1,8 @@
-//! What a snapshot of PostgreSQL can see: which transactions had ended when it was taken.
+//! A snapshot of PostgreSQL: which transactions had ended when it was taken.
 //!
-//! Two snapshots tell exactly which rows of the log have appeared between them, however late their
-//! transactions committed and however long another one still runs. That holds on a primary. In the
-//! snapshot of a standby the list of running transactions cannot be relied on, only the horizon.
+//! Two snapshots define exactly which rows of the log have appeared between them, however late their
+//! transactions committed and however long another one still runs. This is true on a primary. In the
+//! snapshot of a standby only the horizon is reliable, not the list of running transactions.
 
 use crate::Version;
 use std::fmt::Write as _;

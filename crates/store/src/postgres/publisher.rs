@@ -1,10 +1,10 @@
 //! Publishes what changed, each change once: own commits before their callers are answered, those of
 //! other instances as soon as the log shows them.
 //!
-//! The own commits are in the log too. Whoever comes first publishes: the thread that committed, which
-//! leaves a note of its transaction's id, or the tail of the log, whose last snapshot says which
-//! transactions it has published. Both do so under one lock, so "already published" means that every
-//! listener has heard.
+//! This instance's commits are in the log too. One of two threads publishes them: the thread that committed, which
+//! stores its transaction's id, or the thread that reads the log, whose last snapshot shows which
+//! transactions it has published. Both hold one lock, so "already published" means that every
+//! listener was notified.
 
 use super::change_log::News;
 use super::notify::Signal;
@@ -32,7 +32,7 @@ pub(super) struct Publisher {
     notify_others: Arc<Signal>,
     lag_max: Duration,
     kept: Duration,
-    /// Held while the listeners hear of one change, which is quick.
+    /// Held while the listeners are notified of one change, which is quick.
     state: Mutex<State>,
     /// The log may be cut off before this transaction; 0 when there is no need.
     cut_below: AtomicU64,
@@ -178,8 +178,8 @@ impl Publisher {
         }
     }
 
-    /// Every live instance has read, long ago, what was behind the horizon `kept` ago. The age of rows
-    /// says nothing: one that was written early and committed late has only just appeared.
+    /// Every live instance read, long ago, the rows that were behind the horizon `kept` ago. The age of a row
+    /// is no criterion: a row that was written early and committed late has only just appeared.
     fn plan_cut(&self, state: &mut State, now: Duration) {
         let horizon = state.snapshot.xmin();
         let due = |(at, _): &(Duration, u64)| now.saturating_sub(*at) >= self.kept / MARKS;

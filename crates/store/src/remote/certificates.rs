@@ -31,6 +31,6 @@ pub(crate) fn load(word: &str, file: &Path) -> Result<Certificates, Error> {
 
 /// For a driver that takes what the process has chosen: there must be a choice, whatever else is compiled in.
 pub(crate) fn install_crypto_provider() {
-    // Who has chosen before keeps it.
+    // A provider that the program installed before stays.
     let _ = aws_lc_rs::default_provider().install_default();
 }

@@ -6,12 +6,12 @@ use crate::{Error, Key};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// How long the server is asked before the caller is told that nobody knows.
+/// How long the outcome of a commit is looked for before the caller gets `outcome_unknown`.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two questions about a transaction that has not ended.
+/// Between two queries for a transaction that has not ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// One thread's hold on the log of changes, and on who hears of them.
+/// A thread's access to the change log and to its listeners.
 pub(crate) trait ChangeLog: Send + 'static {
     type Session: Session;
     /// A transaction in the log: enough to ask what became of it.

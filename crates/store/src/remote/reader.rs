@@ -1,6 +1,5 @@
-//! A thread that answers queries, each in a snapshot. Point reads that have gathered share one, for what they cost is
-//! mostly its beginning and its end; it was opened when all of them had been asked, so each sees what was written
-//! before.
+//! A thread that runs queries, each in a snapshot. Queued point reads share one, because most of their cost is
+//! its beginning and its end. It is opened after all of them were queued, so each sees the earlier writes.
 
 use super::{ReconnectingSession, Session, TxMode};
 use crate::engine::Shared;

@@ -49,7 +49,7 @@ impl<S: Session> ReconnectingSession<S> {
     }
 
     /// A connection with a transaction open for `purpose`. Waits until `until` for a server that has
-    /// just gone away; not for one that has been away for longer: then it says so at once.
+    /// just gone away; for one that has been away for longer it fails at once.
     pub(crate) fn begin(&mut self, mode: TxMode, until: Instant) -> Result<&mut S, Error> {
         self.run_first(until, |connection| connection.begin(mode))?;
         self.current()
@@ -60,7 +60,7 @@ impl<S: Session> ReconnectingSession<S> {
         self.run_first(Instant::now(), query)
     }
 
-    /// How often the connection has been opened: whoever goes by what was before looks whether it is the same one.
+    /// How often the connection has been opened. A caller that keeps state compares it with an earlier value.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

@@ -65,7 +65,7 @@ fn check<S: Session>(
     }
 }
 
-/// Tells which replica is read from, and hands to the primary what waits for threads that all wait for a silent one.
+/// Logs which replica is in use, and moves queries to the primary when all threads wait for a silent replica.
 fn monitor(replicas: &Replicas) {
     let mut logged = None;
     let mut waiting = VecDeque::new();

@@ -1,11 +1,11 @@
 //! Lists and scans that a replica answers, as long as it keeps up.
 //!
 //! An instance reads from one node at a time: from the first replica of its list that can be reached, is one of the
-//! primary's and not far behind it (`looks.rs`), else from the primary. Whoever has seen a state, by a version that he carries
-//! or because this process wrote it, is not answered from an older one: the very snapshot that answers must hold
-//! that state. A replica that does not have it within moments leaves the query to the primary, and so does
-//! one that is lost on the way, and one that is ahead: what the primary does not show yet nobody is shown, for
-//! his next request may be answered there.
+//! primary's and not far behind it (`looks.rs`), else from the primary. A caller that has seen a state, by a version that it sends
+//! or because this process wrote it, gets no older one: the snapshot that answers must contain
+//! that state. If a replica does not have it within moments, the query goes to the primary, as it does when the
+//! replica's connection breaks, and when the replica is ahead of the primary: the caller's next request may be
+//! answered by the primary, which would show an older state.
 
 use super::standby::{Standby, Unusable};
 use super::{ReconnectingSession, Session, SnapshotInfo, replica_health};
@@ -134,8 +134,8 @@ impl Replicas {
         }
     }
 
-    /// What a replica must show to be read from now. Not only what is whole there: while a transaction stays open on
-    /// the primary that does not move, however far the replica falls behind.
+    /// The state that a replica must show to be read from now. The horizon alone is not enough: while a transaction
+    /// stays open on the primary it does not move, however far the replica falls behind.
     pub(super) fn required(&self, primary: SnapshotInfo) -> SnapshotInfo {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -243,7 +243,7 @@ fn read<S: Session>(
             }
             shared.feed.note_shown(info.end);
             query.run(&mut Snapshot::new(connection, shared.options.check));
-            // Lost, in the way of what the replica had to do, its disk full: the primary knows no such troubles. What
+            // A lost connection, a recovery conflict, a full disk: the primary has no such problem. A query that
             // takes too long takes as long there.
             let failure = connection.failure();
             let failed = failure.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
@@ -265,8 +265,8 @@ fn read<S: Session>(
     }
 }
 
-/// Waits until the primary shows all that the session's snapshot does: who is answered from this snapshot is answered
-/// by the primary next. Not for long: a commit that waits for another replica may wait for ever.
+/// Waits until the primary shows all that the session's snapshot shows, because the primary may answer the caller's
+/// next request. Not for long: a commit that waits for another replica may wait for ever.
 fn primary_shows_all_of<S: Session>(
     connection: &mut S,
     primary: &mut ReconnectingSession<S>,

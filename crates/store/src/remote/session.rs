@@ -1,6 +1,6 @@
 //! A connection to a database server, as the threads that own one need it: one transaction after another.
 //!
-//! A session remembers what went wrong inside a transaction, so that its thread can tell a command that must
+//! A session keeps the error inside of a transaction, so that its thread can distinguish a command that must
 //! run again from one that failed by itself.
 
 use super::ReconnectingSession;
@@ -33,7 +33,7 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
     fn is_lost(&self) -> bool;
 
-    /// What the open transaction for a query can see; none where the server does not tell.
+    /// The snapshot of the open query; none if the server does not report it.
     fn snapshot_info(&self) -> Option<SnapshotInfo>;
 
     /// Whether the open transaction for a query, on a replica, shows a commit that the primary does not show yet: a
@@ -42,12 +42,12 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
         Ok(false)
     }
 
-    /// What all servers of a cluster have in common and no others; none where the server does not tell.
+    /// The id that all servers of a cluster share; none if the server does not report it.
     fn cluster(&mut self) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
-    /// From which version on nobody can see anything yet, asked outside of a transaction; none where the server does not tell.
+    /// The first version that no transaction can see yet, read outside of a transaction; none if the server does not report it.
     fn newest(&mut self) -> Option<Version> {
         None
     }

@@ -1,4 +1,4 @@
-//! A connection to what is to be a replica, which is asked for proof.
+//! A connection to a server that is to be a replica, with the checks that it is one.
 //!
 //! A server that was promoted goes on taking connections, and writes of others; so each transaction says whether it
 //! still follows another server, in the same journey as its snapshot. To which cluster it belongs cannot change under

@@ -223,7 +223,7 @@ impl<L: ChangeLog> Worker<L> {
                 CommitOutcome::Committed => {}
                 CommitOutcome::Aborted => return undone_by(failure),
                 CommitOutcome::Unknown => {
-                    // It may have happened: what is cached must be read again.
+                    // The commit may have happened: caches must be read again.
                     self.log.maybe_committed(&entry, done.changed);
                     return Attempt::Failed(Some(Error::OutcomeUnknown));
                 }

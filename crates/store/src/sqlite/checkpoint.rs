@@ -47,7 +47,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Checkpointer {
     path: PathBuf,
     /// The database, to be flushed. It stays open until all connections are closed: closing it earlier would take the
-    /// locks of this process away (POSIX), whoever has taken them.
+    /// locks of this process away (POSIX), including those of other handles.
     file: Mutex<Option<File>>,
     shared: Arc<Shared>,
     /// Pages in the log, as of the last commit.

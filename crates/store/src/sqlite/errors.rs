@@ -62,10 +62,9 @@ fn is_write(failure: &rusqlite::ffi::Error) -> bool {
     failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
 }
 
-/// What went wrong in a COMMIT. A disk that fails in the middle of it leaves open whether the transaction will be
-/// there after the next start. Not so when it did not even take what was written: the last thing written is the
-/// frame that makes the commit, so the log has none. (SQLite writes more behind it only where a disk may spoil its
-/// neighbours, which it assumes of none here: SQLITE_IOCAP_POWERSAFE_OVERWRITE.)
+/// An error of COMMIT. After a disk error the outcome is unknown until the next start, except after a refused write:
+/// the commit frame is the last one that is written, so the log has none. (SQLite writes more frames after it only for
+/// disks without SQLITE_IOCAP_POWERSAFE_OVERWRITE, which it assumes for all disks here.)
 pub(super) fn translate_commit(error: rusqlite::Error, constraints: &Constraints, limit: Duration) -> Error {
     match error.sqlite_error() {
         Some(failure) if failure.code == ErrorCode::SystemIoFailure && !is_write(failure) => {

@@ -78,9 +78,9 @@ impl Writer {
         let most = shared.options.writer.batch_max;
         let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
-            // Whoever waits for the processor may be about to queue a command for this very batch, and while
-            // the last batch's callers do not even know of their commit, the next one is in no hurry. When
-            // nobody waits, this costs nothing: a lone command still commits at once.
+            // A thread that waits for the processor may be about to queue a command for this batch, and while
+            // the last batch's callers have not received their results, the next batch can wait. Without
+            // such threads this costs nothing: a lone command still commits at once.
             if shared.commands.depth() < BATCH_LARGE_ENOUGH {
                 shared.replies.wait_until_taken(BATCH_WAIT_MAX);
                 std::thread::yield_now();

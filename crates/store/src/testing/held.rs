@@ -1,4 +1,4 @@
-//! A table that everybody may read, and nobody write until a test says so: whoever writes to it waits.
+//! A table that any connection may read. A write to it waits until the test releases the table.
 #![expect(clippy::expect_used, reason = "a test whose database server does not answer has failed")]
 
 use super::mysql::MysqlDatabase;

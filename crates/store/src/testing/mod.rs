@@ -82,7 +82,7 @@ impl TestPlace {
         }
     }
 
-    /// Whoever writes to this table waits until the value is dropped. None for a file.
+    /// Writes to this table wait until the value is dropped. None for a file.
     pub fn hold(&self, table: &str) -> Option<Held> {
         match &self.0 {
             Inner::File(_) => None,
@@ -100,7 +100,7 @@ impl TestPlace {
 /// Past the test harness, which keeps what passing tests print to itself.
 pub fn say_skipped(what: &str) {
     use std::io::Write as _;
-    // Who cannot be told does not hear it.
+    // Without stderr there is nothing to do.
     let _ = std::io::stderr().write_all(format!("SKIPPED {what}\n").as_bytes());
 }
 

@@ -16,7 +16,7 @@ fn opts() -> Opts {
     url().and_then(|url| Opts::from_url(&url).ok()).expect("SARSEN_TEST_MYSQL is a URL of MySQL")
 }
 
-/// A database that is dropped with this value, whoever is still connected.
+/// A database that is dropped with this value, also while connections are open.
 pub struct MysqlDatabase {
     /// Its name on the server.
     pub name: String,

@@ -17,7 +17,7 @@ pub fn config() -> Config {
     url().and_then(|url| url.parse().ok()).expect("SARSEN_TEST_POSTGRES is a URL of PostgreSQL")
 }
 
-/// A database that is dropped with this value, whoever is still connected.
+/// A database that is dropped with this value, also while connections are open.
 pub struct PostgresDatabase {
     /// Its name on the cluster.
     pub name: String,

@@ -28,7 +28,7 @@ impl SmallDisk {
     }
 }
 
-/// A disk that fails: its file system notices damage and allows no more writing, whoever has files open.
+/// A failing disk: its file system detects damage and allows no more writes, also to open files.
 struct FailingDisk {
     image: tempfile::NamedTempFile,
     folder: MountPoint,

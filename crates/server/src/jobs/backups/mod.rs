@@ -22,14 +22,14 @@ use store::{Error as StoreError, Store, Time, backup, transfer};
 /// Accounts that are looked at for one that can sign in.
 const CANDIDATES: i64 = 50;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The number of the last migration; `None` on a database server, where this program has just run them.
     pub schema: Option<i64>,
     /// The values that were opened with the secret key.
     pub sealed: u64,
-    /// What is wrong. Empty if all is well.
+    /// The problems found; empty if there are none.
     pub problems: Vec<String>,
 }
 

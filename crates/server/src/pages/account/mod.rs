@@ -1,4 +1,4 @@
-//! `/o/{slug}/account`: who is signed in here and where; and signing out. `sessions.rs` ends sessions elsewhere,
+//! `/o/{slug}/account`: the user's sessions in this organization, and sign-out. `sessions.rs` ends other sessions,
 //! `password.rs` changes the password.
 
 pub(crate) mod password;
@@ -27,7 +27,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     let user = app.lookups.user(&session.user, now).await?;
     let id = session.user.clone();
     let mut all = app.store.read(move |snapshot| of_user(snapshot, &id, now)).await?;
-    // The one that asks comes first; the list may be too long to hold it.
+    // This browser's session comes first, because a long list is cut.
     all.retain(|one| one.id != session.id);
     all.insert(0, session);
     let words = all.iter().map(|one| (name(one), ago(now.since(one.created_at).as_secs())));
@@ -64,12 +64,12 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
     Ok(response)
 }
 
-/// Where an organization's users look after their account.
+/// The account page of an organization.
 pub(crate) fn address(slug: &str) -> String {
     format!("/o/{slug}/account")
 }
 
-/// What the session is among people: a browser, or the program that was signed in, by its name.
+/// The name of a session for people: the browser, or the program that was signed in.
 fn name(session: &Session) -> String {
     match session.kind.as_str() {
         "device" => session.agent.clone(),
@@ -88,7 +88,7 @@ pub(crate) async fn sign_out(
     leave(&app, &slug, &browser, safe_next(form.get("next"), &otherwise)).await
 }
 
-/// Ends the browser's own session, and goes on to one of our pages.
+/// Ends the browser's own session and redirects to one of our pages.
 async fn leave(app: &App, slug: &str, browser: &Browser, next: &str) -> PageResult {
     let mut cookies = browser.sign_out(app, slug).await?;
     cookies.extend(Flash::SignedOut.cookie(app, slug));

@@ -93,7 +93,7 @@ fn to_sign_in(slug: &str) -> Response {
     see_other(&sign_in::address(slug, &address(slug)), Vec::new())
 }
 
-/// The signed-in user, and what proves that it is them.
+/// The signed-in user, and the proof that the browser's user is that person.
 struct Asking {
     organization: Organization,
     user: User,

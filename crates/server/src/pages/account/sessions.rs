@@ -1,5 +1,5 @@
-//! `POST /o/{slug}/account/sessions`: a user ends their own sessions, one by its id or all the others. What was given
-//! to products with an ended session ends with it, as when one signs out there.
+//! `POST /o/{slug}/account/sessions`: a user ends one of their sessions by its id, or all others. The tokens that
+//! products got from an ended session end with it, as after a sign-out there.
 
 use super::{address, leave};
 use crate::app::App;
@@ -12,7 +12,7 @@ use axum::extract::State;
 use identity::ids::SessionId;
 use identity::sessions::{self, Own};
 
-/// What the form says in place of an id.
+/// The form's value in place of an id.
 const OTHERS: &str = "others";
 
 pub(crate) async fn post(
@@ -41,9 +41,9 @@ pub(crate) async fn post(
         app.store.write("session.end_own", move |tx| sessions::end_own(tx, &session, &which, &actor)).await?;
     let mut cookies = Vec::new();
     if ended.is_some() {
-        // A session that had ended before is ended too.
+        // Ending a session that has ended already is a success.
         cookies.extend(flash.cookie(&app, &slug));
-        // All browsers are unknown now; this one is the user's.
+        // The user's epoch has changed: this browser gets a new tag.
         cookies.extend(browser.known_cookie(&app, &*app.lookups.user(&user, app.now()).await?));
     }
     Ok(see_other(&address(&slug), cookies))

@@ -1,19 +1,19 @@
-//! `/o/{slug}/account`: who the user is here, and where they are signed in.
+//! `/o/{slug}/account`: the user's profile and sessions.
 
 use maud::{Markup, html};
 
 use super::{parts::hidden_fields, wide_shell};
 
-/// One place where the user is signed in.
+/// A session.
 pub struct SessionLine<'a> {
     pub id: &'a str,
     /// A browser or a device, such as "Firefox on Linux".
     pub what: &'a str,
-    /// Where it began; empty when that is not known.
+    /// The place of the sign-in; empty if unknown.
     pub address: &'a str,
-    /// When it began, in words: "5 minutes ago".
+    /// The time of the sign-in, in words: "5 minutes ago".
     pub signed_in: &'a str,
-    /// The session that looks at this page.
+    /// The session that requests this page.
     pub current: bool,
 }
 
@@ -22,14 +22,14 @@ pub struct Account<'a> {
     pub user_email: &'a str,
     pub name: &'a str,
     pub csrf: &'a str,
-    /// What has just happened, if anything.
+    /// A message about an event, if there is one.
     pub flash: Option<&'a str>,
     pub signout_action: &'a str,
-    /// Where the field `end` goes: an id, or `others`.
+    /// The target of the form with the field `end`: an id, or `others`.
     pub end_action: &'a str,
-    /// Where somebody else signs in, in the place of this user.
+    /// The address at which another user signs in instead.
     pub switch_href: &'a str,
-    /// Where the user changes the password.
+    /// The address of the page that changes the password.
     pub password_href: &'a str,
     pub sessions: &'a [SessionLine<'a>],
 }

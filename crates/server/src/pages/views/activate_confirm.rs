@@ -1,5 +1,5 @@
-//! `/activate` with a code: who asks, for what, from where. The page that must stop phishing, so it says
-//! what to compare and shows the code large; nothing is approved by opening it.
+//! `/activate` with a code: which client asks, for what, from where. This page has to stop phishing, so it names
+//! what to compare and shows the code large; opening it approves nothing.
 
 use maud::{Markup, html};
 
@@ -15,14 +15,14 @@ pub struct ActivateConfirm<'a> {
     pub client_name: &'a str,
     pub service_name: &'a str,
     pub user_email: &'a str,
-    /// As the device shows it: `XXXX-XXXX`.
+    /// In the format of the device: `XXXX-XXXX`.
     pub user_code: &'a str,
     pub scopes: &'a [ScopeLine<'a>],
-    /// The address that asked for the code.
+    /// The address that requested the code.
     pub requester_address: &'a str,
-    /// When it asked, in words: "2 minutes ago".
+    /// The time of the request, in words: "2 minutes ago".
     pub requested_ago: &'a str,
-    /// What it says it is, such as its user agent; empty when it said nothing.
+    /// The `User-Agent` of that request; empty if it sent none.
     pub requester_agent: &'a str,
     /// Allowing asks for the password again (the platform's own clients).
     pub ask_password: bool,
@@ -30,7 +30,7 @@ pub struct ActivateConfirm<'a> {
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
-    /// Signs this user out and comes back here.
+    /// Signs this user out and comes back to this page.
     pub switch_href: &'a str,
 }
 
@@ -74,8 +74,8 @@ impl ActivateConfirm<'_> {
         }
     }
 
-    /// The hidden e-mail tells a password manager whose password to offer; it has no name and is not sent.
-    /// The field takes the focus only after an error: the page wants to be read from its top first.
+    /// The hidden e-mail field is for password managers; it has no name and is not sent.
+    /// The field gets the focus only after an error, so that people read the page from its top.
     fn password_field(&self) -> Markup {
         let in_error = self.error.is_some();
         let field = Field {
@@ -92,7 +92,7 @@ impl ActivateConfirm<'_> {
     }
 }
 
-/// The code for eyes, and the same spelled letter by letter for ears.
+/// The code, with a label in which screen readers spell it.
 fn large_code(code: &str) -> Markup {
     let spelled: Vec<String> = code.chars().filter(|c| *c != '-').map(String::from).collect();
     html! {

@@ -10,7 +10,7 @@ use super::{
 
 pub struct ActivateEnter<'a> {
     pub brand: &'a str,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub user_code: &'a str,
     pub error: Option<&'a str>,
     pub csrf: &'a str,

@@ -1,4 +1,4 @@
-//! `/consent`: a client asks for something in the user's name; the user allows it or not.
+//! `/consent`: a client requests access; the user allows or denies it.
 
 use maud::{Markup, html};
 
@@ -7,11 +7,11 @@ use super::{
     shell,
 };
 
-/// One thing that is asked for.
+/// A scope.
 pub struct ScopeLine<'a> {
-    /// The scope as the protocol names it, such as `email`.
+    /// The scope in the protocol, such as `email`.
     pub name: &'a str,
-    /// The same for people, such as "See your e-mail address".
+    /// The scope for people, such as "See your e-mail address".
     pub says: &'a str,
 }
 
@@ -24,7 +24,7 @@ pub struct Consent<'a> {
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
-    /// Signs this user out and comes back here.
+    /// Signs this user out and comes back to this page.
     pub switch_href: &'a str,
 }
 

@@ -1,5 +1,5 @@
-//! `/console`: the organizations that this administrator may see, and the commands that run them. An owner of
-//! the server sees all of them, because he decides about them; inside of them he has no power.
+//! `/console`: the organizations of this administrator, and the commands for them. A platform owner sees all of
+//! them, because they approve them; they have no power inside of them.
 
 use maud::{Markup, html};
 
@@ -9,11 +9,11 @@ use super::{
     wide_shell,
 };
 
-/// An organization as its administrator sees it.
+/// An organization, for its administrator.
 pub struct OrgLine<'a> {
     pub slug: &'a str,
     pub name: &'a str,
-    /// The administrator's role there: `owner`, `admin` or `member`; none where he administers nothing.
+    /// The administrator's role: `owner`, `admin` or `member`; empty if they have none.
     pub role: Option<&'a str>,
     /// `pending`, `active`, `suspended` or `rejected`.
     pub status: &'a str,
@@ -23,13 +23,13 @@ pub struct Console<'a> {
     pub user_email: &'a str,
     pub organizations: &'a [OrgLine<'a>],
     pub platform_owner: bool,
-    /// There are more than these.
+    /// There are more organizations than these.
     pub more: bool,
     /// This server's own address.
     pub server: &'a str,
     pub csrf: &'a str,
     pub signout_action: &'a str,
-    /// Where the user sees where they are signed in.
+    /// The address of the user's account page.
     pub account_href: &'a str,
 }
 
@@ -94,7 +94,7 @@ impl Console<'_> {
         }
     }
 
-    /// The command that helps most with an organization in this state.
+    /// The most useful command for an organization in this state.
     fn hint(&self, organization: &OrgLine<'_>) -> String {
         match organization.status {
             "pending" if self.platform_owner => format!("sarsen org approve {}", organization.slug),
@@ -106,7 +106,7 @@ impl Console<'_> {
     }
 }
 
-/// "an owner". What is not known stands as it is.
+/// The role with its article, "an owner". An unknown role stays as it is.
 fn with_article(role: &str) -> String {
     let article = if role.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     format!("{article} {role}")

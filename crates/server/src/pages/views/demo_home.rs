@@ -1,31 +1,31 @@
-//! The demo's own address: what to try, in five steps.
+//! The demo's start page: what to try, in five steps.
 
 use maud::{Markup, html};
 
 use super::{SARSEN, parts::terminal, wide_shell};
 
-/// Everything here is made up for the demo; a real server never shows a password.
+/// The passwords are invented for the demo; a real server never shows one.
 pub struct DemoHome<'a> {
     pub owner_email: &'a str,
     pub owner_password: &'a str,
-    /// Administers the organization.
+    /// The administrator of the organization.
     pub admin_email: &'a str,
     pub admin_password: &'a str,
     /// E-mail, password, plan.
     pub users: &'a [(&'a str, &'a str, &'a str)],
-    /// Name, address. The first one is where the visitor starts.
+    /// Name and URL. The first one is where the visitor starts.
     pub products: &'a [(&'a str, &'a str)],
-    /// Finds a field in an answer, for the lines that follow.
+    /// The shell function that the later lines use to read a field of an answer.
     pub field_line: &'a str,
-    /// Asks for a device code with `curl`.
+    /// Requests a device code with `curl`.
     pub curl_line: &'a str,
-    /// Fetches the tokens that the code is good for, once it is allowed.
+    /// Fetches the tokens for the code after its approval.
     pub token_line: &'a str,
-    /// Asks with a token what its user may use.
+    /// Reads the user's subscription with a token.
     pub api_line: &'a str,
     /// Signs the `sarsen` command in to this server.
     pub login_line: &'a str,
-    /// Changes a plan from there.
+    /// Changes a plan with that command.
     pub plan_line: &'a str,
     pub console_href: &'a str,
 }

@@ -1,4 +1,4 @@
-//! The end of a path: it worked, or it was denied; nothing more to do here.
+//! The last page of a flow: it succeeded or was denied.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ pub struct Done<'a> {
     pub brand: &'a str,
     pub title: &'a str,
     pub text: &'a str,
-    /// A tick when the user got what they came for, a bar when they stopped it.
+    /// A tick if the user got the result they wanted, a bar if they stopped the flow.
     pub good: bool,
 }
 

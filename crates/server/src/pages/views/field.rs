@@ -1,4 +1,4 @@
-//! A form's field: the input with its label, its hint, and its tie to the form's error.
+//! A form's field: input, label, hint, and the link to the form's error.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 const PASSWORD_LENGTH_MIN: u32 = 8;
 const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
 
-/// The id of the notice that says what is wrong with a form.
+/// The id of the notice with the form's error.
 pub(super) const ERROR_ID: &str = "form-error";
 
 pub(super) struct Field<'a> {
@@ -15,15 +15,15 @@ pub(super) struct Field<'a> {
     /// The input's `type`: `email`, `password`, `text`.
     pub kind: &'a str,
     pub autocomplete: &'a str,
-    /// What is in it already; nothing for a password.
+    /// Its value; empty for a password.
     pub value: &'a str,
     pub hint: Option<&'a str>,
-    /// Fewest characters.
+    /// The minimum length.
     pub length_min: Option<u32>,
     pub autofocus: bool,
-    /// It shows a value that the user cannot change.
+    /// Its value cannot be changed.
     pub read_only: bool,
-    /// The form has an error, and this field is a part of what to look at.
+    /// The form's error concerns this field.
     pub in_error: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn new_password<'a>(name: &'a str, label: &'a str) -> Field<'a> {
     }
 }
 
-/// An invisible field that says to a password manager which account a new password is for.
+/// An invisible field that names the account of a new password for password managers.
 pub(super) fn username(email: &str) -> Markup {
     html! { input name="username" type="text" value=(email) autocomplete="username" readonly hidden; }
 }

@@ -9,7 +9,7 @@ pub const SCRIPT: &str = "document.forms[0].submit()";
 
 pub struct FormPost<'a> {
     pub brand: &'a str,
-    /// The product that the user goes back to.
+    /// The name of the product.
     pub product: &'a str,
     /// The redirect URI of the client.
     pub action: &'a str,

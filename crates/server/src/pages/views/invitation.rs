@@ -1,4 +1,4 @@
-//! `/invitation`: who invites whom to what, and the one step that is left for this visitor.
+//! `/invitation`: the inviter, the organization, the role, and the visitor's next step.
 
 use maud::{Markup, html};
 
@@ -10,11 +10,11 @@ use super::{
     sign_up::person_fields_for,
 };
 
-/// What a visitor can do.
+/// The visitor's next step.
 pub enum InvitationStep<'a> {
     /// They are signed in with the invited address.
     Accept { later_href: &'a str },
-    /// Nobody is signed in. `name` is what was typed before.
+    /// Nobody is signed in. `name` is the earlier input.
     NewAccount { name: &'a str, error: Option<&'a str>, signin_href: &'a str },
     /// They are signed in, but their address was not verified before the link proved it.
     NewPassword { name: &'a str, error: Option<&'a str> },
@@ -23,7 +23,7 @@ pub enum InvitationStep<'a> {
 }
 
 pub struct Invitation<'a> {
-    /// The organization; none when it is about owning the server.
+    /// The organization; none for a platform owner.
     pub org_name: Option<&'a str>,
     /// `member`, `admin`, `owner` or `platform_owner`.
     pub role: &'a str,
@@ -109,7 +109,7 @@ impl Invitation<'_> {
     }
 }
 
-/// What the role allows.
+/// The permissions of the role.
 fn may(role: &str) -> &'static str {
     match role {
         "owner" => "Owners change everything and decide who administers it.",

@@ -1,4 +1,4 @@
-//! What the pages look like: data in, HTML out. No HTTP, no store, no clock; the handlers in `pages` do that.
+//! The HTML of the pages: data in, HTML out. No HTTP, no store, no clock; the handlers in `pages` have those.
 //! The strict CSP holds here: no inline style, no script (but for `form_post`), nothing from other origins. Names that
 //! others choose (organizations, clients, user agents) stand in `bdi`, so that they cannot change the direction of the text
 //! around them.
@@ -57,11 +57,11 @@ pub use sign_out::SignOut;
 pub use sign_up::SignUp;
 pub use sign_up_closed::SignUpClosed;
 
-/// The brand of the platform's own pages; it shows the stone where an organization shows its initial.
-/// No organization may take it as its display name.
+/// The brand of the platform's own pages, which show a stone in place of an organization's initial.
+/// No organization can take it as its display name.
 pub const SARSEN: &str = "Sarsen";
 
-/// A page with one narrow column, for one thing to do. `brand` is the organization's display name,
+/// A page with one narrow column, for one task. `brand` is the organization's display name,
 /// or [`SARSEN`].
 pub fn shell(title: &str, brand: &str, body: Markup) -> Markup {
     document(title, brand, "narrow", body)

@@ -1,4 +1,4 @@
-//! A one-time sign-in link was opened: ask before it is used, because mail scanners open links too.
+//! A one-time sign-in link was opened. A form uses it, because mail scanners open links too.
 
 use maud::{Markup, html};
 

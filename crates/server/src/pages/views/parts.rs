@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{ScopeLine, field::ERROR_ID};
 
-/// The title of a page with a form: a screen reader hears at once that something went wrong.
+/// The title of a page with a form: a screen reader announces an error first.
 pub(super) fn titled(error: Option<&str>, title: &str) -> String {
     if error.is_some() { format!("Error: {title}") } else { title.to_owned() }
 }
@@ -26,7 +26,7 @@ pub(super) fn hidden_fields(csrf: &str, hidden: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// Allow and deny. Denying needs no field to be filled in. Allow comes first, so that Enter in a password
+/// The buttons to allow and deny. Deny needs no field. Allow comes first, so that Enter in a password
 /// field allows.
 pub(super) fn decision_buttons() -> Markup {
     html! {
@@ -52,7 +52,7 @@ pub(super) fn scope_list(scopes: &[ScopeLine<'_>]) -> Markup {
     }
 }
 
-/// Whose account this is about, and the way out for somebody else.
+/// The account that the page is about, and a link for another user.
 pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
     html! {
         p.who {
@@ -62,7 +62,7 @@ pub(super) fn signed_in_as(user_email: &str, switch_href: &str) -> Markup {
     }
 }
 
-/// A line for a terminal. It wraps where it must, never inside `--flag`, and one click selects all of it.
+/// A line for a terminal. It wraps, but never inside of `--flag`, and one click selects all of it.
 pub(super) fn terminal(line: &str) -> Markup {
     html! {
         pre translate="no" {

@@ -1,4 +1,4 @@
-//! An error page: what happened, and what to do now.
+//! An error page: what happened, and what to do.
 
 use maud::{Markup, html};
 

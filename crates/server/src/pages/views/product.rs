@@ -1,17 +1,17 @@
-//! A sample product of the demo: what a product looks like that leaves sign-in and plans to Sarsen.
+//! A sample product of the demo, which uses Sarsen for sign-in and plans.
 
 use maud::{Markup, html};
 
 use super::{document, parts::terminal};
 
-/// The sample products' colours; a closed list, because the CSP allows no colour from data.
+/// The sample products' colours: a closed list, because the CSP allows no colour from data.
 #[derive(Clone, Copy)]
 pub enum Accent {
     Sea,
     Clay,
 }
 
-/// Who is signed in at the product, as its token and `GET /api/subscription` say.
+/// The user at the product, from its token and `GET /api/subscription`.
 pub struct ProductUser<'a> {
     pub email: &'a str,
     pub name: &'a str,
@@ -22,15 +22,15 @@ pub struct ProductUser<'a> {
 pub struct Product<'a> {
     pub product_name: &'a str,
     pub accent: Accent,
-    /// None when nobody is signed in.
+    /// None if nobody is signed in.
     pub user: Option<ProductUser<'a>>,
     pub signin_href: &'a str,
     pub signout_href: &'a str,
     pub other_name: &'a str,
     pub other_href: &'a str,
-    /// Who may change the plan.
+    /// The administrators who can change the plan.
     pub admin_email: &'a str,
-    /// The line for a terminal that changes the user's plan.
+    /// The command that changes the user's plan.
     pub plan_command: &'a str,
 }
 

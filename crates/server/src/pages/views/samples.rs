@@ -1,4 +1,4 @@
-//! One of every page with plausible and with hostile data, for the tests and for looking at them.
+//! A sample of every page with plausible and with hostile data, for tests and screenshots.
 
 use maud::Markup;
 
@@ -22,7 +22,7 @@ pub fn all() -> Pages {
     pages
 }
 
-/// The same with an error everywhere and names that try to break out.
+/// Every page with an error and with names that try to break out of the HTML.
 pub fn hostile() -> Pages {
     let mut pages = forms(HOSTILE, HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE));
     pages.extend(invitations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, Some(HOSTILE)));

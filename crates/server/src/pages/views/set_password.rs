@@ -12,7 +12,7 @@ pub struct SetPassword<'a> {
     /// The organization's display name.
     pub brand: &'a str,
     pub user_email: &'a str,
-    /// Whether the user has a password now.
+    /// Whether the user already has a password.
     pub has_password: bool,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],

@@ -1,4 +1,4 @@
-//! The set-up link: the first platform owner makes their account.
+//! The set-up link: the first platform owner creates their account.
 
 use maud::{Markup, html};
 
@@ -14,9 +14,9 @@ pub struct SetUp<'a> {
     pub action: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub error: Option<&'a str>,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub email: &'a str,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub name: &'a str,
 }
 

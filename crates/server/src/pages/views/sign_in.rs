@@ -8,34 +8,34 @@ use super::{
     shell,
 };
 
-/// What a person should know before signing in.
+/// A message above the form.
 #[derive(Clone, Copy)]
 pub enum Note<'a> {
-    /// What has just happened, such as "You are signed out."
+    /// An event, such as "You are signed out."
     Flash(&'a str),
-    /// This user is signed in, and is to prove once more who they are.
+    /// This user is signed in and must authenticate again.
     Again(&'a str),
-    /// This user is signed in, and somebody else may sign in instead.
+    /// This user is signed in, and another user may sign in instead.
     Other(&'a str),
 }
 
 pub struct SignIn<'a> {
     pub org_name: &'a str,
-    /// Where the user goes on to, when a client sent them here.
+    /// The product to which the user returns, if a client sent them here.
     pub client_name: Option<&'a str>,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub email: &'a str,
     pub error: Option<&'a str>,
-    /// Something good to know that is no error.
+    /// Information that is no error.
     pub note: Option<Note<'a>>,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
-    /// Only where people may sign up by themselves.
+    /// Only where people may create accounts.
     pub signup_href: Option<&'a str>,
-    /// Whether this is the sign-in of those who administer.
+    /// Whether administrators sign in here.
     pub is_platform: bool,
-    /// Seconds until another try makes sense: too many tries, or the server is full.
+    /// Seconds until a retry makes sense: too many attempts, or the server is full.
     pub retry_after_s: Option<u64>,
 }
 
@@ -67,12 +67,12 @@ impl SignIn<'_> {
                 }
             }
         };
-        // The focus goes to a field at once: what is to be known is heard with the title.
+        // The focus goes to a field at once, so screen readers read the message with the title.
         let title = self.note.map_or("Sign in".to_owned(), Note::title);
         shell(&titled(error.as_deref(), &title), self.org_name, body)
     }
 
-    /// What to do without the password. A link is made by those who can check who asks.
+    /// What to do without the password. Only an administrator who can identify the user makes a link.
     fn forgotten(&self) -> Markup {
         html! {
             details.small {

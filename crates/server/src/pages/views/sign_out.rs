@@ -6,17 +6,17 @@ use maud::{Markup, html};
 
 /// The question.
 pub struct SignOut<'a> {
-    /// Whose page it is.
+    /// The brand of the page.
     pub brand: &'a str,
-    /// Who is signed in.
+    /// The signed-in user.
     pub user_email: &'a str,
     /// The CSRF token.
     pub csrf: &'a str,
     /// Further hidden fields.
     pub hidden: &'a [(&'a str, &'a str)],
-    /// Where the form goes.
+    /// The form's target.
     pub action: &'a str,
-    /// Where "Stay signed in" leads.
+    /// The target of "Stay signed in".
     pub stay_href: &'a str,
 }
 

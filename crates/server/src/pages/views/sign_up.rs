@@ -10,11 +10,11 @@ use super::{
 
 pub struct SignUp<'a> {
     pub org_name: &'a str,
-    /// Where the user goes on to, when a client sent them here.
+    /// The product to which the user returns, if a client sent them here.
     pub client_name: Option<&'a str>,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub name: &'a str,
-    /// What was typed before, or empty.
+    /// The earlier input, or empty.
     pub email: &'a str,
     pub error: Option<&'a str>,
     pub csrf: &'a str,
@@ -47,14 +47,14 @@ impl SignUp<'_> {
     }
 }
 
-/// Name, e-mail and a new password; the first one that is still empty has the focus.
+/// Name, e-mail and a new password; the first empty one has the focus.
 pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
     let focused = !name.is_empty() && email.is_empty();
     let field = Field { value: email, autofocus: focused, in_error, ..Field::EMAIL };
     person_fields_for(name, field, in_error)
 }
 
-/// The same with an e-mail field of the page's own.
+/// The same with the page's own e-mail field.
 pub(super) fn person_fields_for(name: &str, email: Field<'_>, in_error: bool) -> Markup {
     let (no_name, no_email) = (name.is_empty(), email.value.is_empty());
     let new_password = Field {

@@ -1,4 +1,4 @@
-//! Rules that every page keeps.
+//! Rules for every page.
 
 use super::samples;
 
@@ -82,7 +82,7 @@ fn every_text_can_be_read_on_every_ground_in_both_themes() {
     };
     for (theme, own, products) in [("light", "", products), ("dark", dark, products_dark)] {
         for rule in ["", product(products, "sea"), product(products, "clay")] {
-            // What stands last counts.
+            // The last value counts.
             let css = [light, own, rule].concat();
             for (ink, grounds) in [
                 ("ink", &["ground", "card", "sunken"][..]),
@@ -102,7 +102,7 @@ fn every_text_can_be_read_on_every_ground_in_both_themes() {
     }
 }
 
-/// The relative luminance of a colour of the palette, as WCAG 2 reckons it.
+/// The relative luminance of a colour of the palette (WCAG 2).
 fn brightness(css: &str, name: &str) -> f64 {
     let (_, value) = css.rsplit_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("no colour {name}"));
     let part = |at: usize| {

@@ -69,7 +69,7 @@ async fn a_new_sign_in_that_was_asked_for_cannot_be_left_out() {
             let answer = ada.get(&address).await;
             assert!(sign_in_first(&answer).is_some(), "{changed:?}, {what}: {answer:?}");
         }
-        // Whoever signs in goes on, also if he comes back from a worthless note, or late.
+        // A user who signs in continues, also after a late return or from a page without value.
         let worthless = ada.get(&format!("{request}&sarsen_asked={earlier}.{tag}")).await;
         for next in [sign_in_first(&worthless).expect("asked"), next] {
             server.clock.advance(Duration::from_secs(5));

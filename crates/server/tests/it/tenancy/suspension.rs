@@ -204,7 +204,7 @@ async fn a_suspended_user_and_one_who_was_signed_out_lose_everything_at_once() {
         }
         assert_eq!(ada.browser.sign_in("acme", "ada@acme.test").await.status, 303, "{what}");
     }
-    // Whoever administers can be stopped too.
+    // An administrator can be suspended too.
     let mut browser = server.browser();
     browser.sign_in("platform", "admin@acme.test").await;
     let store = &server.app.store;

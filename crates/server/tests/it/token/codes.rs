@@ -24,7 +24,7 @@ async fn a_code_that_comes_back_ends_what_it_gave() {
     let next = refreshing(&server, "spa", &tokens.text("refresh_token")).send().await;
     assert_eq!(next.status, 200, "{next:?}");
 
-    // Whoever has no verifier has a copy all the same.
+    // A client without the verifier has a copy of the code.
     let replay = token(&server, &but(presenting(&server, &code), "code_verifier", "")).send().await;
     assert_eq!(refusal(&replay), error(400, "invalid_grant"));
     assert_eq!((reads(&server, &tokens).await, reads(&server, &next).await), (401, 401));

@@ -53,7 +53,7 @@ async fn a_code_is_not_spent_for_tokens_that_cannot_be_given() {
     let mut admin = server.browser();
     admin.sign_in("platform", "admin@acme.test").await;
     let code = code(&mut admin, &Ask::by("console", CONSOLE).with("scope", "org:acme")).await;
-    // Whoever asks for what the user administers waits behind these.
+    // A request for data that the user administers waits behind these.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let blocked: Vec<_> = (0..64)
@@ -108,7 +108,7 @@ async fn a_poll_at_a_full_server_is_told_to_slow_down() {
     let later = poll(&server, &approved).await;
     assert_eq!(won + usize::from(later.status == 200), 1, "{later:?}");
 
-    // Nor does a poll say 503 when the database is gone altogether, whoever polls.
+    // A poll gets no 503 even when the database is gone.
     server.app.store.close();
     for client in ["cli", "notes", "machine"] {
         let fields = [
