@@ -33,6 +33,11 @@ impl Status {
         Status::ALL.iter().find(|(_, status)| *status == self).map_or("", |(word, _)| word)
     }
 
+    /// Whether a subscription with this status entitles its users.
+    pub fn is_live(self) -> bool {
+        matches!(self, Status::Active | Status::Trialing | Status::PastDue)
+    }
+
     /// Parses the name used in the API.
     pub fn parse(word: &str) -> Result<Status> {
         let found = Status::ALL.iter().find(|(known, _)| *known == word);
