@@ -77,6 +77,16 @@ statements! {
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
 }
 
+/// Whether a user has a subscription to a service, their own or a seat.
+pub fn is_subscribed(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<bool> {
+    Ok(snapshot.one(&OF_USER, args![user, service, now], |row| row.get::<String>(6))?.is_some())
+}
+
 /// Reads the entitlement of `user` for `service` at `now`, with the keys of the rows that it depends on.
 pub fn of_user(
     snapshot: &mut Snapshot<'_>,
