@@ -93,6 +93,17 @@ statements! {
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
 }
 
+/// Whether a user has a subscription to a service, their own or a seat.
+pub fn is_subscribed(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<bool> {
+    let statuses: Vec<String> = snapshot.all(&OF_USER, args![user, service, now], |row| row.get(3))?;
+    Ok(statuses.iter().any(|status| Status::parse(status).is_ok_and(Status::is_live)))
+}
+
 /// Reads the entitlement of `user` for `service` at `now`, with the keys of the rows that it depends on. Of several
 /// subscriptions, the one with the highest price counts.
 pub fn of_user(
@@ -119,12 +130,7 @@ pub fn of_user(
             customer: row.get(5)?,
             is_subscribed: true,
         };
-        Ok(Candidate {
-            entitlement,
-            plan: row.get(6)?,
-            price_cents: row.get(7)?,
-            subscription: row.get(8)?,
-        })
+        Ok(Candidate { entitlement, plan: row.get(6)?, price_cents: row.get(7)?, subscription: row.get(8)? })
     })?;
     // The query reads `plans`, so it must declare a key of `plans` even if it finds no subscription.
     keys.push(Key::row("plans", "id", ""));
@@ -134,7 +140,8 @@ pub fn of_user(
         .into_iter()
         .filter(|candidate| Status::parse(&candidate.entitlement.status).is_ok_and(Status::is_live))
         .min_by(|one, other| {
-            (Reverse(one.price_cents), &one.subscription).cmp(&(Reverse(other.price_cents), &other.subscription))
+            (Reverse(one.price_cents), &one.subscription)
+                .cmp(&(Reverse(other.price_cents), &other.subscription))
         });
     let entitlement = match found {
         Some(candidate) => candidate.entitlement,
