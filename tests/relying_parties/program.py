@@ -1,5 +1,7 @@
-"""A program that a test starts: it gets a free port, and is stopped by its process id."""
+"""A program that a test starts: it gets a free port, and is stopped with the processes that it started."""
 
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -17,11 +19,12 @@ def free_port():
 class Program:
     """A running program that serves a port."""
 
-    def __init__(self, command, port, log, **options):
+    def __init__(self, command, port, log, limit_s=START_LIMIT_S, **options):
         self._log = log
         with open(log, "w", encoding="utf-8") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
-        deadline = time.monotonic() + START_LIMIT_S
+            streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            self._process = subprocess.Popen(command, start_new_session=True, **streams, **options)
+        deadline = time.monotonic() + limit_s
         while not is_served(port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -32,12 +35,17 @@ class Program:
         return self._log.read_text(encoding="utf-8", errors="replace")[-6000:]
 
     def stop(self):
-        self._process.terminate()
+        self._signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._signal(signal.SIGKILL)
             self._process.wait()
+
+    def _signal(self, number):
+        """Sends a signal to the program's process group, which is its own."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)
 
 
 def is_served(port):

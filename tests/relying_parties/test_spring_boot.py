@@ -3,10 +3,10 @@
 import os
 import subprocess
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import requests
+from oauth import access_token
 from program import Program, free_port
 
 FOLDER = Path(__file__).parent / "spring"
@@ -60,23 +60,3 @@ def test_the_resource_server_accepts_tokens_of_type_jwt(demo, api, site, ada):
         token = access_token(demo, client, ada)
         answer = requests.get(f"{address}/api", headers={"Authorization": f"Bearer {token}"}, timeout=30)
         assert answer.status_code == expected, (typ, answer.headers.get("WWW-Authenticate"))
-
-
-def access_token(demo, client, person):
-    callback = client["redirect_uris"][0]
-    query = {
-        "response_type": "code",
-        "client_id": client["client_id"],
-        "redirect_uri": callback,
-        "scope": "openid",
-    }
-    answer = person.walk(f"{demo.issuer}/auth/authorize?{urlencode(query)}", until=callback)
-    fields = {
-        "grant_type": "authorization_code",
-        "redirect_uri": callback,
-        "code": parse_qs(urlsplit(answer).query)["code"][0],
-    }
-    credentials = (client["client_id"], client["client_secret"])
-    tokens = requests.post(f"{demo.issuer}/auth/token", data=fields, auth=credentials, timeout=15)
-    assert tokens.ok, tokens.text
-    return tokens.json()["access_token"]

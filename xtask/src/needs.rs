@@ -48,6 +48,7 @@ pub static CLIPPY: Need = Need {
 pub static POSTGRES: Need = debian::package(&["postgresql"], 60, || postgres_programs().is_some());
 pub static MARIADB: Need = debian::package(&["mariadb-server"], 220, || mariadb_programs().is_some());
 pub static PGBOUNCER: Need = debian::package(&["pgbouncer"], 5, || places::is_file("/usr/sbin/pgbouncer"));
+pub static CURL: Need = debian::package(&["curl"], 2, || places::on_path("curl"));
 pub static OPENSSL: Need = debian::package(&["openssl"], 2, || places::on_path("openssl"));
 pub static STRACE: Need = debian::package(&["strace"], 5, || places::on_path("strace"));
 pub static CHROMIUM: Need = debian::package(&["chromium"], 400, || places::is_file("/usr/bin/chromium"));
@@ -87,8 +88,8 @@ pub static AUTHJS: Need = Need {
 };
 
 /// In this order: the Python environment may carry Node.js.
-pub static RELYING_PARTIES: [&Need; 7] =
-    [&APACHE, &MAVEN, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+pub static RELYING_PARTIES: [&Need; 9] =
+    [&APACHE, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];

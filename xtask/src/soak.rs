@@ -1,7 +1,8 @@
 //! `cargo xtask soak`: the tests that are too long for every day.
 //!
 //! - `cross`: every test on every database server.
-//! - `relying-parties`: stock programs with their defaults sign a user in (`tests/relying_parties`).
+//! - `relying-parties`: stock programs with their defaults sign a user in, and the guides of `docs/guides` are followed to
+//!   the letter (`tests/relying_parties`).
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
 //!

@@ -10,6 +10,7 @@ mod errors;
 mod imports;
 mod layers;
 mod lines;
+mod links;
 mod manifest;
 mod sizes;
 mod tree;

@@ -1,4 +1,4 @@
-//! The README's commands exist, and ARCHITECTURE.md is a map of the whole tree.
+//! The commands in the README and in `docs/` exist, and ARCHITECTURE.md is a map of the whole tree.
 
 use super::{Tree, assert_none, manifest};
 use crate::VERBS;
@@ -9,25 +9,41 @@ fn the_commands_in_the_readme_exist() {
 }
 
 #[test]
+fn the_commands_in_the_docs_exist() {
+    let tree = Tree::real();
+    let pages = tree.iter().filter(|(path, _)| path.starts_with("docs/") && path.ends_with(".md"));
+    let found: Vec<String> = pages
+        .flat_map(|(path, text)| {
+            unknown(&tree, text).into_iter().map(move |wrong| format!("{path}: {wrong}"))
+        })
+        .collect();
+    assert_none("a command in the docs", &found);
+}
+
+#[test]
 fn the_map_names_every_folder() {
     assert_none("ARCHITECTURE.md", &architecture(&Tree::real()));
 }
 
 fn readme(tree: &Tree) -> Vec<String> {
     let Some(text) = tree.text("README.md") else { return vec!["there is none".into()] };
-    let commands = commands(text);
-    if commands.is_empty() {
+    if commands(text).is_empty() {
         return vec!["holds no command: how does a newcomer begin?".into()];
     }
-    commands
+    unknown(tree, text)
+}
+
+/// The commands of a page that do not exist.
+fn unknown(tree: &Tree, text: &str) -> Vec<String> {
+    commands(text)
         .iter()
         .filter_map(|words| Some(format!("`{}`: {}", words.join(" "), wrong(tree, words)?)))
         .collect()
 }
 
-/// The lines of fenced blocks that call `cargo` or `sarsen`, as words.
+/// The lines of `sh` blocks that call `cargo` or `sarsen`, as words.
 fn commands(text: &str) -> Vec<Vec<&str>> {
-    let fenced = text.split("```").skip(1).step_by(2);
+    let fenced = text.split("```").skip(1).step_by(2).filter(|block| block.starts_with("sh\n"));
     let lines = fenced.flat_map(|block| block.lines().skip(1)).map(str::trim);
     let is_setting = |word: &str| word.contains('=') && !word.starts_with('-');
     let words = lines.map(|line| {

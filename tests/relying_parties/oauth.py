@@ -1,0 +1,26 @@
+"""A sign-in by hand, for tests that need the tokens themselves."""
+
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import requests
+
+
+def access_token(demo, client, person):
+    """The access token that a client gets when a user signs in."""
+    callback = client["redirect_uris"][0]
+    query = {
+        "response_type": "code",
+        "client_id": client["client_id"],
+        "redirect_uri": callback,
+        "scope": "openid",
+    }
+    answer = person.walk(f"{demo.issuer}/auth/authorize?{urlencode(query)}", until=callback)
+    fields = {
+        "grant_type": "authorization_code",
+        "redirect_uri": callback,
+        "code": parse_qs(urlsplit(answer).query)["code"][0],
+    }
+    credentials = (client["client_id"], client["client_secret"])
+    tokens = requests.post(f"{demo.issuer}/auth/token", data=fields, auth=credentials, timeout=15)
+    assert tokens.ok, tokens.text
+    return tokens.json()["access_token"]
