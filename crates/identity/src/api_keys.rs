@@ -189,8 +189,8 @@ pub fn create(
     get(tx.snapshot(), &organization.id, id)
 }
 
-/// The scopes of a new key. Without a choice a key of a service gets all that there are for it.
-fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
+/// The scopes of a new key. Without a choice a key of a service gets all scopes for services.
+pub fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
     match requested {
         None | Some([]) if of_service => Ok(Scope::parse(&SERVICE_SCOPES.join(" "))),
         requested => {

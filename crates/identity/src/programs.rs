@@ -124,13 +124,13 @@ pub(crate) fn refuse_platform(organization: &Organization) -> Result<()> {
 }
 
 /// Checks requested scopes against those that there are.
-pub(crate) fn chosen(requested: &[String], known: &[&str]) -> Result<Scope> {
+pub fn chosen(requested: &[String], known: &[&str]) -> Result<Scope> {
     if requested.is_empty() {
-        return Err(Error::invalid("scopes", format!("name some of {}", known.join(", "))));
+        return Err(Error::wrong("missing", "scopes", format!("name some of {}", known.join(", "))));
     }
     if let Some(unknown) = requested.iter().find(|scope| !known.contains(&scope.as_str())) {
         let problem = format!("{unknown:?} is not a scope here; use some of {}", known.join(", "));
-        return Err(Error::invalid("scopes", problem));
+        return Err(Error::wrong("not_allowed", "scopes", problem));
     }
     Ok(Scope::parse(&requested.join(" ")))
 }

@@ -4,17 +4,24 @@
 use super::{ClientBody, show};
 use crate::web::administration::{Admin, Owner};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
 use http::StatusCode;
-use identity::clients;
 use identity::ids::ClientId;
+use identity::{clients, programs};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantBody {
     scopes: Vec<String>,
+}
+
+impl Validate for GrantBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(programs::chosen(&self.scopes, programs::SCOPES));
+    }
 }
 
 /// Replaces the scopes.
