@@ -34,7 +34,7 @@ pub(crate) struct Asker<'a> {
     pub known: Option<String>,
 }
 
-/// The lane. Its threads end with the process.
+/// The lane. Its threads end when it is dropped.
 pub(crate) struct HashLane {
     shared: Arc<Shared>,
     threads: usize,
@@ -56,6 +56,7 @@ struct Shared {
 struct Queue {
     jobs: FairQueue<Job>,
     running: usize,
+    is_closed: bool,
 }
 
 struct Job {
@@ -133,6 +134,13 @@ impl HashLane {
     }
 }
 
+impl Drop for HashLane {
+    fn drop(&mut self) {
+        self.shared.queue.lock().is_closed = true;
+        self.shared.arrived.notify_all();
+    }
+}
+
 impl Shared {
     /// Takes a job, and sheds one if there is no room. Returns how long a new job would wait.
     fn admit(&self, origin: Origin, job: Job, threads: usize) -> Duration {
@@ -174,6 +182,7 @@ impl Shared {
                 let job = loop {
                     match queue.jobs.pop() {
                         Some(job) => break job,
+                        None if queue.is_closed => return,
                         None => self.arrived.wait(&mut queue),
                     }
                 };
