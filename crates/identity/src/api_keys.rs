@@ -1,5 +1,5 @@
 //! API keys: the bearer tokens of programs. A key of a service reads the users of that service and what they may use. A
-//! key of an organization administers it within its scopes. No key may do what only an owner may.
+//! key of an organization administers it within its scopes (`programs.rs`).
 //!
 //! A key is `sarsen_sk_<id>_<secret>`, where `<id>` is the row's id without its prefix: finding the row is a primary key
 //! lookup. The secret is shown once and stored as its SHA-256 hash.
@@ -10,50 +10,16 @@ use crate::organizations::{self, Organization, Status};
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random};
 use crate::services::{self, Service};
-use crate::{Error, Result, Time, names};
+use crate::{Error, Result, Time, names, programs};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, update};
 
 /// What every key begins with, so that scanners recognise a leaked one.
 pub const PREFIX: &str = "sarsen_sk_";
 /// What a key of a service may be allowed. Without a choice it gets all of it.
 pub const SERVICE_SCOPES: &[&str] = &["users:read", "entitlements:read"];
-/// What a key of an organization may be allowed. `x:write` includes `x:read`.
-pub const ORGANIZATION_SCOPES: &[&str] = &[
-    "services:read",
-    "services:write",
-    "clients:read",
-    "clients:write",
-    "plans:read",
-    "plans:write",
-    "customers:read",
-    "subscriptions:read",
-    "subscriptions:write",
-    "users:read",
-    "users:write",
-    "audit:read",
-];
 /// The most keys of an organization.
 const KEYS_MAX: usize = 100;
 const HINT_LENGTH: usize = 4;
-
-/// Whether a request reads or changes something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// It reads.
-    Read,
-    /// It changes something.
-    Write,
-}
-
-impl Need {
-    /// The scope that covers this need for objects of a kind, such as `users:write`.
-    pub fn scope(self, noun: &str) -> String {
-        match self {
-            Need::Read => format!("{noun}:read"),
-            Need::Write => format!("{noun}:write"),
-        }
-    }
-}
 
 /// A new key, generated before the command.
 #[derive(Clone)]
@@ -129,12 +95,6 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Whether the key may do this with objects of a kind, such as `users`.
-    pub fn allows(&self, noun: &str, need: Need) -> bool {
-        self.scope.contains(&Need::Write.scope(noun))
-            || (need == Need::Read && self.scope.contains(&Need::Read.scope(noun)))
-    }
-
     /// The keys of the rows that the validity of this key depends on.
     pub fn keys(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = organizations::keys(&self.organization).into();
@@ -195,11 +155,7 @@ pub fn create(
     new: &NewApiKey,
     actor: &Actor,
 ) -> Result<ApiKey> {
-    if organization.slug == organizations::PLATFORM {
-        // Its administrators can sign in as users who administer other organizations; only platform owners may be that.
-        let problem = "the organization platform has no API keys; create the key in another organization";
-        return Err(Error::refused("platform_has_no_keys", problem));
-    }
+    programs::refuse_platform(organization)?;
     let name = names::display("name", &new.name)?;
     if new.expires_at.is_some_and(|at| at <= actor.now) {
         return Err(Error::invalid("expires_at", "the time is in the past; use a later one"));
@@ -233,20 +189,15 @@ pub fn create(
     get(tx.snapshot(), &organization.id, id)
 }
 
-/// Checks the requested scopes against those that a key of this kind may have.
+/// The scopes of a new key. Without a choice a key of a service gets all that there are for it.
 fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
-    let known = if of_service { SERVICE_SCOPES } else { ORGANIZATION_SCOPES };
-    let requested = match requested {
-        Some(scopes) if !scopes.is_empty() => scopes,
-        _ if of_service => return Ok(Scope::parse(&SERVICE_SCOPES.join(" "))),
-        _ => return Err(Error::invalid("scopes", format!("name some of {}", known.join(", ")))),
-    };
-    if let Some(unknown) = requested.iter().find(|scope| !known.contains(&scope.as_str())) {
-        let problem =
-            format!("{unknown:?} is not a scope of this kind of key; use some of {}", known.join(", "));
-        return Err(Error::invalid("scopes", problem));
+    match requested {
+        None | Some([]) if of_service => Ok(Scope::parse(&SERVICE_SCOPES.join(" "))),
+        requested => {
+            let known = if of_service { SERVICE_SCOPES } else { programs::SCOPES };
+            programs::chosen(requested.unwrap_or_default(), known)
+        }
     }
-    Ok(Scope::parse(&requested.join(" ")))
 }
 
 /// Revokes a key. It is invalid when the command has returned.
@@ -341,28 +292,23 @@ pub fn verify(snapshot: &mut Snapshot<'_>, presented: &Presented, now: Time) -> 
     Ok(is_valid.then_some(key))
 }
 
-/// Checks inside a command that the key still allows it. Returns the organization. A key that was revoked, or that
-/// expired, is [`Error::InvalidGrant`].
-pub fn require(
+/// The scope of a key of this organization, as a command sees it. A key that was revoked, or that expired, is
+/// [`Error::InvalidGrant`].
+pub(crate) fn scope_now(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
     id: &ApiKeyId,
-    noun: &str,
-    need: Need,
     now: Time,
-) -> Result<Organization> {
+) -> Result<Scope> {
     let key = match get(snapshot, organization, id) {
         Err(Error::NotFound { .. }) => return Err(Error::InvalidGrant),
         found => found?,
     };
-    let organization = organizations::get(snapshot, organization)?;
-    if key.expires_at.is_some_and(|at| at <= now) || organization.status != Status::Active {
+    if key.expires_at.is_some_and(|at| at <= now) {
         return Err(Error::InvalidGrant);
     }
-    if key.service.is_some() || !key.allows(noun, need) {
-        return Err(Error::Forbidden { problem: "This API key lacks the scope; use a key that has it." });
-    }
-    Ok(organization)
+    // A key of a service administers nothing.
+    Ok(if key.service.is_some() { Scope::default() } else { key.scope })
 }
 
 /// Sets the time at which a key was last used. The server calls this at most once per key in five minutes.

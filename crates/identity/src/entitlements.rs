@@ -93,6 +93,17 @@ statements! {
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
 }
 
+/// Whether a user has a subscription to a service, their own or a seat.
+pub fn is_subscribed(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<bool> {
+    let found: Vec<String> = snapshot.all(&OF_USER, args![user, service, now], |row| row.get(6))?;
+    Ok(!found.is_empty())
+}
+
 /// Reads the entitlement of `user` for `service` at `now`, with the keys of the rows that it depends on. Of several
 /// subscriptions, the one with the highest price counts.
 pub fn of_user(

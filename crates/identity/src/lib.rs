@@ -3,7 +3,8 @@
 //!
 //! # Layout
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
-//! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
+//! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `programs`,
+//!   `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - users: `users`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
@@ -49,6 +50,7 @@ pub mod password_changes;
 pub mod passwords;
 pub mod pending_device_codes;
 pub mod plans;
+pub mod programs;
 pub mod revoked_tokens;
 pub mod scan;
 pub mod schema;

@@ -41,7 +41,7 @@ pub struct Access {
     pub organization: OrganizationId,
     /// The audiences.
     pub audiences: Vec<String>,
-    /// The granted scope.
+    /// The granted scope. Of a client's own token, what the client still has of it.
     pub scope: Scope,
     /// The claims.
     pub claims: AccessClaims,
@@ -175,6 +175,12 @@ impl Lookups {
         found.await?.ok_or(Error::NotFound { what: "subscription" })
     }
 
+    /// Whether the cache has a subscription of `user` to `service`. False does not mean that there is none.
+    pub fn is_subscribed(&self, user: &UserId, service: &ServiceId, now: Time) -> bool {
+        let found = self.entitlements.get(&(user.clone(), service.clone()), now);
+        found.is_some_and(|entitlement| entitlement.is_subscribed)
+    }
+
     /// Gets the user with this id.
     pub async fn user(&self, user: &UserId, now: Time) -> Result<Arc<User>> {
         let wanted = user.clone();
@@ -232,6 +238,7 @@ fn access_of(
                 return Ok(None);
             }
             keys.extend(clients::keys(&id));
+            let scope = scope.within(&client.scope);
             keys.extend(organizations::keys(&client.organization));
             keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
             let access = Access {

@@ -67,6 +67,17 @@ impl Scope {
         self.0.iter().all(|scope| wider.contains(scope))
     }
 
+    /// The scopes of this set that `wider` contains too.
+    #[must_use]
+    pub fn within(&self, wider: &Scope) -> Scope {
+        Scope(self.0.iter().filter(|scope| wider.contains(scope)).cloned().collect())
+    }
+
+    /// Whether the set has no scope.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the space-separated form.
     pub fn joined(&self) -> String {
         self.0.join(" ")

@@ -67,6 +67,10 @@ pub fn router() -> Routes {
             "/api/organizations/{org}/clients/{client}/secrets/{secret}",
             delete(api::clients::secrets::delete),
         )
+        .route(
+            "/api/organizations/{org}/clients/{client}/scopes",
+            put(api::clients::scopes::put).delete(api::clients::scopes::delete),
+        )
         .route("/api/organizations/{org}/plans", get(api::plans::list).post(api::plans::create))
         .route(
             "/api/organizations/{org}/plans/{plan}",

@@ -1,13 +1,16 @@
 //! OAuth clients: web, spa, native, device and machine; each with its grant types, redirect URIs and secrets.
 //!
-//! `kind.rs` defines the kinds, `options.rs` the options with named values, `redirects.rs` the redirect URIs, and
-//! `secrets.rs` the client secrets.
+//! `kind.rs` defines the kinds, `options.rs` the options with named values, `redirects.rs` the redirect URIs, `secrets.rs`
+//! the client secrets, and `administration.rs` the scopes with which a machine client administers its organization.
 
+mod administration;
 mod kind;
 mod options;
 mod redirects;
 mod secrets;
 
+pub(crate) use administration::scope_now;
+pub use administration::{grant_scopes, revoke_scopes};
 pub use kind::{DEVICE_GRANT, Kind};
 pub use options::{AccessTokenTyp, Pkce, parse_id_token_alg};
 pub use redirects::check_redirect_uri;
@@ -17,6 +20,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{ClientId, OrganizationId, ServiceId};
 use crate::keys::Algorithm;
 use crate::organizations::DeviceFlow;
+use crate::scopes::Scope;
 use crate::secrets::matches;
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, upsert};
@@ -60,6 +64,8 @@ pub struct Client {
     pub redirect_uris: Vec<String>,
     /// Where a user may go after a sign-out. Empty: the redirect URIs count.
     pub post_logout_redirect_uris: Vec<String>,
+    /// What a machine client may do in its organization.
+    pub scope: Scope,
     /// The hashes of its secrets.
     pub secret_hashes: Vec<Vec<u8>>,
     /// The creation time.
@@ -159,7 +165,7 @@ pub struct ClientPatch {
 const COLUMNS: &str =
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
             c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, c.access_token_typ,
-            a.pkce_used_at
+            a.pkce_used_at, c.administration_scope
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
      LEFT JOIN client_activity a ON a.client_id = c.id
@@ -227,6 +233,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
             None => AccessTokenTyp::AtJwt,
             Some(typ) => AccessTokenTyp::parse(&typ).map_err(broken)?,
         },
+        scope: Scope::parse(&row.get::<Option<String>>(17)?.unwrap_or_default()),
         created_at: row.get(13)?,
         redirect_uris: Vec::new(),
         post_logout_redirect_uris: Vec::new(),

@@ -2,6 +2,7 @@
 //! secrets, so that they can be rotated without downtime.
 
 use super::{Client, in_organization, keys};
+use crate::administrators::Role;
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, ClientSecretId, OrganizationId};
 use crate::secrets::{self, Hash, Random};
@@ -65,14 +66,14 @@ fn read(row: &Row<'_>) -> std::result::Result<ClientSecret, store::Error> {
     Ok(ClientSecret { id: row.get(0)?, hint: row.get(1)?, created_at: row.get(2)? })
 }
 
-/// Adds a secret to a client. Its other secrets stay valid until they are deleted.
+/// Adds a secret to a client. Its other secrets stay valid until they are deleted. Only an owner may add one to a client
+/// that administers: the secret outlives the role of the one who knows it.
 pub fn add_secret(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
     client: &ClientId,
-    id: &ClientSecretId,
-    hash: &Hash,
-    hint: &str,
+    new: &NewSecret,
+    role: Role,
     actor: &Actor,
 ) -> Result<()> {
     tx.lock(&LOCK, client.into())?;
@@ -84,10 +85,15 @@ pub fn add_secret(
         );
         return Err(Error::refused("public_client", problem));
     }
+    if !client.scope.is_empty() && role < Role::Owner {
+        let problem = "Only an owner may add a secret to a client with scopes.";
+        return Err(Error::Forbidden { problem });
+    }
     if client.secret_hashes.len() >= SECRETS_MAX {
         let problem = format!("this client has {SECRETS_MAX} secrets already; delete one first");
         return Err(Error::refused("too_many_secrets", problem));
     }
+    let NewSecret { id, hash, hint, .. } = new;
     tx.exec(&INSERT, args![id, &client.id, hash, hint, &actor.who, actor.now])?;
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, organization, actor, "client.secret_added", client.id.as_str(), hint)

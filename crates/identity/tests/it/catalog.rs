@@ -1,6 +1,7 @@
 //! Services, clients and plans are created, changed, and deleted only while unused.
 
 use crate::support::{START, TestIdentity, invalid, not_found, refused};
+use identity::administrators::Role;
 use identity::catalog;
 use identity::clients::{self, AccessTokenTyp, Client, ClientPatch, Kind, NewSecret, Pkce};
 use identity::ids::ClientSecretId;
@@ -121,7 +122,7 @@ async fn secrets_are_added_listed_and_deleted() {
         let secret = new.clone();
         let added = test.write(move |tx, actor| {
             let (organization, id) = (&client.organization, &client.id);
-            clients::add_secret(tx, organization, id, &new.id, &new.hash, &new.hint, actor)
+            clients::add_secret(tx, organization, id, &new, Role::Admin, actor)
         });
         async move { added.await.map(|()| secret) }
     };

@@ -87,8 +87,7 @@ async fn nothing_is_created_from_objects_of_another_organization() {
     let app = test.service(&acme, "docs").await;
     let client = test.client(&app, Kind::Web).await;
     let (id, secret) = (bolt.id.clone(), clients::NewSecret::generate(crate::support::START, test.random()));
-    let added = test.write(move |tx, actor| {
-        clients::add_secret(tx, &id, &client.id, &secret.id, &secret.hash, &secret.hint, actor)
-    });
+    let added =
+        test.write(move |tx, actor| clients::add_secret(tx, &id, &client.id, &secret, Role::Admin, actor));
     assert_eq!(not_found(added.await), "client");
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
                   \x20   sarsen client create --service sketch --kind web --name Website \\\n\
                   \x20       --redirect-uri https://sketch.example.com/callback --org acme\n\
                   \x20   sarsen client secret add client_01h… --org acme\n\
+                  \x20   sarsen client scopes grant client_01h… users:read subscriptions:write --org acme\n\
                   \n\
                   Kinds: web (has a secret), spa, native, device, machine (has a secret; acts without a user).")]
 pub struct Args {
@@ -73,6 +74,11 @@ enum Verb {
         #[command(subcommand)]
         verb: SecretVerb,
     },
+    /// What a machine client may do in the organization
+    Scopes {
+        #[command(subcommand)]
+        verb: ScopesVerb,
+    },
 }
 
 #[derive(clap::Args)]
@@ -119,6 +125,23 @@ enum SecretVerb {
     },
 }
 
+#[derive(clap::Subcommand)]
+enum ScopesVerb {
+    /// Grant scopes instead of the ones it has; only an owner. They are those of an API key: see sarsen key --help
+    Grant {
+        /// The client's id
+        client: String,
+        /// The scopes
+        #[arg(required = true)]
+        scopes: Vec<String>,
+    },
+    /// Revoke all scopes; its tokens lose them at once
+    Revoke {
+        /// The client's id
+        client: String,
+    },
+}
+
 #[derive(Deserialize)]
 struct Client {
     client_id: String,
@@ -137,6 +160,8 @@ struct Client {
     access_token_typ: String,
     /// Only of kinds that have the device flow.
     device_flow: Option<bool>,
+    /// Only of machine clients.
+    scopes: Option<Vec<String>>,
     created_at: Time,
 }
 
@@ -157,6 +182,7 @@ impl Record for Client {
             detail("ID token alg", &self.id_token_alg),
             detail("access token typ", &self.access_token_typ),
             detail("device flow", Cell::optional(self.device_flow)),
+            detail("scopes", Cell::optional(self.scopes.as_ref())),
             detail("created", &self.created_at),
         ]
     }
@@ -216,6 +242,16 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             Ok(())
         }
         Verb::Secret { verb } => secret(&mut api, verb),
+        Verb::Scopes { verb: ScopesVerb::Grant { client, scopes } } => {
+            let fields = Fields::new().with("scopes", Some(scopes.clone()));
+            let granted = api.put::<Client>(&api.path(&["clients", client, "scopes"]), fields)?;
+            api.show(&granted)
+        }
+        Verb::Scopes { verb: ScopesVerb::Revoke { client } } => {
+            api.delete(&api.path(&["clients", client, "scopes"]))?;
+            api.confirm(&format!("Revoked the scopes of the client {client}."));
+            Ok(())
+        }
     }
 }
 

@@ -80,6 +80,28 @@ fn a_key_is_created_used_and_revoked() {
     assert!(wrong.code == 1 && wrong.stderr.contains("use some of users:read"), "{}", wrong.stderr);
     assert_eq!(place.run(&["key", "revoke", id]).code, 0);
     assert_eq!(status("/api/organizations/acme/users", key), 401);
+
+    // A machine client with the same scopes.
+    let (machine, secret) =
+        (demo.text("/clients/machine/client_id"), demo.text("/clients/machine/client_secret"));
+    let granted = place.json(&["client", "scopes", "grant", machine, "users:read", "subscriptions:write"]);
+    assert_eq!(granted["scopes"], json!(["users:read", "subscriptions:write"]));
+    let shown = place.run(&["client", "show", machine]).stdout;
+    assert!(shown.contains("scopes") && shown.contains("subscriptions:write"), "{shown}");
+    let form = format!(
+        "grant_type=client_credentials&client_id={machine}&client_secret={secret}&scope=users%3Aread"
+    );
+    let answer = ureq::post(format!("{}/auth/token", demo.issuer()))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .send(&form);
+    let answer: Value =
+        serde_json::from_reader(answer.expect("a token").into_body().into_reader()).expect("JSON");
+    let token = answer["access_token"].as_str().expect("a token");
+    assert_eq!(status("/api/organizations/acme/users", token), 200);
+    assert_eq!(place.run(&["client", "scopes", "revoke", machine]).code, 0);
+    assert_eq!(status("/api/organizations/acme/users", token), 403);
+    let wrong = place.run(&["client", "scopes", "grant", machine, "keys:write"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("use some of services:read"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -31,6 +31,8 @@ async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Valu
         }
         let mut body = serde_json::to_value(&access.claims).unwrap_or_default();
         body["active"] = true.into();
+        // Of a client's own token, what the client still has.
+        body["scope"] = access.scope.to_string().into();
         body["token_type"] = "Bearer".into();
         return Ok(Some(body));
     }

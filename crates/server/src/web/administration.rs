@@ -2,8 +2,8 @@
 //!
 //! | argument | who | may |
 //! |---|---|---|
-//! | [`Administrator`] | any administrator of the organization in the path (`{org}`); a key that may read | read |
-//! | [`Admin`] | an admin or owner of it, while it is active; a key that may write | write |
+//! | [`Administrator`] | any administrator of the organization in the path (`{org}`); a program that may read | read |
+//! | [`Admin`] | an admin or owner of it, while it is active; a program that may write | write |
 //! | [`Owner`] | an owner of it, while it is active | write |
 //! | [`OwnerOfDeleted`] | an owner of it, in any state | restore it |
 //! | [`OwnerOrSelf`] | the same, or the user in the path (`{user}`) | write |
@@ -12,10 +12,11 @@
 //!
 //! The database is reached through them only: `read`, `point` and `list` are for all, `write` is for those that may
 //! change something. `write` looks the role up again inside the command's transaction, so that a role that was taken
-//! away meanwhile changes nothing any more. The same holds for an API key and its scope.
+//! away meanwhile changes nothing any more. The same holds for a program (an API key, a token of a machine client) and its
+//! scope.
 //!
-//! The noun in the path after the organization decides which scope a key needs ([`KEYS_MAY`]). A noun that is not in that
-//! list is for users only.
+//! The noun in the path after the organization decides which scope a program needs ([`PROGRAMS_MAY`]). A noun that is not
+//! in that list is for users only.
 
 use super::auth::{Address, Bearer, Credential};
 use super::error::Problem;
@@ -25,10 +26,10 @@ use crate::web::path::parameter;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::administrators::{self, Role};
-use identity::api_keys::{self, ApiKey, Need};
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::organizations::{self, Organization};
+use identity::programs::{Need, Program};
 use identity::secrets::Random;
 use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
@@ -36,8 +37,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use store::{Snapshot, Tx};
 
+<<<<<<< HEAD
 /// The nouns of an organization for which an API key may have scopes.
 const KEYS_MAY: &[&str] = &["services", "clients", "plans", "customers", "subscriptions", "users", "audit"];
+=======
+/// The nouns of an organization that programs may have scopes for.
+const PROGRAMS_MAY: &[&str] =
+    &["services", "clients", "plans", "customers", "subscriptions", "users", "audit"];
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
 
 /// The caller, and the database with the caller's rights.
 pub struct Caller {
@@ -53,8 +60,8 @@ pub struct Caller {
 enum Who {
     /// A user.
     User(UserId),
-    /// A program with an API key. The noun is that of the path.
-    Key(Arc<ApiKey>, &'static str),
+    /// A program. The noun is that of the path.
+    Program(Program, &'static str),
 }
 
 impl Caller {
@@ -131,17 +138,21 @@ impl Caller {
     fn actor(&self) -> Actor {
         match &self.who {
             Who::User(user) => self.app.actor(user, self.address),
-            Who::Key(key, _) => {
-                Actor::api_key(&key.id, &self.address.to_string(), self.app.now(), self.app.random())
+            Who::Program(program, _) => {
+                program.actor(&self.address.to_string(), self.app.now(), self.app.random())
             }
         }
     }
 
+<<<<<<< HEAD
     /// The calling user; an API key is refused.
+=======
+    /// The user who calls; a program is refused.
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
     fn require_user(&self) -> std::result::Result<UserId, Problem> {
         match &self.who {
             Who::User(user) => Ok(user.clone()),
-            Who::Key(..) => Err(Problem::forbidden("An API key may not do this. Sign in as an owner.")),
+            Who::Program(..) => Err(Problem::forbidden("A program may not do this. Sign in as an owner.")),
         }
     }
 }
@@ -151,14 +162,24 @@ impl Caller {
 pub struct Acting<'a> {
     /// The organization.
     pub organization: &'a Organization,
+<<<<<<< HEAD
     /// The actor, for the audit trail.
+=======
+    /// The role there. A program is never more than an admin.
+    pub role: Role,
+    /// Who acts, for the audit trail.
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
     pub actor: &'a Actor,
 }
 
-/// Any administrator of the organization in the path, which may be in any state; or a key of it.
+/// Any administrator of the organization in the path, which may be in any state; or a program of it.
 pub struct Administrator {
     caller: Caller,
+<<<<<<< HEAD
     /// The role there at the time of the request. A key has at most the rights of an admin.
+=======
+    /// The role there, when the request came. A program is never more than an admin.
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
     role: Role,
     /// The organization at the time of the request.
     pub organization: Organization,
@@ -178,10 +199,23 @@ impl FromRequestParts<App> for Administrator {
         let slug = parameter(parts, "org").to_owned();
         let access = match Credential::of(parts, app).await? {
             Credential::Token(access) => access,
-            Credential::Key(key) => return Administrator::of_key(parts, app, key, &slug, address).await,
+            Credential::Key(key) => {
+                if key.organization_slug != slug || key.service.is_some() {
+                    let detail = format!("This needs an API key of the organization {slug}.");
+                    return Err(Problem::insufficient_scope(detail));
+                }
+                return Administrator::of_program(parts, app, Program::Key(key), address).await;
+            }
         };
         let audience = format!("org:{slug}");
+<<<<<<< HEAD
         // A token for all organizations has the user's role in this one, which is read below.
+=======
+        if access.user.is_none() && access.audiences.contains(&audience) {
+            return Administrator::of_program(parts, app, Program::Client(access), address).await;
+        }
+        // A token for all organizations is as good as the user's role in this one, which is looked up below.
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
         let (true, Some(user)) = (access.audiences.iter().any(good), access.user.clone()) else {
             let detail = format!("This needs a token for the organization {slug} (scope org:{slug}).");
@@ -198,44 +232,48 @@ impl FromRequestParts<App> for Administrator {
     }
 }
 
-/// The noun in `/api/organizations/{org}/{noun}/…`, if keys may have scopes for it; empty for the organization itself.
+/// The noun in `/api/organizations/{org}/{noun}/…`, if programs may have scopes for it; empty for the organization itself.
 fn noun(parts: &Parts) -> Option<&'static str> {
     match parts.uri.path().split('/').nth(4) {
         None | Some("") => Some(""),
-        Some(noun) => KEYS_MAY.iter().copied().find(|known| *known == noun),
+        Some(noun) => PROGRAMS_MAY.iter().copied().find(|known| *known == noun),
     }
 }
 
 impl Administrator {
+<<<<<<< HEAD
     /// A key that may read the noun in the path.
     async fn of_key(
+=======
+    /// A program of the organization in the path that may read what the path names.
+    async fn of_program(
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
         parts: &Parts,
         app: &App,
-        key: Arc<ApiKey>,
-        slug: &str,
+        program: Program,
         address: IpAddr,
     ) -> std::result::Result<Administrator, Problem> {
-        if key.organization_slug != slug || key.service.is_some() {
-            let detail = format!("This needs an API key of the organization {slug}.");
-            return Err(Problem::insufficient_scope(detail));
-        }
         let Some(noun) = noun(parts) else {
-            return Err(Problem::forbidden("An API key may not do this. Sign in as an administrator."));
+            return Err(Problem::forbidden("A program may not do this. Sign in as an administrator."));
         };
-        let id = key.organization.clone();
+        let id = program.organization().clone();
         let organization = app.store.point(move |snapshot| organizations::get(snapshot, &id)).await?;
-        let caller = Caller::new(parts, app, Who::Key(key, noun), address);
+        let caller = Caller::new(parts, app, Who::Program(program, noun), address);
         let administrator = Administrator { caller, role: Role::Admin, organization };
         administrator.require_scope(Need::Read)?;
         Ok(administrator)
     }
 
-    /// Refuses a key without the scope. Every key of an organization may read the organization itself.
+    /// Refuses a program without the scope. Every program of an organization may read the organization itself.
     fn require_scope(&self, need: Need) -> std::result::Result<(), Problem> {
         match &self.who {
-            Who::Key(_, "") if need == Need::Read => Ok(()),
-            Who::Key(key, noun) if !key.allows(noun, need) => {
-                let detail = format!("This needs an API key with the scope {}.", need.scope(noun));
+            Who::Program(_, "") if need == Need::Read => Ok(()),
+            Who::Program(program, noun) if !program.allows(noun, need) => {
+                let credential = match program {
+                    Program::Key(_) => "an API key",
+                    Program::Client(_) => "a token",
+                };
+                let detail = format!("This needs {credential} with the scope {}.", need.scope(noun));
                 Err(Problem::insufficient_scope(detail))
             }
             _ => Ok(()),
@@ -253,21 +291,21 @@ impl Administrator {
         let authorize = move |snapshot: &mut Snapshot<'_>, now| {
             let (organization, role) = match &who {
                 Who::User(user) => administrators::role_in(snapshot, &id, user)?,
-                Who::Key(key, noun) => {
-                    (api_keys::require(snapshot, &id, &key.id, noun, Need::Write, now)?, Role::Admin)
+                Who::Program(program, noun) => {
+                    (program.require(snapshot, &id, noun, Need::Write, now)?, Role::Admin)
                 }
             };
             administrators::require(&organization, role, least)?;
-            Ok(organization)
+            Ok((organization, role))
         };
-        let write = self.write_if(name, authorize, move |tx, organization: Organization, actor| {
-            command(tx, Acting { organization: &organization, actor })
+        let write = self.write_if(name, authorize, move |tx, (organization, role), actor| {
+            command(tx, Acting { organization: &organization, role, actor })
         });
         write.await
     }
 }
 
-/// An admin or owner of the organization in the path, while it is active; or a key of it that may write.
+/// An admin or owner of the organization in the path, while it is active; or a program of it that may write.
 pub struct Admin(Administrator);
 
 impl FromRequestParts<App> for Admin {
@@ -298,7 +336,11 @@ impl Admin {
     }
 }
 
+<<<<<<< HEAD
 /// An owner of the organization in the path, while it is active. No API key is an owner.
+=======
+/// An owner of the organization in the path, while it is active. No program is one.
+>>>>>>> bda9888 (Let owners grant administration scopes to machine clients)
 pub struct Owner {
     administrator: Administrator,
     /// The owner.
@@ -373,7 +415,7 @@ impl OwnerOfDeleted {
             Ok(organization)
         };
         let write = self.write_if(name, authorize, move |tx, organization: Organization, actor| {
-            command(tx, Acting { organization: &organization, actor })
+            command(tx, Acting { organization: &organization, role: Role::Owner, actor })
         });
         write.await
     }

@@ -30,20 +30,25 @@ const NO_LOG: [u8; 2] = [1, 1];
 
 /// Copies the database at `source` to `target`, which must not exist. Returns the size of the copy.
 pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
+    copy_within(source, target, LOG_MAX)
+}
+
+/// The same with another limit for the length of the write-ahead log.
+fn copy_within(source: &Path, target: &Path, log_max: u64) -> Result<u64, Error> {
     if target.symlink_metadata().is_ok() {
         return Err(failed(target, "exists; choose another name"));
     }
     let reader = Connection::open(source, Role::Reader, false)?;
     let unfinished = Unfinished::create(target)?;
     let log = super::beside(source, "-wal");
-    let bytes = fill(reader, &unfinished, &log)?;
+    let bytes = fill(reader, &unfinished, &log, log_max)?;
     unfinished.mark_as_closed()?;
     unfinished.finish(target)?;
     Ok(bytes)
 }
 
 /// Copies all pages of one snapshot.
-fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path) -> Result<u64, Error> {
+fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u64) -> Result<u64, Error> {
     reader.run("BEGIN")?;
     // The snapshot begins with the first read.
     let first = reader.raw().query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
@@ -67,7 +72,7 @@ fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path) -> Result<u
             steps += 1;
             if steps.is_multiple_of(STEPS_A_FLUSH) {
                 unfinished.flush()?;
-                check_log(log)?;
+                check_log(log, log_max)?;
             }
         }
     }
@@ -76,9 +81,9 @@ fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path) -> Result<u
 }
 
 /// Fails when the snapshot has held the log for too long.
-fn check_log(log: &Path) -> Result<(), Error> {
+fn check_log(log: &Path, log_max: u64) -> Result<(), Error> {
     match fs::metadata(log) {
-        Ok(file) if file.len() > LOG_MAX => Err(Error::Unavailable {
+        Ok(file) if file.len() > log_max => Err(Error::Unavailable {
             what: format!(
                 "the write-ahead log has grown to {} MiB during the backup, which was ended so that writes go on",
                 file.len() >> 20
@@ -159,4 +164,46 @@ pub(super) fn flush_folder(path: &Path) -> std::io::Result<()> {
 
 fn failed(path: &Path, what: &str) -> Error {
     Error::Open(format!("{} {what}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Migration, Options, Store, args, sql};
+
+    const BLOBS: &[Migration] = &[Migration {
+        number: 1,
+        name: "blobs",
+        text: "CREATE TABLE blobs (id {key} NOT NULL PRIMARY KEY, content {long_bytes} NOT NULL) {table};",
+    }];
+    const MIB: usize = 1024 * 1024;
+
+    async fn write(store: &Store, id: usize) {
+        let insert = sql("INSERT INTO blobs (id, content) VALUES (?1, ?2)");
+        let row =
+            store.write("blob", move |tx| tx.exec(&insert, args![&id.to_string(), &vec![id as u8; MIB][..]]));
+        row.await.map_err(|error: Error| error).expect("writes");
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_holds_a_long_log_ends_and_writes_go_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (source, target) = (folder.path().join("a.db"), folder.path().join("copy.db"));
+        let store = Store::open(Options::new(format!("sqlite:{}", source.display()), BLOBS)).expect("opens");
+        // More than the pages between two looks at the log.
+        for id in 0..20 {
+            write(&store, id).await;
+        }
+        let ended = copy_within(&source, &target, MIB as u64).expect_err("too long");
+        let Error::Unavailable { what, advice } = ended else { panic!("{ended:?}") };
+        assert!(what.contains("has grown to") && advice.contains("a faster disk"), "{what}; {advice}");
+        let names = fs::read_dir(folder.path()).expect("a folder");
+        let names: Vec<String> =
+            names.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        assert!(!names.iter().any(|name| name.starts_with("copy.db")), "{names:?}");
+
+        write(&store, 20).await;
+        assert!(copy(&source, &target).expect("a copy") > 20 * MIB as u64);
+        store.close();
+    }
 }

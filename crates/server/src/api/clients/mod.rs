@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/clients`: the OAuth clients of an organization's services.
 
+pub(crate) mod scopes;
 pub(crate) mod secrets;
 
 use crate::web::administration::{Admin, Administrator};
@@ -36,10 +37,14 @@ pub(crate) struct ClientBody {
     /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
+    /// Only of machine clients: what the client may do in its organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scopes: Option<Vec<String>>,
     created_at: String,
 }
 
 fn show(client: Client) -> ClientBody {
+    let scopes = (client.kind == Kind::Machine).then(|| client.scope.iter().map(str::to_owned).collect());
     let device_flow = client.kind.has_device_flow().then(|| client.may(DEVICE_GRANT));
     ClientBody {
         client_id: client.id.to_string(),
@@ -56,6 +61,7 @@ fn show(client: Client) -> ClientBody {
         id_token_alg: client.id_token_alg.as_str(),
         access_token_typ: client.access_token_typ.as_str(),
         device_flow,
+        scopes,
         created_at: rfc3339(client.created_at),
     }
 }
@@ -137,15 +143,7 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         let service = services::named(tx.snapshot(), &by.organization.id, &body.service)?;
         clients::create(tx, &by.organization.id, Some(&service.id), &new, by.actor)?;
         if let Some(secret) = &secret {
-            clients::add_secret(
-                tx,
-                &by.organization.id,
-                &new.id,
-                &secret.id,
-                &secret.hash,
-                &secret.hint,
-                by.actor,
-            )?;
+            clients::add_secret(tx, &by.organization.id, &new.id, secret, by.role, by.actor)?;
         }
         clients::get(tx.snapshot(), &new.id)
     });

@@ -55,7 +55,7 @@ pub(crate) async fn create(
         created_at: rfc3339(now),
     };
     let added = admin.write("client.add_secret", move |tx, by| {
-        clients::add_secret(tx, &by.organization.id, &client, &new.id, &new.hash, &new.hint, by.actor)
+        clients::add_secret(tx, &by.organization.id, &client, &new, by.role, by.actor)
     });
     added.await?;
     Ok(Created(made))

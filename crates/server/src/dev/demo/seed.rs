@@ -12,7 +12,7 @@ use identity::secrets::letters;
 use identity::services::{self, NewService};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
 use identity::users::{self, NewUser, Profile};
-use identity::{Error, Result, administrators, passwords};
+use identity::{Error, Result, administrators, administrators::Role, passwords};
 use std::collections::BTreeMap;
 
 const ORGANIZATION: &str = "acme";
@@ -283,9 +283,7 @@ fn add_client(
     let service = services::find(tx.snapshot(), organization, service)?;
     clients::create(tx, organization, Some(&service.id), new, actor)?;
     match secret {
-        Some(secret) => {
-            clients::add_secret(tx, organization, &new.id, &secret.id, &secret.hash, &secret.hint, actor)
-        }
+        Some(secret) => clients::add_secret(tx, organization, &new.id, secret, Role::Owner, actor),
         None => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! The client credentials grant (RFC 6749 section 4.4): a client that acts for itself.
+//! The client credentials grant (RFC 6749 section 4.4): a client that acts for itself. Without a scope its token is for its
+//! service. With some of the scopes that an owner has granted to it, the token administers the organization.
 
 use super::issue;
 use crate::app::App;
@@ -25,7 +26,16 @@ pub(super) async fn grant(app: &App, client: &Client, posted: &Posted) -> Result
     // A client has no name, e-mail address or session, so the standard scopes do not apply.
     let scope = match posted.params.get("scope") {
         None => Scope::default(),
-        Some(_) => return Err(Error::invalid("scope", "this service defines no scopes for programs").into()),
+        Some(requested) => Scope::requested(requested)?.within(&client.scope),
     };
+    if scope.is_empty() && posted.params.get("scope").is_some() {
+        let problem = if client.scope.is_empty() {
+            "this client has no scopes; an owner of the organization grants them to machine clients"
+                .to_owned()
+        } else {
+            format!("this client has none of these scopes; request some of {}", client.scope)
+        };
+        return Err(Error::invalid("scope", problem).into());
+    }
     issue::answer_machine(app, client, &scope).await
 }

@@ -96,13 +96,19 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
     Ok(respond(access_token, issue.refresh_token, id_token, scope))
 }
 
-/// Signs an access token of a client that acts for itself, and returns it.
+/// Signs an access token of a client that acts for itself, and returns it. Its audience is the client's service, or with
+/// a scope the organization that it administers: no service that receives the one can use it as the other.
 pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) -> Result<Response> {
     let now = app.now();
+    let administers = !scope.is_empty();
+    let audience = match administers {
+        true => format!("org:{}", client.organization_slug),
+        false => format!("service:{}/{}", client.organization_slug, client.service_slug),
+    };
     let claims = AccessClaims {
         iss: app.settings.issuer.clone(),
         sub: client.id.to_string(),
-        aud: Audience::One(format!("service:{}/{}", client.organization_slug, client.service_slug)),
+        aud: Audience::One(audience),
         client_id: client.id.to_string(),
         exp: (now + ACCESS_LIFE).seconds(),
         iat: now.seconds(),
@@ -110,7 +116,7 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
         scope: scope.to_string(),
         sid: None,
         org: Some(client.organization_slug.clone()),
-        service: Some(client.service_slug.clone()),
+        service: (!administers).then(|| client.service_slug.clone()),
         customer: None,
     };
     let ring = app.lookups.ring(now).await?;

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod boundaries;
+mod machine_clients;
 mod names;
 mod roles;
 mod service_keys;
@@ -41,6 +42,7 @@ struct Things {
     invitation: String,
     service: &'static str,
     client: String,
+    machine: String,
     secret: String,
     plan: &'static str,
     subscription: String,
@@ -68,6 +70,7 @@ impl Things {
             service: "sketch",
             secret: first(&format!("clients/{client}/secrets"), "id").await,
             client,
+            machine: admin.server.client("machine").to_owned(),
             plan: "pro",
             subscription: first("subscriptions", "id").await,
             session: first(&format!("users/{user}/sessions"), "id").await,
@@ -84,7 +87,7 @@ impl Things {
             ("{user}", if route.contains("/administrators/") { &self.administrator } else { &self.user }),
             ("{invitation}", &self.invitation),
             ("{service}", self.service),
-            ("{client}", &self.client),
+            ("{client}", if route.ends_with("/scopes") { &self.machine } else { &self.client }),
             ("{secret}", &self.secret),
             ("{plan}", self.plan),
             ("{subscription}", &self.subscription),
@@ -113,6 +116,7 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         ("POST", "/clients") => {
             json!({ "service": things.service, "kind": "spa", "name": "Made", "redirect_uris": [CALLBACK] })
         }
+        ("PUT", "/clients/{client}/scopes") => json!({ "scopes": ["audit:read"] }),
         ("POST", "/plans") => {
             json!({ "slug": "made", "name": "Made", "services": [things.service], "price_cents": 1, "currency": "EUR" })
         }

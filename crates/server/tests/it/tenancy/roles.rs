@@ -1,5 +1,6 @@
 //! Who may do what in an organization, and that what was done is written down.
 
+use super::machine_clients::machine_client;
 use super::{PASSWORD, Things, body, everything, is, problem, routes};
 use crate::support::*;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Invites somebody, who accepts with a new account; the user's id.
-async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
+pub(super) async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
     let link = owner.invite(email, role).await;
     let accepted = accept_as_new(&mut owner.server.browser(), &link, PASSWORD).await;
     assert_eq!((accepted.status, accepted.header("location")), (303, "/console"), "{accepted:?}");
@@ -17,7 +18,7 @@ async fn hire(owner: &Admin<'_>, email: &str, role: &str) -> String {
     text(found.expect("an administrator"), "user").to_owned()
 }
 
-async fn hired<'s>(server: &'s TestServer, email: &str, scope: &str) -> Admin<'s> {
+pub(super) async fn hired<'s>(server: &'s TestServer, email: &str, scope: &str) -> Admin<'s> {
     let mut browser = server.browser();
     assert_eq!(browser.sign_in_with("platform", email, PASSWORD).await.status, 303);
     let answer = tokens_of(server, &mut browser, &Ask::by("console", CONSOLE).with("scope", scope)).await;
@@ -56,6 +57,7 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
         (route.contains("/administrators") || route.contains("/invitations")) && method != "GET"
             || (method, route) == ("PATCH", "/api/organizations/{org}")
             || (method, route) == ("POST", "/api/organizations/{org}/keys")
+            || (method, route) == ("PUT", "/api/organizations/{org}/clients/{client}/scopes")
     };
     let before = everything(&owner, "acme").await;
     let mut rows = Rows::new();
@@ -181,6 +183,8 @@ async fn each_change_is_in_the_audit_trail() {
         ("PATCH", "/clients/{client}", "client.changed"),
         ("POST", "/clients/{client}/secrets", "client.secret_added"),
         ("DELETE", "/clients/{client}/secrets/{secret}", "client.secret_deleted"),
+        ("PUT", "/clients/{client}/scopes", "client.scopes_granted"),
+        ("DELETE", "/clients/{client}/scopes", "client.scopes_revoked"),
         ("DELETE", "/clients/{client}", "client.deleted"),
         ("POST", "/plans", "plan.created"),
         ("PATCH", "/plans/{plan}", "plan.changed"),
@@ -278,7 +282,7 @@ async fn commands_wait(server: &TestServer, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_or_a_key_that_is_removed_while_a_request_waits_changes_nothing() {
+async fn a_role_a_key_or_a_scope_that_is_removed_while_a_request_waits_changes_nothing() {
     if store::testing::kind() != store::testing::Kind::Sqlite {
         // Only SQLite has a single writer, so that the order of commands can be arranged.
         return;
@@ -292,6 +296,9 @@ async fn a_role_or_a_key_that_is_removed_while_a_request_waits_changes_nothing()
     let key = owner.make("/api/organizations/acme/keys", body).await;
     let program = Admin { server: &server, token: text(&key, "key").to_owned() };
     program.read("/api/organizations/acme/users").await;
+    let machine = machine_client(&owner, &["users:write"]).await;
+    let client = machine.token(&["users:write"]).await;
+    client.read("/api/organizations/acme/users").await;
     const USERS: &str = "/api/organizations/acme/users";
     let before = owner.read(USERS).await;
 
@@ -314,7 +321,8 @@ async fn a_role_or_a_key_that_is_removed_while_a_request_waits_changes_nothing()
     let user = things.path("acme", "/api/organizations/{org}/users/{user}");
     let renamed = json!({ "name": "Changed" });
     let revocation = format!("/api/organizations/acme/keys/{}", text(&key, "id"));
-    let (removed, answer, revoked, of_program, ()) = tokio::join!(
+    let scopes = format!("{}/scopes", machine.path);
+    let (removed, answer, revoked, of_program, ungranted, of_client, ()) = tokio::join!(
         owner.call("DELETE", &removal, &Value::Null),
         async {
             commands_wait(&server, 1).await;
@@ -330,13 +338,22 @@ async fn a_role_or_a_key_that_is_removed_while_a_request_waits_changes_nothing()
         },
         async {
             commands_wait(&server, 4).await;
+            owner.call("DELETE", &scopes, &Value::Null).await
+        },
+        async {
+            commands_wait(&server, 5).await;
+            client.call("PATCH", &user, &renamed).await
+        },
+        async {
+            commands_wait(&server, 6).await;
             drop(release);
         },
     );
     blocker.await.expect("ends").expect("commits");
-    assert_eq!((removed.status, revoked.status), (204, 204), "{removed:?} {revoked:?}");
+    assert_eq!((removed.status, revoked.status, ungranted.status), (204, 204, 204), "{ungranted:?}");
     assert_eq!(problem(&answer), is(404, "not_found"), "{answer:?}");
     assert_eq!(problem(&of_program), is(401, "invalid_token"), "{of_program:?}");
+    assert_eq!(problem(&of_client), is(403, "forbidden"), "{of_client:?}");
     assert_eq!(owner.read(USERS).await, before);
     server.stop().await;
 }

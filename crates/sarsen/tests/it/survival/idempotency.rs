@@ -1,0 +1,155 @@
+//! `kill -9` while a hundred requests with one `Idempotency-Key` are under way. They are sent again to the next process:
+//! the write is done once, and an answer that somebody has received is the answer of all.
+
+use super::traffic::{text_at, wait_until};
+use crate::balancer::{agent, read};
+use crate::signing_in;
+use crate::support::{Demo, Place};
+use serde_json::{Value, json};
+use server::testing::{TestPlace, free_port};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+use ureq::Agent;
+use ureq::http::{Request, Response};
+
+const AT_ONCE: usize = 100;
+/// In every second one the kill waits for the first answer; the others spread over this time.
+const ROUNDS: u32 = 12;
+const ROUNDS_ON_A_SERVER: u32 = 6;
+const SPREAD: Duration = Duration::from_millis(60);
+/// The answer to a write whose process is gone is not there yet, for a minute. Nobody waits for that here.
+const LOST_AFTER: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(5);
+const CLIENTS: &str = "/api/organizations/acme/clients";
+
+/// A write without a natural name: done twice, it would make two clients.
+struct Write<'a> {
+    issuer: &'a str,
+    key: &'a str,
+    name: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Answered {
+        body: String,
+        is_replay: bool,
+    },
+    /// The process was killed between the commit and the answer.
+    Lost,
+}
+
+impl Write<'_> {
+    /// None when the connection broke.
+    fn send(&self, agent: &Agent) -> Option<Response<String>> {
+        let body = json!({ "service": "sketch", "kind": "device", "name": self.name }).to_string();
+        let request = Request::post(format!("{}{CLIENTS}", self.issuer))
+            .header("authorization", format!("Bearer {}", self.key))
+            .header("content-type", "application/json")
+            .header("idempotency-key", &self.name);
+        agent.run(request.body(body).expect("a request")).and_then(read).ok()
+    }
+
+    /// Sends it until there is an outcome.
+    fn insist(&self, agent: &Agent) -> Outcome {
+        let began = Instant::now();
+        loop {
+            let answer = self.send(agent).expect("an answer");
+            let problem: Value = serde_json::from_str(answer.body()).unwrap_or_default();
+            match (answer.status().as_u16(), problem["code"].as_str().unwrap_or_default()) {
+                (201, _) => {
+                    let is_replay = answer.headers().contains_key("idempotency-replayed");
+                    return Outcome::Answered { body: answer.into_body(), is_replay };
+                }
+                (409, "idempotency_in_progress") if began.elapsed() > LOST_AFTER => return Outcome::Lost,
+                (409, "idempotency_in_progress") | (503, "overloaded") => std::thread::park_timeout(PAUSE),
+                _ => panic!("{answer:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn of_a_hundred_writes_with_one_key_one_is_done_across_a_kill() {
+    let database = TestPlace::create();
+    let (place, listen) = (Place::new(), format!("127.0.0.1:{}", free_port()));
+    let start = || Demo::start_at(&place, &listen, Some(&database.url()));
+    let demo = start();
+    let issuer = demo.issuer().to_owned();
+    signing_in::sign_in(&place, &demo, "/organization/admin");
+    let program = place.json(&["key", "create", "Program", "--scope", "clients:write"]);
+    let key = text_at(&program, "/key");
+    let rounds = if database.is_shared() { ROUNDS_ON_A_SERVER } else { ROUNDS };
+    let (mut received_before, mut lost) = (0, 0);
+    let mut running = demo.running;
+    for round in 0..rounds {
+        let write = Write { issuer: &issuer, key: &key, name: format!("client-{round}") };
+        let (before, killed) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let everybody = Barrier::new(AT_ONCE + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    let agent = agent();
+                    everybody.wait();
+                    while !killed.load(Ordering::SeqCst)
+                        && let Some(answer) = write.send(&agent)
+                    {
+                        if answer.status() == 201 {
+                            before.lock().expect("a lock").push(answer.into_body());
+                            return;
+                        }
+                    }
+                });
+            }
+            everybody.wait();
+            if round % 2 == 0 {
+                wait_until("there is an answer", || !before.lock().expect("a lock").is_empty());
+            } else {
+                std::thread::park_timeout(SPREAD * round / rounds);
+            }
+            // Dropping it is SIGKILL.
+            drop(running);
+            killed.store(true, Ordering::SeqCst);
+        });
+
+        running = start().running;
+        let again = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    let outcome = write.insist(&agent());
+                    again.lock().expect("a lock").push(outcome);
+                });
+            }
+        });
+        let before = before.into_inner().expect("a lock");
+        check(&before, &again.into_inner().expect("a lock"), round, &mut lost);
+        received_before += before.len();
+        let clients = place.json(&["client", "list"]);
+        let named = clients.as_array().expect("a list").iter().filter(|client| client["name"] == write.name);
+        assert_eq!(named.count(), 1, "round {round}");
+    }
+    println!("{received_before} answers before {rounds} kills; the answer was lost in {lost} rounds");
+    assert!(received_before > 0, "no kill came after an answer");
+    assert_eq!(running.stop(), 0, "a clean shutdown");
+}
+
+/// All have the same answer, and only the first one is not a replay.
+fn check(before: &[String], again: &[Outcome], round: u32, lost: &mut u32) {
+    assert_eq!(again.len(), AT_ONCE);
+    if again.contains(&Outcome::Lost) {
+        assert_eq!(before.len(), 0, "round {round}: an answer that was received is lost");
+        *lost += 1;
+    }
+    let mut answers: Vec<&String> = before.iter().collect();
+    let mut first_answers = 0;
+    for outcome in again {
+        if let Outcome::Answered { body, is_replay } = outcome {
+            answers.push(body);
+            first_answers += usize::from(!is_replay);
+        }
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "round {round}: {answers:?}");
+    assert!(first_answers <= usize::from(before.is_empty()), "round {round}: {first_answers} were executed");
+}

@@ -1,0 +1,40 @@
+//! `/api/organizations/{org}/clients/{client}/scopes`: what a machine client may do in the organization. Owners grant
+//! scopes, admins revoke them, and no program grants any.
+
+use super::{ClientBody, show};
+use crate::web::administration::{Admin, Owner};
+use crate::web::error::Result;
+use crate::web::json::{Body, Json};
+use crate::web::path::Path;
+use http::StatusCode;
+use identity::clients;
+use identity::ids::ClientId;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrantBody {
+    scopes: Vec<String>,
+}
+
+/// Replaces the scopes.
+pub(crate) async fn put(
+    owner: Owner,
+    Path((_, client)): Path<(String, String)>,
+    Body(body): Body<GrantBody>,
+) -> Result<Json<ClientBody>> {
+    let client = ClientId::parse(&client)?;
+    let granted = owner.write("client.grant_scopes", move |tx, by| {
+        clients::grant_scopes(tx, by.organization, &client, &body.scopes, by.actor)
+    });
+    Ok(Json(show(granted.await?)))
+}
+
+pub(crate) async fn delete(admin: Admin, Path((_, client)): Path<(String, String)>) -> Result<StatusCode> {
+    let client = ClientId::parse(&client)?;
+    let revoked = admin.write("client.revoke_scopes", move |tx, by| {
+        clients::revoke_scopes(tx, &by.organization.id, &client, by.actor)
+    });
+    revoked.await?;
+    Ok(StatusCode::NO_CONTENT)
+}
