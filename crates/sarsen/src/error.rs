@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{0}")]
     Failed(String),
     /// An error of the operating system.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", advice(.source))]
     Io {
         /// What was tried.
         what: String,
@@ -44,6 +44,19 @@ pub enum Error {
     /// An error of the load generator.
     #[error(transparent)]
     Bench(#[from] bench::Error),
+}
+
+/// What to do about an error of the operating system.
+fn advice(error: &io::Error) -> &'static str {
+    use io::ErrorKind;
+    match error.kind() {
+        ErrorKind::PermissionDenied => "; run the command as the user who owns it, or as root",
+        ErrorKind::StorageFull => "; free some space",
+        ErrorKind::IsADirectory => "; it is a folder, name a file",
+        ErrorKind::NotFound => "; check the name",
+        ErrorKind::ReadOnlyFilesystem => "; use a folder that can be written to",
+        _ => "",
+    }
 }
 
 impl Error {

@@ -9,10 +9,15 @@ use std::path::{Path, PathBuf};
 /// The owner may read and write, no one else.
 const PRIVATE: u32 = 0o600;
 
-/// Writes a new file. Fails when there is one already.
+/// Writes a new file, whole or not at all. Fails when there is one already.
 pub fn create_private(path: &Path, text: &str) -> Result<()> {
     let mut file = new_private(path).map_err(Error::file("create", path))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::file("write", path))
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // It is not whole, for example because the disk is full.
+        remove(path)?;
+    }
+    written.map_err(Error::file("write", path))
 }
 
 /// Creates or replaces a file. Readers see the old or the new content.

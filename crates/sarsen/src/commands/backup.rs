@@ -57,11 +57,19 @@ pub fn sqlite_file(config: &Config) -> Result<&Path> {
             tools_of(database)
         )));
     };
+    require_database(path)?;
+    Ok(path)
+}
+
+/// Fails if the file of the database does not exist.
+pub fn require_database(path: &Path) -> Result<()> {
     if path.exists() {
-        Ok(path)
-    } else {
-        Err(Error::usage(format!("there is no database {}", path.display())))
+        return Ok(());
     }
+    Err(Error::usage(format!(
+        "there is no database {}; run the command in the folder of sarsen.toml, or name the file with --config",
+        path.display()
+    )))
 }
 
 /// What backs up a database server.

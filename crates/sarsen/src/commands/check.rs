@@ -21,7 +21,7 @@ use std::path::Path;
 )]
 pub struct Args {
     /// A backup file, or the URL of a restored database
-    #[arg(value_name = "FILE|URL")]
+    #[arg(value_name = "FILE|URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     target: String,
     #[command(flatten)]
     config: ConfigFile,

@@ -3,7 +3,7 @@
 //! The new key is on disk as `<key>.new` before the database has anything of it, so that an interrupted run continues:
 //! if the database already belongs to the new key, only the files are left to do. No server starts in between.
 
-use super::serve;
+use super::{backup, serve};
 use crate::api_client;
 use crate::config::{Config, ConfigFile, SECRET_KEY_VARIABLE};
 use crate::environment::Environment;
@@ -38,11 +38,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     files::require_own(&config.secret_key_file.value)?;
     if let Some(path) = config.database.value.path() {
         files::require_own(path)?;
-    }
-    if let Some(path) = config.database.value.path()
-        && !path.exists()
-    {
-        return Err(Error::usage(format!("there is no database {}", path.display())));
+        backup::require_database(path)?;
     }
     server_process::keep_files_private();
     let options = config.store_options(WriterLimits::default());

@@ -145,7 +145,8 @@ fn missing_key(config: &Config) -> String {
             path.display()
         ),
         Some(path) => format!(
-            "there is no secret key ({key}) and no database ({}); for a new server run `sarsen init` first",
+            "there is no secret key ({key}) and no database ({}); for a new server run `sarsen init` first, to restore a \
+             backup put its key there, and for a server elsewhere name its configuration with --config",
             path.display()
         ),
         None => format!(

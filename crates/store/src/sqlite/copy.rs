@@ -3,17 +3,19 @@
 //! The copy is one snapshot: it holds each commit from before the start and nothing of those that come later. SQLite's
 //! backup API copies page by page, in steps; between two steps the copy is flushed, so that the last flush is short.
 //!
-//! The copy is written under another name beside its target and renamed at the end. If the process is killed, no file
+//! The copy is written under another name beside its target, gets a checksum, and is renamed at the end. If the process is killed, no file
 //! has the target's name, and what is left behind ends in `.new`.
 //!
 //! The snapshot keeps the write-ahead log from starting again. A copy ends with an error before the log reaches the
 //! length at which writes are refused.
 
+use super::checksum::{self, Checked};
 use super::connection::{Connection, Role};
 use crate::Error;
+use rusqlite::ErrorCode;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::{self, File};
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,25 +37,32 @@ pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
 
 /// The same with another limit for the length of the write-ahead log.
 fn copy_within(source: &Path, target: &Path, log_max: u64) -> Result<u64, Error> {
+    if target.is_dir() {
+        return Err(failed(target, "is a folder; name a file in it"));
+    }
     if target.symlink_metadata().is_ok() {
         return Err(failed(target, "exists; choose another name"));
     }
     let reader = Connection::open(source, Role::Reader, false)?;
     let unfinished = Unfinished::create(target)?;
     let log = super::beside(source, "-wal");
-    let bytes = fill(reader, &unfinished, &log, log_max)?;
+    fill(reader, &unfinished, &log, log_max)?;
     unfinished.mark_as_closed()?;
+    let bytes = checksum::append(&unfinished.file).map_err(|error| unfinished.error(&error))?;
     unfinished.finish(target)?;
     Ok(bytes)
 }
 
 /// Copies all pages of one snapshot.
-fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u64) -> Result<u64, Error> {
+fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u64) -> Result<(), Error> {
     reader.run("BEGIN")?;
     // The snapshot begins with the first read.
     let first = reader.raw().query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
     first.map_err(|error| reader.error(error))?;
-    let refused = |error: rusqlite::Error| failed(&unfinished.path, &format!("cannot be written: {error}"));
+    let refused = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => disk_is_full(&unfinished.path),
+        _ => failed(&unfinished.path, &format!("cannot be written: {error}")),
+    };
     let mut target = rusqlite::Connection::open(&unfinished.path).map_err(refused)?;
     // Nobody reads an unfinished copy, so that it needs no journal; it is flushed here.
     target
@@ -76,8 +85,7 @@ fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u6
             }
         }
     }
-    target.close().map_err(|(_, error)| refused(error))?;
-    unfinished.file.metadata().map(|file| file.len()).map_err(|error| unfinished.error(&error))
+    target.close().map_err(|(_, error)| refused(error))
 }
 
 /// Fails when the snapshot has held the log for too long.
@@ -111,8 +119,17 @@ impl Unfinished {
         let opened = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
         match opened {
             Ok(file) => Ok(Unfinished { path, file }),
-            Err(error) => Err(failed(&path, &format!("cannot be created: {error}"))),
+            Err(error) => Err(cannot_create(&path, &error)),
         }
+    }
+
+    /// Removes the checksum of a copied backup: what follows changes the database.
+    pub(super) fn remove_checksum(&self) -> Result<(), Error> {
+        let removed = checksum::check(&self.file).and_then(|checked| match checked {
+            Checked::Right(length) => self.file.set_len(length),
+            Checked::None | Checked::Wrong => Ok(()),
+        });
+        removed.map_err(|error| self.error(&error))
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -144,8 +161,11 @@ impl Unfinished {
         named.map_err(|error| self.error(&error))
     }
 
-    fn error(&self, error: &std::io::Error) -> Error {
-        failed(&self.path, &format!("cannot be written: {error}"))
+    pub(super) fn error(&self, error: &std::io::Error) -> Error {
+        match error.kind() {
+            ErrorKind::StorageFull => disk_is_full(&self.path),
+            _ => failed(&self.path, &format!("cannot be written: {error}")),
+        }
     }
 }
 
@@ -158,8 +178,29 @@ impl Drop for Unfinished {
 
 /// Makes a new name in the folder of `path` durable.
 pub(super) fn flush_folder(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// The name of an unfinished copy is not what the user gave: the folder is what is wrong.
+fn cannot_create(path: &Path, error: &std::io::Error) -> Error {
+    let folder = folder_of(path);
+    let what = match error.kind() {
+        _ if !folder.is_dir() => "is not a folder that exists; create it, or use another",
+        ErrorKind::PermissionDenied => {
+            "cannot be written to by this user; use another, or run the command as its owner"
+        }
+        ErrorKind::StorageFull => return disk_is_full(path),
+        _ => return failed(path, &format!("cannot be created: {error}")),
+    };
+    failed(folder, what)
+}
+
+fn disk_is_full(path: &Path) -> Error {
+    failed(folder_of(path), "is on a disk that is full; free some space, or use another folder")
 }
 
 fn failed(path: &Path, what: &str) -> Error {

@@ -1,11 +1,14 @@
 //! Looks at a database file that no process uses, without changing it: is it whole, and is it ours?
 
+use super::checksum::{self, Checked};
 use super::connection::Connection;
 use super::errors::Constraints;
 use crate::migration_text::statements;
 use crate::{Dialect, Error, Migration, Snapshot};
 use rusqlite::{OpenFlags, Result as RawResult};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Damages that are listed at most.
@@ -29,6 +32,13 @@ pub struct Inspection {
 /// Checks the structure of a file, the references between its rows and its schema. Fails if it cannot be read at all.
 pub(crate) fn inspect(path: &Path, migrations: &[Migration]) -> Result<Inspection, Error> {
     let connection = open(path)?;
+    let checked = File::open(path).and_then(|file| checksum::check(&file));
+    let checked =
+        checked.map_err(|error| Error::Open(format!("{} cannot be read: {error}", path.display())))?;
+    if checked == Checked::Wrong {
+        let text = format!("{} is damaged: its checksum is wrong; use another backup", path.display());
+        return Err(Error::Open(text));
+    }
     let read = || -> RawResult<Inspection> {
         let mut problems = damages(&connection)?;
         problems.extend(dangling(&connection)?);
@@ -55,14 +65,29 @@ pub(crate) fn read<T>(path: &Path, query: impl FnOnce(&mut Snapshot<'_>) -> T) -
     Ok(query(&mut Snapshot::new(&mut connection, false)))
 }
 
+/// Fails if this is not a file with content that this user may read.
+pub(super) fn require_file(path: &Path) -> Result<(), Error> {
+    // A pipe would block: it is looked at before it is opened.
+    let looked = std::fs::metadata(path);
+    let readable =
+        looked.and_then(|file| if file.is_file() { File::open(path)?.metadata() } else { Ok(file) });
+    let what = match readable {
+        Ok(file) if !file.is_file() => "is not a file; name the file of a backup".to_owned(),
+        Ok(file) if file.len() == 0 => "is empty; use another backup".to_owned(),
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => "does not exist; check the name".to_owned(),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            format!("cannot be read ({error}); run the command as the user who owns it, or as root")
+        }
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    Err(Error::Open(format!("{} {what}", path.display())))
+}
+
 /// Opens a file for reading, without a lock and without a log beside it.
 fn open(path: &Path) -> Result<rusqlite::Connection, Error> {
+    require_file(path)?;
     let problem = |text: String| Err(Error::Open(format!("{} {text}", path.display())));
-    match std::fs::metadata(path) {
-        Err(error) => return problem(format!("cannot be read: {error}")),
-        Ok(file) if file.len() == 0 => return problem("is empty; use another backup".to_owned()),
-        Ok(_) => {}
-    }
     let log = super::beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         return problem(format!(

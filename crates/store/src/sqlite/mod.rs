@@ -7,6 +7,7 @@
 //! - `copy.rs`, `inspect.rs`, `replace.rs`: backup, check and restore of a file.
 
 mod checkpoint;
+mod checksum;
 mod connection;
 mod copy;
 mod errors;

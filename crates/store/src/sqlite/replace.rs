@@ -5,10 +5,12 @@
 //! into it first, because SQLite would apply the log to any file of that name.
 
 use super::copy::{Unfinished, flush_folder};
+use super::inspect::require_file;
 use super::lock::FileLock;
 use crate::Error;
 use std::fs::{self, File};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +27,10 @@ pub(crate) fn replace<E: From<Error>>(
     kept: &Path,
     check: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<bool, E> {
+    require_file(backup)?;
+    if is_same(backup, database) {
+        return Err(Error::Open(format!("{} is the database itself; name a backup", backup.display())).into());
+    }
     let _lock = FileLock::take(database)?;
     if kept.symlink_metadata().is_ok() {
         return Err(Error::Open(format!("{} exists; choose another name", kept.display())).into());
@@ -37,9 +43,13 @@ pub(crate) fn replace<E: From<Error>>(
         return Err(Error::Open(text).into());
     }
     let copied = File::open(backup).and_then(|mut from| std::io::copy(&mut from, &mut unfinished.file()));
-    copied.map_err(|error| Error::Open(format!("{} cannot be copied: {error}", backup.display())))?;
+    copied.map_err(|error| match error.kind() {
+        ErrorKind::StorageFull => unfinished.error(&error),
+        _ => Error::Open(format!("{} cannot be copied: {error}", backup.display())),
+    })?;
     unfinished.mark_as_closed()?;
     check(unfinished.path())?;
+    unfinished.remove_checksum()?;
     let existed = database.exists();
     let old = if existed { fold_log(database) } else { Ok(0) };
     let old = old.unwrap_or_else(|error| {
@@ -51,6 +61,11 @@ pub(crate) fn replace<E: From<Error>>(
     renamed.map_err(|error| Error::Open(format!("{} cannot be kept: {error}", database.display())))?;
     unfinished.finish(database)?;
     Ok(existed)
+}
+
+fn is_same(left: &Path, right: &Path) -> bool {
+    let number = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    number(left).is_some_and(|left| Some(left) == number(right))
 }
 
 /// Moves the write-ahead log of a database into it. Returns its version.

@@ -196,6 +196,85 @@ async fn a_check_refuses_a_damaged_file_and_one_with_a_log() {
     assert!(damaged(&whole).contains("write-ahead log beside it"));
 }
 
+#[tokio::test]
+async fn what_is_no_file_is_named_as_such() {
+    let family = Family::new().await;
+    let folder = family.folder.path();
+    let no_file = |path: &Path| backup::inspect(path, PAIRS).expect_err("no file").to_string();
+    assert!(no_file(folder).contains("is not a file; name the file of a backup"));
+    assert!(no_file(&folder.join("none.db")).contains("none.db does not exist; check the name"));
+    let itself =
+        backup::restore(&family.path(), &family.path(), &folder.join("kept.db"), |_| Ok::<_, Error>(()));
+    let itself = itself.expect_err("the same file").to_string();
+    assert!(itself.contains("is the database itself; name a backup"), "{itself}");
+    let store = family.open();
+    for (target, expected) in [
+        ("none/copy.db", "none is not a folder that exists; create it, or use another"),
+        ("", "is a folder; name a file in it"),
+        ("pairs.db", "exists; choose another name"),
+    ] {
+        let refused = store.backup(&folder.join(target)).expect_err("refused").to_string();
+        assert!(refused.contains(expected), "{target}: {refused}");
+    }
+    store.close();
+}
+
+/// A backup of the family.
+async fn backup_of(family: &Family) -> PathBuf {
+    let path = family.folder.path().join("backup.db");
+    let store = family.open();
+    store.backup(&path).expect("a backup");
+    store.close();
+    path
+}
+
+#[tokio::test]
+async fn a_backup_with_one_changed_byte_or_a_missing_end_is_refused_wherever_it_is() {
+    let family = Family::new().await;
+    let path = backup_of(&family).await;
+    let whole = std::fs::read(&path).expect("reads");
+    let found = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        match backup::inspect(&path, PAIRS) {
+            Ok(found) => found.problems.join("\n"),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(found(&whole), "");
+    // Each byte of the file's header and of its end; in the pages between, one in a hundred.
+    let near_an_end = |at: &usize| *at < 128 || *at + 64 > whole.len() || at.is_multiple_of(97);
+    for at in (0..whole.len()).filter(near_an_end) {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x20;
+        let problems = found(&changed);
+        assert!(
+            problems.contains("backup.db is") && problems.contains("use another backup"),
+            "{at}: {problems}"
+        );
+    }
+    let lengths = (1..whole.len()).filter(|length| length.is_multiple_of(613) || *length + 32 > whole.len());
+    for length in lengths {
+        assert_ne!(found(&whole[..length]), "", "cut off at {length} of {}", whole.len());
+    }
+    assert_ne!(found(&[&whole[..], b"more"].concat()), "", "with something behind it");
+}
+
+#[tokio::test]
+async fn a_backup_is_a_database_that_the_next_server_changes() {
+    let family = Family::new().await;
+    let path = backup_of(&family).await;
+    std::fs::rename(&path, family.path()).expect("moved");
+    // As a user may do it by hand: the checksum is behind the last page, and is in nobody's way.
+    for id in ["c", "d"] {
+        let store = family.open();
+        let insert = sql("INSERT INTO pairs (id, other_id) VALUES (?1, 'a')");
+        let row = store.write("pairs", move |tx| tx.exec(&insert, args![id])).await;
+        row.map_err(|error: Error| error).expect("writes");
+        store.close();
+        assert_eq!(family.problems(), "", "after {id}");
+    }
+}
+
 async fn count(options: Options) -> (i64, u64) {
     let store = Store::open(options).expect("opens");
     let rows = store.read(|snapshot| snapshot.one(&COUNT, args![], |row| row.get(0)));

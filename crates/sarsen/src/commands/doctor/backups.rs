@@ -86,7 +86,9 @@ pub(super) fn confirm(config: &Config, copy: &Path) -> Result<()> {
     if same_file(copy, path) {
         return Err(Error::usage(format!("{} is the key itself; give the copy", copy.display())));
     }
-    let copied = SecretKey::parse(&text).map_err(|error| Error::failed(format!("the copy: {error}")))?;
+    let copied = SecretKey::parse(&text).map_err(|error| {
+        Error::failed(format!("{} is no copy of the key ({error}); copy it again", copy.display()))
+    })?;
     if fingerprint(&copied) != fingerprint(&key) {
         return Err(Error::failed("the copy is another key than the one in use; copy it again"));
     }
