@@ -77,7 +77,9 @@ class Reader:
         (release / "sarsen").symlink_to(Path(BINARY).resolve())
         self._state.write_text(f"cd '{repository}'\n", encoding="utf-8")
         path = os.pathsep.join([str(programs_of_node(folder / "programs")), os.environ["PATH"]])
-        self._environment = {**os.environ, "PATH": path, "XDG_CONFIG_HOME": str(folder / "config")}
+        # The server takes variables that begin with SARSEN_ as settings, and refuses those of the tests.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SARSEN_")}
+        self._environment = {**own, "PATH": path, "XDG_CONFIG_HOME": str(folder / "config")}
 
     def blocks(self, guide, section):
         """The blocks of a section."""
