@@ -107,8 +107,8 @@ class Reader:
         log = self._folder / f"{port}.log"
         return Program(command, port, log, limit_s=BLOCK_LIMIT_S, env=self._environment)
 
-    def run(self, text):
-        """Runs commands, and gives what they print. Allows a sign-in of the terminal in a browser."""
+    def run(self, text, user=None):
+        """Runs commands, and gives what they print. Allows a sign-in of the terminal in a browser, as a user."""
         script = "\n".join(
             [
                 f". '{self._state}'",
@@ -127,7 +127,7 @@ class Reader:
         )
         watch = threading.Timer(BLOCK_LIMIT_S, os.killpg, [process.pid, signal.SIGKILL])
         watch.start()
-        printed = self._read(process.stdout)
+        printed = self._read(process.stdout, user or self._administrator)
         status = process.wait()
         watch.cancel()
         assert status == 0, f"{text}\nended with {status} and printed:\n{printed[-6000:]}"
@@ -140,15 +140,14 @@ class Reader:
         assert values, f"no command has printed a {label}:\n{self._printed}"
         return values[-1]
 
-    def _read(self, output):
+    def _read(self, output, user):
         printed, allowed = "", False
         while chunk := os.read(output.fileno(), 4096):
             printed += chunk.decode(errors="replace")
             codes = CODES.search(printed)
             if codes and not allowed:
                 allowed = True
-                login = self._administrator
-                Person(login["email"], login["password"]).walk(codes[1], user_code=codes[2])
+                Person(user["email"], user["password"]).walk(codes[1], user_code=codes[2])
         output.close()
         return printed
 

@@ -120,6 +120,19 @@ def test_a_back_end_in_java_by_its_guide(own_demo, reader, site_port):
             assert page.status_code == expected[0] and expected[1] in (None, page.text), page.text
 
 
+def test_a_tool_by_its_guide(own_demo, reader):
+    reader.follow("terminal", "Register the tool", "Write the tool")
+    [start] = reader.blocks("terminal", "Start it")
+    again, end = reader.blocks("terminal", "See it work")
+    ada, greeting = own_demo.user("ada"), "Hello Ada. Your plan is pro."
+    printed = reader.run(start.text, ada)
+    assert "Type" in printed and greeting in printed, printed
+    assert reader.run(again.text, ada).strip() == greeting
+    reader.run(end.text)
+    printed = reader.run(again.text, ada)
+    assert "Type" in printed and greeting in printed, printed
+
+
 def test_a_server_by_its_guide(tmp_path):
     port = free_port()
     issuer = f"http://localhost:{port}"
@@ -183,7 +196,7 @@ def test_the_answers_on_the_page_are_those_of_the_server(demo, site_client, ada)
 
 def test_every_guide_is_followed():
     names = {path.stem for path in (ROOT / "docs/guides").glob("*.md")}
-    assert names == {"express", "flask", "spring", "backend", "first-server"}
+    assert names == {"express", "flask", "spring", "terminal", "backend", "first-server"}
 
 
 @contextmanager
