@@ -1,8 +1,8 @@
-"""Follows a guide of docs/guides to the letter: runs its commands and writes its files, in the order of the page.
+"""Follows a page of docs to the letter: runs its commands and writes its files, in the order of the page.
 
 - A block `sh` is run by bash. Exported variables and the folder stay for the next block.
-- `export NAME=…` stands for a value that an earlier command printed, and is replaced by it. What stands before the
-  ellipsis is the beginning of that value.
+- `export NAME=client_…` stands for the last value with this beginning that a command has printed, and is replaced by it.
+  Without a beginning it is the secret of a client.
 - A block after a line that ends in "`FILE`:" is the content of that file.
 - Blocks `json` and `text` show answers; they are left out.
 
@@ -22,17 +22,10 @@ from demo import BINARY, ROOT
 from person import Person
 from program import Program
 
-GUIDES = ROOT / "docs/guides"
+DOCS = ROOT / "docs"
 BLOCK_LIMIT_S = 600
 SHOWN = ("json", "text")
 CODES = re.compile(r"^Open +(\S+)\nType +(\S+)\n", re.MULTILINE)
-# The label beside the value in the output of a command.
-LABELS = {
-    "SARSEN_CLIENT_ID": "client id",
-    "SARSEN_CLIENT_SECRET": "client secret",
-    "SARSEN_API_KEY": "key",
-    "USER_ID": "id",
-}
 
 
 class Block(NamedTuple):
@@ -77,26 +70,28 @@ class Reader:
         (release / "sarsen").symlink_to(Path(BINARY).resolve())
         self._state.write_text(f"cd '{repository}'\n", encoding="utf-8")
         path = os.pathsep.join([str(programs_of_node(folder / "programs")), os.environ["PATH"]])
-        self._environment = {**os.environ, "PATH": path, "XDG_CONFIG_HOME": str(folder / "config")}
+        # The server takes variables that begin with SARSEN_ as settings, and refuses those of the tests.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SARSEN_")}
+        self._environment = {**own, "PATH": path, "XDG_CONFIG_HOME": str(folder / "config")}
 
-    def blocks(self, guide, section):
+    def blocks(self, page, section):
         """The blocks of a section."""
-        page = (GUIDES / f"{guide}.md").read_text(encoding="utf-8")
-        found = [block for block in blocks_of(page) if block.section == section]
-        assert found, f"{guide}.md has no block in a section {section!r}"
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        found = [block for block in blocks_of(text) if block.section == section]
+        assert found, f"{page}.md has no block in a section {section!r}"
         return [block._replace(text=self._with_ports(block.text)) for block in found]
 
-    def follow(self, guide, *sections):
-        """Follows these sections of a guide, and gives what its last command printed."""
+    def follow(self, page, *sections):
+        """Follows these sections of a page, and gives what its last command printed."""
         printed = ""
         for section in sections:
-            for block in self.blocks(guide, section):
+            for block in self.blocks(page, section):
                 if block.file:
                     self._write(block)
                 elif block.language == "sh":
                     printed = self.run(block.text)
                 else:
-                    assert block.language in SHOWN, f"{guide}.md does not say which file this is:\n{block.text}"
+                    assert block.language in SHOWN, f"{page}.md does not say which file this is:\n{block.text}"
         return printed
 
     def start(self, text, port):
@@ -105,8 +100,8 @@ class Reader:
         log = self._folder / f"{port}.log"
         return Program(command, port, log, limit_s=BLOCK_LIMIT_S, env=self._environment)
 
-    def run(self, text):
-        """Runs commands, and gives what they print. Allows a sign-in of the terminal in a browser."""
+    def run(self, text, user=None):
+        """Runs commands, and gives what they print. Allows a sign-in of the terminal in a browser, as a user."""
         script = "\n".join(
             [
                 f". '{self._state}'",
@@ -125,7 +120,7 @@ class Reader:
         )
         watch = threading.Timer(BLOCK_LIMIT_S, os.killpg, [process.pid, signal.SIGKILL])
         watch.start()
-        printed = self._read(process.stdout)
+        printed = self._read(process.stdout, user or self._administrator)
         status = process.wait()
         watch.cancel()
         assert status == 0, f"{text}\nended with {status} and printed:\n{printed[-6000:]}"
@@ -138,15 +133,20 @@ class Reader:
         assert values, f"no command has printed a {label}:\n{self._printed}"
         return values[-1]
 
-    def _read(self, output):
+    def printed_from(self, beginning):
+        """The last id or key with this beginning that a command has printed."""
+        values = re.findall(rf"\b{beginning}\w+", self._printed)
+        assert values, f"no command has printed a {beginning}…:\n{self._printed}"
+        return values[-1]
+
+    def _read(self, output, user):
         printed, allowed = "", False
         while chunk := os.read(output.fileno(), 4096):
             printed += chunk.decode(errors="replace")
             codes = CODES.search(printed)
             if codes and not allowed:
                 allowed = True
-                login = self._administrator
-                Person(login["email"], login["password"]).walk(codes[1], user_code=codes[2])
+                Person(user["email"], user["password"]).walk(codes[1], user_code=codes[2])
         output.close()
         return printed
 
@@ -161,9 +161,7 @@ class Reader:
     def _with_copied_values(self, text):
         def copied(line):
             name, beginning = line[1], line[2]
-            value = self.printed(LABELS[name])
-            assert value.startswith(beginning), f"{value} does not begin with {beginning}"
-            return f"export {name}={value}"
+            return f"export {name}={self.printed_from(beginning) if beginning else self.printed('client secret')}"
 
         return re.sub(r"^export (\w+)=(\w*)…$", copied, text, flags=re.MULTILINE)
 
