@@ -14,6 +14,8 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(8, "API keys", include_str!("../migrations/0008_api_keys.sql")),
     migration(9, "idempotent writes", include_str!("../migrations/0009_idempotent_writes.sql")),
     migration(10, "deletions", include_str!("../migrations/0010_deletions.sql")),
+    migration(11, "invitations by e-mail", include_str!("../migrations/0011_invitations_by_email.sql")),
+    migration(12, "type of access tokens", include_str!("../migrations/0012_access_token_typ.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

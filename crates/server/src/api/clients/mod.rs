@@ -8,8 +8,7 @@ use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::clients::{
-    self, AccessTokenTyp, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce,
-    parse_id_token_alg,
+    self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce, parse_id_token_alg,
 };
 use identity::ids::ClientId;
 use identity::services;
@@ -32,7 +31,6 @@ pub(crate) struct ClientBody {
     /// When it last sent a challenge, to within an hour; null if it never did.
     pkce_used_at: Option<String>,
     id_token_alg: &'static str,
-    access_token_typ: &'static str,
     /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
@@ -54,7 +52,6 @@ fn show(client: Client) -> ClientBody {
         pkce: client.pkce.as_str(),
         pkce_used_at: client.pkce_used_at.map(rfc3339),
         id_token_alg: client.id_token_alg.as_str(),
-        access_token_typ: client.access_token_typ.as_str(),
         device_flow,
         created_at: rfc3339(client.created_at),
     }
@@ -81,7 +78,6 @@ pub(crate) struct CreateBody {
     consent_required: Option<bool>,
     pkce: Option<String>,
     id_token_alg: Option<String>,
-    access_token_typ: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +89,6 @@ pub(crate) struct ChangeBody {
     consent_required: Option<bool>,
     pkce: Option<String>,
     id_token_alg: Option<String>,
-    access_token_typ: Option<String>,
     device_flow: Option<bool>,
 }
 
@@ -127,8 +122,6 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         consent_required: body.consent_required.unwrap_or(default.consent_required),
         pkce: parsed(body.pkce, Pkce::parse)?.unwrap_or(default.pkce),
         id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?.unwrap_or(default.id_token_alg),
-        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?
-            .unwrap_or(default.access_token_typ),
         ..default
     };
     let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));
@@ -174,7 +167,6 @@ pub(crate) async fn change(
         consent_required: body.consent_required,
         pkce: parsed(body.pkce, Pkce::parse)?,
         id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?,
-        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?,
         device_flow: body.device_flow,
     };
     let changed = admin.write("client.change", move |tx, by| {
