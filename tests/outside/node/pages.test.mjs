@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as oidc from 'openid-client';
-import { authorize, decided, look, newPerson, startBrowser, submitOf, walk } from './lib/browser.mjs';
+import { authorize, decided, look, newPerson, send, startBrowser, submitOf, walk } from './lib/browser.mjs';
 import { discover, newRequest, postForm } from './lib/client.mjs';
 import { startDemo } from './lib/demo.mjs';
 import { colourOf, lookAt, tabsTo } from './lib/page_checks.mjs';
@@ -161,6 +161,17 @@ test('a wrong password says so, keeps the e-mail, and is no trap for a screen re
   assert.equal(await page.locator('input[name="password"]').inputValue(), '', 'the password is not sent back');
   const alerts = await page.locator('[role="alert"]:visible').allInnerTexts();
   assert.ok(alerts.join('').length > 0, `the error is announced (role="alert"): ${await look(page)}`);
+});
+
+test('a sign-up with an address that has an account leads to the sign-in, with the address filled in', limit, async () => {
+  const page = await newPerson(browser, { javaScriptEnabled: false });
+  const ada = demo.user('ada');
+  await page.goto(orgPage('signup'));
+  await send(page, { name: 'Ada', email: ada.email, password: 'three walls of grey stone' });
+  await Promise.all([page.waitForNavigation(), page.getByRole('link', { name: 'Sign in instead' }).click()]);
+  assert.equal(await page.locator('input[name="email"]').inputValue(), ada.email);
+  await send(page, { password: ada.password });
+  assert.equal(page.url(), orgPage('account'), await look(page));
 });
 
 test('every form carries a CSRF token, and is refused without it', limit, async () => {
