@@ -52,6 +52,9 @@ class Api:
     def change_client(self, client, **changes):
         return self._send("PATCH", f"clients/{client['client_id']}", changes)
 
+    def change_service(self, **changes):
+        return self._send("PATCH", f"services/{self.service}", changes)
+
     def _send(self, method, path, body):
         answer = self.session.request(method, f"{self.address}/{path}", json=body, timeout=15)
         assert answer.ok, answer.text

@@ -56,7 +56,7 @@ def test_sign_in(demo, site, ada):
 def test_the_resource_server_accepts_tokens_of_type_jwt(demo, api, site, ada):
     address, client = site
     for typ, expected in [("at+jwt", 401), ("JWT", 200)]:
-        api.change_client(client, access_token_typ=typ)
+        api.change_service(access_token_typ=typ)
         token = access_token(demo, client, ada)
         answer = requests.get(f"{address}/api", headers={"Authorization": f"Bearer {token}"}, timeout=30)
         assert answer.status_code == expected, (typ, answer.headers.get("WWW-Authenticate"))

@@ -343,9 +343,9 @@ fn page(
     })?)
 }
 
-/// A name, unless its user was deleted: their address is the id then.
+/// A name, unless its user was deleted: their address is the id then, and that of their invitations is empty.
 fn name(found: Option<String>) -> Option<String> {
-    found.filter(|name| UserId::parse(name).is_err())
+    found.filter(|name| !name.is_empty() && UserId::parse(name).is_err())
 }
 
 #[cfg(test)]

@@ -106,6 +106,22 @@ impl Decision {
             Decision::Deny => "deny",
         }
     }
+
+    /// Parses the name used in the table and on the form.
+    pub fn parse(name: &str) -> Option<Decision> {
+        [Decision::Allow, Decision::Deny].into_iter().find(|decision| decision.as_str() == name)
+    }
+}
+
+/// A decision that was made.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The requesting client.
+    pub client: ClientId,
+    /// The session of the user who decided.
+    pub session: SessionId,
+    /// The decision.
+    pub decision: Decision,
 }
 
 /// The state of a device authorization.
@@ -242,6 +258,17 @@ pub fn find_pending(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3], now: Time)
         (Some(device), true) => Ok(device),
         _ => Err(Error::NotFound { what: "code" }),
     }
+}
+
+/// Finds the decisions about a user code, by its candidate ids. The caller shows them only to the session that made them.
+pub fn decided(snapshot: &mut Snapshot<'_>, ids: &[DeviceId; 3]) -> Result<Vec<Decided>> {
+    let [before, this, after] = ids;
+    let found = snapshot.all(&FIND, args![before, this, after], read)?;
+    let decided = found.into_iter().filter_map(|device| {
+        let decision = Decision::parse(device.decision.as_deref()?)?;
+        Some(Decided { client: device.client, session: device.decided_by?, decision })
+    });
+    Ok(decided.collect())
 }
 
 /// Stores the decision of the user of `session`. Returns false if the authorization was already decided or has expired,

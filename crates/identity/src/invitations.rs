@@ -132,6 +132,9 @@ statements! {
      WHERE id = ?1 AND organization_id = ?2 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > ?3");
     static REVOKE_SAME = sql("UPDATE invitations SET revoked_at = ?3, revoked_by = ?4
      WHERE organization_id = ?1 AND email = ?2 AND used_at IS NULL AND revoked_at IS NULL");
+    static REVOKE_ALL_OF = sql("UPDATE invitations SET revoked_at = ?2, revoked_by = ?3
+     WHERE email = ?1 AND used_at IS NULL AND revoked_at IS NULL");
+    static BLANK = sql("UPDATE invitations SET email = '' WHERE email = ?1");
     static OLD = sql("SELECT id FROM invitations WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM invitations WHERE id = ?1");
     static DELETE_ALL = sql("DELETE FROM invitations WHERE organization_id = ?1");
@@ -224,6 +227,13 @@ pub fn revoke(
         return Err(Error::NotFound { what: "invitation" });
     }
     audit::note(tx, organization, actor, "invitation.revoked", id.as_str(), "")
+}
+
+/// Revokes the open invitations of an address, and removes the address from all of them. Its account is being deleted.
+pub(crate) fn forget_email(tx: &mut Tx<'_>, email: &str, actor: &Actor) -> Result<()> {
+    tx.exec(&REVOKE_ALL_OF, args![email, actor.now, &actor.who])?;
+    tx.exec(&BLANK, args![email])?;
+    Ok(())
 }
 
 /// Finds the valid invitation of a token without consuming it. Unknown, used, revoked, expired and void invitations look

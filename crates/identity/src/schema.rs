@@ -16,6 +16,8 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(10, "deletions", include_str!("../migrations/0010_deletions.sql")),
     migration(11, "administration by machine clients", include_str!("../migrations/0011_machine_scopes.sql")),
     migration(12, "search", include_str!("../migrations/0012_search.sql")),
+    migration(13, "invitations by e-mail", include_str!("../migrations/0013_invitations_by_email.sql")),
+    migration(14, "type of access tokens", include_str!("../migrations/0014_access_token_typ.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

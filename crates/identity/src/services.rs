@@ -2,6 +2,7 @@
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, ServiceId};
+use crate::tokens::AccessTokenTyp;
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
@@ -16,6 +17,8 @@ pub struct Service {
     pub slug: String,
     /// The display name.
     pub name: String,
+    /// The type of access tokens that it accepts.
+    pub access_token_typ: AccessTokenTyp,
     /// The creation time.
     pub created_at: Time,
 }
@@ -29,14 +32,18 @@ pub struct NewService {
     pub slug: String,
     /// The display name.
     pub name: String,
+    /// The type of access tokens that it accepts.
+    pub access_token_typ: AccessTokenTyp,
 }
 
-const COLUMNS: &str = "SELECT id, organization_id, slug, name, created_at FROM services";
+const COLUMNS: &str = "SELECT id, organization_id, slug, name, access_token_typ, created_at FROM services";
 
 statements! {
-    static INSERT = insert("services", &[&["id", "organization_id", "slug", "name", "created_at"]]);
+    static INSERT =
+        insert("services", &[&["id", "organization_id", "slug", "name", "access_token_typ", "created_at"]]);
     static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
     static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
+    static SET_TYP = sql("UPDATE services SET access_token_typ = ?2 WHERE id = ?1");
     static SLUGS = sql("SELECT slug FROM services WHERE organization_id = ?1 ORDER BY slug LIMIT ?2");
     /// Locks a service for a decision that depends on its clients and plans.
     pub(crate) static LOCK = lock("services", "id");
@@ -49,7 +56,8 @@ fn read(row: &Row<'_>) -> std::result::Result<Service, store::Error> {
         organization: row.get(1)?,
         slug: row.get(2)?,
         name: row.get(3)?,
-        created_at: row.get(4)?,
+        access_token_typ: AccessTokenTyp::read(row, 4)?,
+        created_at: row.get(5)?,
     })
 }
 
@@ -67,14 +75,13 @@ pub fn create(
 ) -> Result<Service> {
     let slug = names::slug("slug", &new.slug)?;
     let name = names::display("name", &new.name)?;
-    tx.exec(&INSERT, args![&new.id, organization, &slug, &name, actor.now]).map_err(Error::taken(
-        "services_slug",
-        "slug",
-        &slug,
-    ))?;
+    let typ = new.access_token_typ;
+    let row = args![&new.id, organization, &slug, &name, typ.as_str(), actor.now];
+    tx.exec(&INSERT, row).map_err(Error::taken("services_slug", "slug", &slug))?;
     tx.changed(key(&new.id));
     audit::note(tx, organization, actor, "service.created", new.id.as_str(), &slug)?;
-    Ok(Service { id: new.id.clone(), organization: organization.clone(), slug, name, created_at: actor.now })
+    let (id, organization) = (new.id.clone(), organization.clone());
+    Ok(Service { id, organization, slug, name, access_token_typ: typ, created_at: actor.now })
 }
 
 /// Changes the display name of a service.
@@ -84,6 +91,20 @@ pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> 
     tx.changed(key(&service.id));
     audit::note(tx, &service.organization, actor, "service.renamed", service.id.as_str(), &name)?;
     Ok(Service { name, ..service.clone() })
+}
+
+/// Changes the type of access tokens that a service accepts. Tokens that were issued before stay valid.
+pub fn set_access_token_typ(
+    tx: &mut Tx<'_>,
+    service: &Service,
+    typ: AccessTokenTyp,
+    actor: &Actor,
+) -> Result<Service> {
+    tx.exec(&SET_TYP, args![&service.id, typ.as_str()])?;
+    tx.changed(key(&service.id));
+    let details = format!("access_token_typ {}", typ.as_str());
+    audit::note(tx, &service.organization, actor, "service.changed", service.id.as_str(), &details)?;
+    Ok(Service { access_token_typ: typ, ..service.clone() })
 }
 
 /// Deletes a service. The caller holds its lock and has checked that it has no clients and plans ([`crate::catalog`]).

@@ -5,12 +5,12 @@
 //! against the key, not against the token. Tokens are signed after the commit. An access token is verified once and
 //! then cached (see [`crate::Lookups`]).
 
-use crate::clients::AccessTokenTyp;
 use crate::keys::{Algorithm, Ring};
 use crate::{Error, Result, Time};
 use jsonwebtoken::{Validation, decode, decode_header};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use store::Row;
 
 /// The lifetime of an access token.
 pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
@@ -19,6 +19,44 @@ pub const ID_LIFE: Duration = Duration::from_secs(3600);
 const ID_TYP: &str = "JWT";
 /// The tolerated clock skew of the issuing instance, in seconds.
 const AHEAD_MAX: i64 = 60;
+
+/// The `typ` header of access tokens. The service that accepts them chooses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AccessTokenTyp {
+    /// `at+jwt` (RFC 9068). It prevents that another JWT is used as an access token.
+    #[default]
+    AtJwt,
+    /// `JWT`, for libraries that accept no other type.
+    Jwt,
+}
+
+impl AccessTokenTyp {
+    const ALL: [AccessTokenTyp; 2] = [AccessTokenTyp::AtJwt, AccessTokenTyp::Jwt];
+
+    /// Returns the value of the header.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AccessTokenTyp::AtJwt => "at+jwt",
+            AccessTokenTyp::Jwt => "JWT",
+        }
+    }
+
+    /// Parses the value of the header.
+    pub fn parse(name: &str) -> Result<AccessTokenTyp> {
+        AccessTokenTyp::ALL.into_iter().find(|typ| typ.as_str() == name).ok_or_else(|| {
+            let known = AccessTokenTyp::ALL.map(AccessTokenTyp::as_str).join(" or ");
+            Error::invalid("access_token_typ", format!("{name:?} is not allowed; use {known}"))
+        })
+    }
+
+    /// Reads the column of a service. NULL is the default, also where there is no service.
+    pub(crate) fn read(row: &Row<'_>, column: usize) -> std::result::Result<AccessTokenTyp, store::Error> {
+        let Some(name) = row.get::<Option<String>>(column)? else { return Ok(AccessTokenTyp::default()) };
+        let broken =
+            |_| store::Error::Database(format!("service with an unknown type of access tokens ({name:?})"));
+        AccessTokenTyp::parse(&name).map_err(broken)
+    }
+}
 
 /// One audience or several, encoded as in RFC 7519.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +184,7 @@ fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::
 
 /// Verifies the signature, issuer and expiry of an access token. Returns `None` for an invalid token.
 pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
-    let typs = [AccessTokenTyp::AtJwt, AccessTokenTyp::Jwt].map(AccessTokenTyp::as_str);
+    let typs = AccessTokenTyp::ALL.map(AccessTokenTyp::as_str);
     let claims: AccessClaims = verify(ring, token, &typs, now)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
     let timely =

@@ -3,14 +3,17 @@
 //! [`delete`] takes effect at once: the user cannot sign in, sessions and subscriptions end, and what names the user is
 //! gone from the rows that are few. The janitor blanks the rest in pages: network addresses and user agents of sessions,
 //! and the addresses and details of audit entries about the user. Ids stay, so that the audit trail stays readable.
+//!
+//! Rows that soon expire are left to expire: a device authorization has the address of the device for two hours.
+//! Invitations are for accounts of `platform`, so an account elsewhere leaves those of its address alone.
 
 use crate::audit::{self, Actor};
 use crate::ids::{AuditId, OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::users::{self, User};
 use crate::{
-    Error, Result, Time, administrators, consents, customers, organizations, passwords, sessions,
-    subscriptions, user_suspensions,
+    Error, Result, Time, administrators, consents, customers, invitations, organizations, passwords,
+    sessions, subscriptions, user_suspensions,
 };
 use store::{Snapshot, Tx, args, insert, sql, statements};
 
@@ -63,6 +66,10 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     subscriptions::leave_seats(tx, id)?;
     customers::leave_teams(tx, id)?;
     customers::rename_personal(tx, id, "")?;
+    let home = organizations::get(tx.snapshot(), &user.organization)?;
+    if home.slug == organizations::PLATFORM {
+        invitations::forget_email(tx, &user.email, actor)?;
+    }
     users::blank(tx, id)?;
     tx.exec(&INSERT, args![id, &user.organization, &actor.who, actor.now])?;
     users::keys(id).into_iter().for_each(|key| tx.changed(key));

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as oidc from 'openid-client';
-import { decided, newPerson, startBrowser, walk } from './lib/browser.mjs';
+import { decided, look, newPerson, startBrowser, walk } from './lib/browser.mjs';
 import { DEVICE_GRANT, discover, errorOf, getJson, postForm } from './lib/client.mjs';
 import { startDemo } from './lib/demo.mjs';
 
@@ -71,6 +71,20 @@ test('who denies gives the device access_denied', limit, async () => {
   const steps = await decide(device.verification_uri_complete, 'deny', { user: demo.user('ada') });
   assert.equal(steps.at(-1), 'deny');
   assert.equal(await errorOf(answer), 'access_denied');
+});
+
+test('two clicks on Allow, and a step back, show that the device is signed in', limit, async () => {
+  const { device, answer } = await askForCode();
+  const page = await newPerson(browser);
+  await page.goto(device.verification_uri_complete);
+  const asks = async () => (await page.locator('button[name="decision"]:visible').count()) > 0;
+  await walk(page, { user: demo.user('ada'), decision: 'none', done: asks });
+  await page.locator('button[value="allow"]').dblclick();
+  const signedIn = page.getByRole('heading', { name: 'Your device is signed in' });
+  await signedIn.waitFor();
+  assert.ok((await answer).access_token);
+  await page.goBack();
+  await signedIn.waitFor({ timeout: 5000 }).catch(async () => assert.fail(`after a step back: ${await look(page)}`));
 });
 
 test('opening the link approves nothing', limit, async () => {

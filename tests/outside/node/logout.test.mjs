@@ -70,3 +70,13 @@ test('without parameters, the user is signed out and told so', limit, async () =
   await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
   assert.ok(await isSignedOut(page), await look(page));
 });
+
+test('with an address and no client, the user is asked, signed out and not sent anywhere', limit, async () => {
+  const { page } = await signedIn();
+  await page.goto(`${demo.issuer}/auth/logout?${new URLSearchParams({ post_logout_redirect_uri: back })}`);
+  assert.ok(!(await isSignedOut(page)), await look(page));
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
+  assert.ok(page.url().startsWith(demo.issuer), await look(page));
+  assert.ok(await isSignedOut(page), await look(page));
+});

@@ -12,7 +12,7 @@ mod secrets;
 pub(crate) use administration::scope_now;
 pub use administration::{grant_scopes, revoke_scopes};
 pub use kind::{DEVICE_GRANT, Kind};
-pub use options::{AccessTokenTyp, Pkce, parse_id_token_alg};
+pub use options::{Pkce, parse_id_token_alg};
 pub use redirects::{check_list as check_uri_list, check_redirect_uri, check_redirect_uris};
 pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
 
@@ -22,6 +22,7 @@ use crate::keys::Algorithm;
 use crate::organizations::DeviceFlow;
 use crate::scopes::Scope;
 use crate::secrets::matches;
+use crate::tokens::AccessTokenTyp;
 use crate::{Error, Result, Time, names};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, upsert};
 
@@ -58,7 +59,7 @@ pub struct Client {
     pub consent_required: bool,
     /// The signature algorithm of its ID tokens.
     pub id_token_alg: Algorithm,
-    /// The type of its access tokens.
+    /// The type of access tokens that its service accepts.
     pub access_token_typ: AccessTokenTyp,
     /// The redirect URIs.
     pub redirect_uris: Vec<String>,
@@ -119,8 +120,6 @@ pub struct NewClient {
     pub pkce: Pkce,
     /// The signature algorithm of its ID tokens.
     pub id_token_alg: Algorithm,
-    /// The type of its access tokens.
-    pub access_token_typ: AccessTokenTyp,
 }
 
 impl NewClient {
@@ -136,7 +135,6 @@ impl NewClient {
             consent_required: kind == Kind::Native,
             pkce: Pkce::default_of(kind),
             id_token_alg: Algorithm::Rs256,
-            access_token_typ: AccessTokenTyp::AtJwt,
         }
     }
 }
@@ -156,15 +154,13 @@ pub struct ClientPatch {
     pub pkce: Option<Pkce>,
     /// The signature algorithm of its ID tokens.
     pub id_token_alg: Option<Algorithm>,
-    /// The type of its access tokens.
-    pub access_token_typ: Option<AccessTokenTyp>,
     /// Whether the client may use the device flow. Only kinds with a device flow have this setting.
     pub device_flow: Option<bool>,
 }
 
 const COLUMNS: &str =
     "SELECT c.id, c.organization_id, o.slug, o.name, c.service_id, s.slug, s.name, c.kind, c.name, c.grants,
-            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, c.access_token_typ,
+            c.pkce_required, c.consent_required, c.id_token_alg, c.created_at, f.device_flow, s.access_token_typ,
             a.pkce_used_at, c.administration_scope
      FROM clients c
      JOIN organizations o ON o.id = c.organization_id
@@ -177,7 +173,7 @@ statements! {
         "clients",
         &[&[
             "id", "organization_id", "service_id", "kind", "name", "grants", "pkce_required", "consent_required",
-            "id_token_alg", "access_token_typ", "created_at",
+            "id_token_alg", "created_at",
         ]],
     );
     static GET = select(COLUMNS, "WHERE c.id = ?1");
@@ -193,8 +189,7 @@ statements! {
     static SECRET_HASHES_OF_PAGE = sql("SELECT r.client_id, r.hash FROM clients c JOIN client_secrets r ON r.client_id = c.id
      WHERE c.organization_id = ?1 AND c.id >= ?2 AND c.id <= ?3 ORDER BY r.id");
     static PATCH = sql(
-        "UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4, id_token_alg = ?5, access_token_typ = ?6
-         WHERE id = ?1",
+        "UPDATE clients SET name = ?2, consent_required = ?3, pkce_required = ?4, id_token_alg = ?5 WHERE id = ?1",
     );
     static PKCE_USED = upsert("client_activity", &["client_id"], &["pkce_used_at"]);
     static DELETE_ACTIVITY = sql("DELETE FROM client_activity WHERE client_id = ?1");
@@ -210,9 +205,8 @@ statements! {
 fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     let grants: String = row.get(9)?;
     let kind: String = row.get(7)?;
-    let (id_token_alg, typ): (String, Option<String>) = (row.get(12)?, row.get(15)?);
-    let broken =
-        |_| store::Error::Database(format!("client with an unknown kind, algorithm or type ({kind:?})"));
+    let id_token_alg: String = row.get(12)?;
+    let broken = |_| store::Error::Database(format!("client with an unknown kind or algorithm ({kind:?})"));
     Ok(Client {
         id: row.get(0)?,
         organization: row.get(1)?,
@@ -229,10 +223,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
         pkce_used_at: row.get(16)?,
         consent_required: row.get(11)?,
         id_token_alg: parse_id_token_alg(&id_token_alg).map_err(broken)?,
-        access_token_typ: match typ {
-            None => AccessTokenTyp::AtJwt,
-            Some(typ) => AccessTokenTyp::parse(&typ).map_err(broken)?,
-        },
+        access_token_typ: AccessTokenTyp::read(row, 15)?,
         scope: Scope::parse(&row.get::<Option<String>>(17)?.unwrap_or_default()),
         created_at: row.get(13)?,
         redirect_uris: Vec::new(),
@@ -275,7 +266,6 @@ pub fn create(
             new.pkce == Pkce::Required,
             new.consent_required,
             new.id_token_alg.as_str(),
-            new.access_token_typ.as_str(),
             actor.now
         ],
     )?;
@@ -304,9 +294,8 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     let name = name.as_ref().unwrap_or(&client.name);
     let consent_required = patch.consent_required.unwrap_or(client.consent_required);
     let id_token_alg = patch.id_token_alg.unwrap_or(client.id_token_alg).as_str();
-    let typ = patch.access_token_typ.unwrap_or(client.access_token_typ).as_str();
     let pkce_required = pkce == Pkce::Required;
-    tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required, id_token_alg, typ])?;
+    tx.exec(&PATCH, args![&client.id, name, consent_required, pkce_required, id_token_alg])?;
     if let Some(device_flow) = patch.device_flow {
         tx.exec(&SET_GRANTS, args![&client.id, &grants_of(&client, device_flow)])?;
     }
@@ -360,7 +349,6 @@ impl ClientPatch {
             ("post_logout_redirect_uris", self.post_logout_redirect_uris.is_some()),
             ("pkce", self.pkce.is_some()),
             ("id_token_alg", self.id_token_alg.is_some()),
-            ("access_token_typ", self.access_token_typ.is_some()),
             ("device_flow", self.device_flow.is_some()),
         ])
     }

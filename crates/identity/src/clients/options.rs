@@ -1,4 +1,4 @@
-//! The options of a client that have a few named values: PKCE, the signature of ID tokens, the type of access tokens.
+//! The options of a client that have a few named values: PKCE and the signature of ID tokens.
 
 use super::Kind;
 use crate::keys::Algorithm;
@@ -32,30 +32,6 @@ impl Pkce {
     }
 }
 
-/// The `typ` header of a client's access tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessTokenTyp {
-    /// `at+jwt` (RFC 9068). It prevents that another JWT is used as an access token.
-    AtJwt,
-    /// `JWT`, for resource servers that accept no other type.
-    Jwt,
-}
-
-impl AccessTokenTyp {
-    const ALL: [(&'static str, AccessTokenTyp); 2] =
-        [("at+jwt", AccessTokenTyp::AtJwt), ("JWT", AccessTokenTyp::Jwt)];
-
-    /// Returns the value of the header.
-    pub fn as_str(self) -> &'static str {
-        name_of(&AccessTokenTyp::ALL, self)
-    }
-
-    /// Parses the value of the header.
-    pub fn parse(name: &str) -> Result<AccessTokenTyp> {
-        named(&AccessTokenTyp::ALL, "access_token_typ", name)
-    }
-}
-
 const ID_TOKEN_ALGS: [(&str, Algorithm); 2] = [("RS256", Algorithm::Rs256), ("ES256", Algorithm::Es256)];
 
 /// Parses the signature algorithm of a client's ID tokens.
@@ -82,10 +58,9 @@ mod tests {
     #[test]
     fn every_name_is_read_back_and_others_are_refused() {
         assert_eq!(Pkce::parse("required").expect("known").as_str(), "required");
-        assert_eq!(AccessTokenTyp::parse("JWT").expect("known"), AccessTokenTyp::Jwt);
         assert_eq!(parse_id_token_alg("ES256").expect("known"), Algorithm::Es256);
         let error = Pkce::parse("on").expect_err("unknown").to_string();
         assert_eq!(error, "pkce: \"on\" is not allowed; use optional or required");
-        assert!(AccessTokenTyp::parse("jwt").is_err() && parse_id_token_alg("none").is_err());
+        assert!(parse_id_token_alg("none").is_err());
     }
 }

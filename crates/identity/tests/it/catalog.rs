@@ -3,7 +3,7 @@
 use crate::support::{START, TestIdentity, invalid, not_found, refused};
 use identity::administrators::Role;
 use identity::catalog;
-use identity::clients::{self, AccessTokenTyp, Client, ClientPatch, Kind, NewSecret, Pkce};
+use identity::clients::{self, Client, ClientPatch, Kind, NewSecret, Pkce};
 use identity::ids::ClientSecretId;
 use identity::keys::Algorithm;
 use identity::plans::{self, PlanPatch};
@@ -49,7 +49,6 @@ async fn a_client_patch_is_validated_against_its_kind() {
         consent_required: Some(false),
         pkce: Some(Pkce::Required),
         id_token_alg: Some(Algorithm::Es256),
-        access_token_typ: Some(AccessTokenTyp::Jwt),
         device_flow: None,
     };
     assert_eq!((web.pkce, spa.pkce), (Pkce::Optional, Pkce::Required), "the defaults");
@@ -58,7 +57,7 @@ async fn a_client_patch_is_validated_against_its_kind() {
     assert_eq!(changed.name, "Shop");
     assert_eq!(changed.redirect_uris, ["https://shop.test/a", "https://shop.test/b"]);
     assert_eq!((changed.consent_required, changed.pkce), (false, Pkce::Required));
-    assert_eq!((changed.id_token_alg, changed.access_token_typ), (Algorithm::Es256, AccessTokenTyp::Jwt));
+    assert_eq!(changed.id_token_alg, Algorithm::Es256);
     assert!(changed.may_return_to("https://shop.test/bye"));
     for other in
         ["https://shop.test/a", "https://shop.test/bye/", "https://shop.test/bye?x", "https://SHOP.test/bye"]

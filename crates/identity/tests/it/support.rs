@@ -10,6 +10,7 @@ use identity::secrets::Random;
 use identity::services::{self, NewService, Service};
 use identity::sessions::{self, NewSession};
 use identity::subscriptions::{Buyer, NewSubscription, Status};
+use identity::tokens::AccessTokenTyp;
 use identity::users::{self, NewUser, User};
 use identity::{Error, Result, Time, schema};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,6 +130,7 @@ impl TestIdentity {
             id: ServiceId::new(START, &self.random),
             slug: slug.to_owned(),
             name: slug.to_owned(),
+            access_token_typ: AccessTokenTyp::default(),
         };
         let organization = organization.id.clone();
         self.write(move |tx, actor| services::create(tx, &organization, &new, actor))

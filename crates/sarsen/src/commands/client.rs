@@ -99,9 +99,6 @@ struct Rules {
     /// The algorithm that signs its ID tokens [default: RS256]
     #[arg(long, value_name = "RS256|ES256")]
     id_token_alg: Option<String>,
-    /// The type of its access tokens; JWT is for resource servers that accept no other [default: at+jwt]
-    #[arg(long, value_name = "at+jwt|JWT")]
-    access_token_typ: Option<String>,
 }
 
 #[derive(clap::Subcommand)]
@@ -157,7 +154,6 @@ struct Client {
     pkce: String,
     pkce_used_at: Nullable<Time>,
     id_token_alg: String,
-    access_token_typ: String,
     /// Only of kinds that have the device flow.
     device_flow: Option<bool>,
     /// Only of machine clients.
@@ -180,7 +176,6 @@ impl Record for Client {
             column("PKCE", &self.pkce),
             detail("last used PKCE", Cell::nullable(self.pkce_used_at.0.as_ref())),
             detail("ID token alg", &self.id_token_alg),
-            detail("access token typ", &self.access_token_typ),
             detail("device flow", Cell::optional(self.device_flow)),
             detail("scopes", Cell::optional(self.scopes.as_ref())),
             detail("created", &self.created_at),
@@ -291,6 +286,5 @@ impl Rules {
             .with("consent_required", self.consent_required)
             .with("pkce", self.pkce.clone())
             .with("id_token_alg", self.id_token_alg.clone())
-            .with("access_token_typ", self.access_token_typ.clone())
     }
 }

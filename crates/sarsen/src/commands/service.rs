@@ -3,7 +3,7 @@
 use super::api::{Api, Fields, GlobalArgs, OrgArgs};
 use crate::environment::Environment;
 use crate::error::Result;
-use crate::output::{Field, Record, Time, column};
+use crate::output::{Field, Record, Time, column, detail};
 use serde::Deserialize;
 
 /// Services: the products of an organization.
@@ -27,6 +27,8 @@ enum Verb {
         /// Display name
         #[arg(long)]
         name: String,
+        #[command(flatten)]
+        rules: Rules,
     },
     /// List the services
     List,
@@ -42,6 +44,8 @@ enum Verb {
         /// New display name
         #[arg(long)]
         name: Option<String>,
+        #[command(flatten)]
+        rules: Rules,
     },
     /// Delete a service that has no clients and no plans
     Delete {
@@ -50,16 +54,29 @@ enum Verb {
     },
 }
 
+#[derive(clap::Args)]
+struct Rules {
+    /// The type of the access tokens for it; JWT is for libraries that accept no other [default: at+jwt]
+    #[arg(long, value_name = "at+jwt|JWT")]
+    access_token_typ: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Service {
     slug: String,
     name: String,
+    access_token_typ: String,
     created_at: Time,
 }
 
 impl Record for Service {
     fn fields(&self) -> Vec<Field> {
-        vec![column("slug", &self.slug), column("name", &self.name), column("created", &self.created_at)]
+        vec![
+            column("slug", &self.slug),
+            column("name", &self.name),
+            detail("access token typ", &self.access_token_typ),
+            column("created", &self.created_at),
+        ]
     }
 }
 
@@ -67,8 +84,9 @@ impl Record for Service {
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
     match &args.verb {
-        Verb::Create { slug, name } => {
+        Verb::Create { slug, name, rules } => {
             let fields = Fields::new().with("slug", Some(slug.clone())).with("name", Some(name.clone()));
+            let fields = fields.with("access_token_typ", rules.access_token_typ.clone());
             let created = api.post::<Service>(&api.path(&["services"]), fields)?;
             api.show(&created)
         }
@@ -80,8 +98,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let found = api.get::<Service>(&api.path(&["services", slug]))?;
             api.show(&found)
         }
-        Verb::Change { slug, name } => {
+        Verb::Change { slug, name, rules } => {
             let fields = Fields::new().with("name", name.clone());
+            let fields = fields.with("access_token_typ", rules.access_token_typ.clone());
             let changed = api.patch::<Service>(&api.path(&["services", slug]), fields)?;
             api.show(&changed)
         }

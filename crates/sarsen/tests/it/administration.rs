@@ -50,6 +50,8 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
     let missing = place.run(&["user", "show", "nobody@acme.test"]);
     assert_eq!((missing.code, missing.stdout.as_str()), (1, ""));
     assert_eq!(place.run(&["service", "change", "tables"]).code, 2, "nothing to change");
+    let changed = place.json(&["service", "change", "tables", "--access-token-typ", "JWT"]);
+    assert_eq!((&changed["access_token_typ"], &changed["name"]), (&json!("JWT"), &json!("Acme Tables")));
 }
 
 #[test]
@@ -229,13 +231,13 @@ fn clients_and_their_secrets_are_created_and_deleted() {
     assert_eq!(place.json(&["client", "secret", "list", id]).as_array().map(Vec::len), Some(1));
     assert_eq!(place.run(&["client", "change", id, "--consent-required", "true"]).code, 0);
     assert_eq!(place.json(&["client", "show", id])["consent_required"], true);
-    assert_eq!((&made["pkce"], &made["access_token_typ"]), (&json!("optional"), &json!("at+jwt")));
+    assert_eq!((&made["pkce"], &made["id_token_alg"]), (&json!("optional"), &json!("RS256")));
     let bye = "https://sketch.example.com/bye";
-    let options = ["--pkce", "required", "--id-token-alg", "ES256", "--access-token-typ", "JWT"];
+    let options = ["--pkce", "required", "--id-token-alg", "ES256"];
     let change = ["client", "change", id, "--post-logout-redirect-uri", bye];
     assert_eq!(place.json(&[&change[..], &options].concat())["pkce"], "required");
     let shown = place.run(&["client", "show", id]).stdout;
-    for part in [bye, "required", "ES256", "JWT", "last used PKCE"] {
+    for part in [bye, "required", "ES256", "last used PKCE"] {
         assert!(shown.contains(part), "{part} is not in:\n{shown}");
     }
     let removed = place.json(&["client", "change", id, "--post-logout-redirect-uri", ""]);
@@ -262,6 +264,14 @@ fn accounts_are_suspended_and_activated() {
     assert_eq!((&activated["email"], &activated["suspended_at"]), (&json!("ada@acme.test"), &json!(null)));
     assert_eq!(place.json(&["user", "sessions", "ada@acme.test"]), json!([]));
     assert_eq!(place.run(&["user", "sessions", "ada@acme.test", "--end"]).code, 0);
+    let mut ada = Browser::new(demo.issuer());
+    let page = ada.open(link["url"].as_str().expect("a link"));
+    assert_eq!(ada.submit(&page, "/o/acme/link", &[]).status, 200);
+    let sessions = place.json(&["user", "sessions", "ada@acme.test"]);
+    let id = sessions[0]["id"].as_str().expect("an id");
+    assert!(place.run(&["user", "sessions", "ada@acme.test"]).stdout.contains(id), "the table has the id");
+    assert_eq!(place.run(&["user", "sessions", "ada@acme.test", "--end-one", id]).code, 0);
+    assert_eq!(place.json(&["user", "sessions", "ada@acme.test"]), json!([]));
     let unknown = place.run(&["user", "sessions", "ada@acme.test", "--end-one", "session_x"]);
     assert_eq!(unknown.code, 1, "{unknown:?}");
     let trail = place.json(&["audit", "list", "--limit", "3"]);

@@ -32,7 +32,7 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     let mut secrets: Vec<String> = Vec::new();
 
     let mut ada = Browser::new(demo.issuer());
-    let page = ada.open("/o/acme/login");
+    let page = ada.open("/o/acme/login?email=ada%40acme.test");
     let wrong = [("email", "ada@acme.test"), ("password", "a-wrong-password-of-hers")];
     assert!(ada.submit(&page, "/o/acme/login", &wrong).text.contains("password"));
     let page = ada.open("/o/acme/signup");
@@ -71,6 +71,27 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
     for spelling in secrets.iter().flat_map(|secret| spellings(secret)).chain(addresses) {
         assert!(spelling.len() > 3 && !log.contains(&spelling), "{spelling:?} stands in\n{log}");
     }
+}
+
+#[test]
+fn an_address_from_a_proxy_that_is_not_trusted_is_a_warning_once_a_minute() {
+    let place = Place::new();
+    let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
+    command.env("SARSEN_LOG", "warn");
+    let mut running = Running::start(command, place.path("demo.log"));
+    let says: serde_json::Value = serde_json::from_str(&running.line()).expect("a line of JSON");
+    let page = format!("{}/o/acme/login", text_at(&says, "/issuer"));
+    for _ in 0..3 {
+        let asked = ureq::get(&page).header("x-forwarded-for", "203.0.113.9").call().expect("a page");
+        assert_eq!(asked.status(), 200);
+    }
+    assert_eq!(running.stop(), 0);
+    let log = std::fs::read_to_string(place.path("demo.log")).expect("a log");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("X-Forwarded-For")).collect();
+    assert!(
+        matches!(lines[..], [line] if line.contains("trusted_proxies") && line.contains("peer=127.0.0.1")),
+        "{log}"
+    );
 }
 
 #[test]

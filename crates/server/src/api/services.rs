@@ -10,6 +10,7 @@ use identity::catalog;
 use identity::ids::ServiceId;
 use identity::names;
 use identity::services::{self, NewService, Service};
+use identity::tokens::AccessTokenTyp;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -17,6 +18,7 @@ pub(crate) struct ServiceBody {
     id: String,
     slug: String,
     name: String,
+    access_token_typ: &'static str,
     created_at: String,
 }
 
@@ -25,6 +27,7 @@ fn show(service: Service) -> ServiceBody {
         id: service.id.to_string(),
         slug: service.slug,
         name: service.name,
+        access_token_typ: service.access_token_typ.as_str(),
         created_at: rfc3339(service.created_at),
     }
 }
@@ -34,24 +37,32 @@ fn show(service: Service) -> ServiceBody {
 pub(crate) struct CreateBody {
     slug: String,
     name: String,
+    access_token_typ: Option<String>,
 }
 
 impl Validate for CreateBody {
     fn validate(&self, errors: &mut FieldErrors) {
         errors.check(names::slug("slug", &self.slug));
         errors.check(names::display("name", &self.name));
+        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
-    name: String,
+    name: Option<String>,
+    access_token_typ: Option<String>,
+}
+
+fn typ(name: Option<&str>) -> identity::Result<Option<AccessTokenTyp>> {
+    name.map(AccessTokenTyp::parse).transpose()
 }
 
 impl Validate for ChangeBody {
     fn validate(&self, errors: &mut FieldErrors) {
-        errors.check(names::display("name", &self.name));
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
     }
 }
 
@@ -62,8 +73,9 @@ pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<ServiceBody>> {
-    let now = admin.now();
-    let new = NewService { id: ServiceId::new(now, admin.random()), slug: body.slug, name: body.name };
+    let access_token_typ = typ(body.access_token_typ.as_deref())?.unwrap_or_default();
+    let id = ServiceId::new(admin.now(), admin.random());
+    let new = NewService { id, slug: body.slug, name: body.name, access_token_typ };
     let made = admin
         .write("service.create", move |tx, by| services::create(tx, &by.organization.id, &new, by.actor));
     Ok(Created(show(made.await?)))
@@ -83,9 +95,16 @@ pub(crate) async fn change(
     Path((_, slug)): Path<(String, String)>,
     Body(body): Body<ChangeBody>,
 ) -> Result<Json<ServiceBody>> {
-    let changed = admin.write("service.rename", move |tx, by| {
-        let service = services::find(tx.snapshot(), &by.organization.id, &slug)?;
-        services::rename(tx, &service, &body.name, by.actor)
+    let typ = typ(body.access_token_typ.as_deref())?;
+    let changed = admin.write("service.change", move |tx, by| {
+        let mut service = services::find(tx.snapshot(), &by.organization.id, &slug)?;
+        if let Some(name) = &body.name {
+            service = services::rename(tx, &service, name, by.actor)?;
+        }
+        if let Some(typ) = typ {
+            service = services::set_access_token_typ(tx, &service, typ, by.actor)?;
+        }
+        Ok(service)
     });
     Ok(Json(show(changed.await?)))
 }

@@ -3,6 +3,7 @@
 //! - An `id_token_hint` of the browser's own session signs out at once.
 //! - `client_id` alone, or a hint of another session, asks the user first.
 //! - Without parameters, all sessions of the browser end.
+//! - `post_logout_redirect_uri` alone asks the user, ends all sessions and stays here: nothing proves whose address it is.
 //!
 //! Afterwards the user goes to `post_logout_redirect_uri`, if it is registered for the client. This works without a
 //! session too: a product also signs out users whose session has ended here.
@@ -21,6 +22,7 @@ use identity::Error;
 use identity::clients::Client;
 use identity::sessions::Session;
 use identity::tokens::{self, IdClaims};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The parameters that a confirmation sends again.
@@ -29,8 +31,10 @@ const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redire
 const POSTED_MAX: usize = 8 * 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
-    let Some(request) = understand(&app, &params).await? else {
-        return sign_out_everywhere(&app, &browser).await;
+    let request = match understand(&app, &params).await? {
+        Logout::OfClient(request) => request,
+        Logout::Everywhere => return sign_out_everywhere(&app, &browser).await,
+        Logout::EverywhereIfConfirmed => return ask_everywhere(&app, &browser).await,
     };
     let Some(session) = browser.session(&app, request.slug()).await? else {
         return Ok(request.depart(&app, Vec::new()));
@@ -53,9 +57,19 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     }
     browser.check_csrf(&app, &form)?;
     match understand(&app, form.params()).await? {
-        Some(request) => request.sign_out(&app, &browser).await,
-        None => sign_out_everywhere(&app, &browser).await,
+        Logout::OfClient(request) => request.sign_out(&app, &browser).await,
+        Logout::Everywhere | Logout::EverywhereIfConfirmed => sign_out_everywhere(&app, &browser).await,
     }
+}
+
+/// What a request asks for.
+enum Logout {
+    /// To sign out of the organization of a client.
+    OfClient(Box<Request>),
+    /// To sign out of all organizations.
+    Everywhere,
+    /// The same, by somebody who names an address and no client.
+    EverywhereIfConfirmed,
 }
 
 /// A request of a client, with an address that is registered for it.
@@ -66,8 +80,8 @@ struct Request {
     target: Option<String>,
 }
 
-/// Reads a request. `None`: it names no client and no address.
-async fn understand(app: &App, params: &Params) -> Result<Option<Request>, PageError> {
+/// Reads a request.
+async fn understand(app: &App, params: &Params) -> Result<Logout, PageError> {
     let now = app.now();
     let (hint, named) = (params.get("id_token_hint"), params.get("client_id"));
     let claims = match hint {
@@ -83,12 +97,11 @@ async fn understand(app: &App, params: &Params) -> Result<Option<Request>, PageE
     }
     let target = params.get("post_logout_redirect_uri");
     let Some(id) = hinted.or(named) else {
-        let wrong = match (hint, target) {
-            (Some(_), _) => "id_token_hint is not a valid ID token of this server.",
-            (None, Some(_)) => "post_logout_redirect_uri needs id_token_hint or client_id.",
-            (None, None) => return Ok(None),
+        return match (hint, target) {
+            (Some(_), _) => Err(PageError::bad("id_token_hint is not a valid ID token of this server.")),
+            (None, Some(_)) => Ok(Logout::EverywhereIfConfirmed),
+            (None, None) => Ok(Logout::Everywhere),
         };
-        return Err(PageError::bad(wrong));
     };
     let client = match app.lookups.client(id, now).await {
         Ok(client) => client,
@@ -101,7 +114,7 @@ async fn understand(app: &App, params: &Params) -> Result<Option<Request>, PageE
         ));
     }
     let target = target.map(|uri| with_state(uri, params.get("state")));
-    Ok(Some(Request { client, claims, target }))
+    Ok(Logout::OfClient(Box::new(Request { client, claims, target })))
 }
 
 fn with_state(uri: &str, state: Option<&str>) -> String {
@@ -150,11 +163,33 @@ async fn ask(
         PARAMETERS.into_iter().filter_map(|name| Some((name, params.get(name)?))).collect();
     let view = SignOut {
         brand: &request.client.organization_name,
-        user_email: &user.email,
+        user_emails: &[&user.email],
         csrf: &browser.csrf(app),
         hidden: &hidden,
         action: "/auth/logout",
         stay_href: &sign_in::home(request.slug()),
+    };
+    Ok(browser.page(app, view.markup()))
+}
+
+/// Asks before all sessions of the browser end.
+async fn ask_everywhere(app: &App, browser: &Browser) -> PageResult {
+    let (mut emails, mut home) = (BTreeSet::new(), None);
+    for slug in browser.organizations(app) {
+        if let Some(session) = browser.session(app, slug).await? {
+            emails.insert(app.lookups.user(&session.user, app.now()).await?.email.clone());
+            home.get_or_insert_with(|| sign_in::home(slug));
+        }
+    }
+    let Some(home) = home else { return sign_out_everywhere(app, browser).await };
+    let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+    let view = SignOut {
+        brand: SARSEN,
+        user_emails: &emails,
+        csrf: &browser.csrf(app),
+        hidden: &[],
+        action: "/auth/logout",
+        stay_href: &home,
     };
     Ok(browser.page(app, view.markup()))
 }

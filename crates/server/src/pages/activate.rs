@@ -17,7 +17,7 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::clients::Client;
-use identity::devices::{self, Decision, Device};
+use identity::devices::{self, Decided, Decision, Device};
 use identity::sessions::Session;
 use identity::{Error, names, scopes, user_codes};
 use std::sync::Arc;
@@ -61,8 +61,15 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
         return Ok(compare(&app, &browser, &user_code));
     };
     // The code was right when it was entered, so this is no attempt.
-    let waiting = look_up(&app, user_code).await?.filter(|waiting| waiting.client.may_use_device_flow());
-    let Some(waiting) = waiting else { return Ok(wrong(&app, &browser, sent)) };
+    let waiting = match look_up(&app, user_code.clone()).await? {
+        Some(waiting) if waiting.client.may_use_device_flow() => waiting,
+        Some(_) => return Ok(wrong(&app, &browser, sent)),
+        // The user may have gone back after the decision.
+        None => match own_decision(&app, &browser, &user_code).await? {
+            Some(made) => return decided(&app, &browser, &made, made.decision).await,
+            None => return Ok(wrong(&app, &browser, sent)),
+        },
+    };
     let slug = &waiting.client.organization_slug;
     let Some(session) = browser.session(&app, slug).await? else {
         let own_address = address_of(&app, &browser, &waiting.user_code, entry);
@@ -77,14 +84,15 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         return Ok(go_to_sign_in(&app, &browser, organization));
     }
     let typed = form.text("user_code");
-    let decision = match form.get("decision") {
-        None => None,
-        Some("allow") => Some(Decision::Allow),
-        Some("deny") => Some(Decision::Deny),
-        Some(_) => return Err(PageError::bad("The form says neither allow nor deny.")),
-    };
-    let waiting = match attempt(&app, &browser, typed).await? {
+    let neither = || PageError::bad("The form says neither allow nor deny.");
+    let decision = form.get("decision").map(|word| Decision::parse(word).ok_or_else(neither)).transpose()?;
+    // A second click, or a form that was sent again, has the session that decided.
+    let decides_in = decision.map(|_| form.text("session"));
+    let waiting = match attempt(&app, &browser, typed, decides_in).await? {
         Found::Waiting(waiting) => waiting,
+        Found::Decided(made) => {
+            return decided(&app, &browser, &made, decision.unwrap_or(made.decision)).await;
+        }
         Found::Refused(response) => return Ok(response),
     };
     let Some(decision) = decision else {
@@ -126,13 +134,22 @@ struct Waiting {
     client: Arc<Client>,
 }
 
+/// What a code of a form leads to.
 enum Found {
     Waiting(Waiting),
+    /// The same session has decided already.
+    Decided(Decided),
     Refused(Response),
 }
 
-/// Looks up a code that a form has entered, and counts it if it is wrong.
-async fn attempt(app: &App, browser: &Browser, typed: &str) -> Result<Found, PageError> {
+/// Looks up a code that a form has entered, and counts it if it is wrong. `decides_in` is the session of a form that
+/// decides.
+async fn attempt(
+    app: &App,
+    browser: &Browser,
+    typed: &str,
+    decides_in: Option<&str>,
+) -> Result<Found, PageError> {
     let who = match browser.any_session(app).await? {
         Some(session) => Who::User(session.user),
         None => Who::Browser(browser.id().to_owned()),
@@ -154,16 +171,22 @@ async fn attempt(app: &App, browser: &Browser, typed: &str) -> Result<Found, Pag
         }
     }
     // Text that cannot be a code is looked up too, so that the time reveals nothing.
-    let found = look_up(app, user_codes::read(typed).unwrap_or_default()).await;
-    app.user_code_attempts.end(&guesser, matches!(found, Ok(None)));
-    match found? {
-        None => Ok(Found::Refused(wrong(app, browser, typed))),
-        // The code was good, so it is no guess.
-        Some(waiting) if !waiting.client.may_use_device_flow() => {
-            Ok(Found::Refused(wrong(app, browser, typed)))
+    let user_code = user_codes::read(typed).unwrap_or_default();
+    let found = async {
+        if let Some(waiting) = look_up(app, user_code.clone()).await? {
+            return Ok(Some(match waiting.client.may_use_device_flow() {
+                true => Found::Waiting(waiting),
+                // The code was good, so it is no guess.
+                false => Found::Refused(wrong(app, browser, typed)),
+            }));
         }
-        Some(waiting) => Ok(Found::Waiting(waiting)),
-    }
+        let Some(session) = decides_in else { return Ok(None) };
+        let made = own_decision(app, browser, &user_code).await?;
+        Ok(made.filter(|made| made.session.as_str() == session).map(Found::Decided))
+    };
+    let found: Result<Option<Found>, PageError> = found.await;
+    app.user_code_attempts.end(&guesser, matches!(found, Ok(None)));
+    Ok(found?.unwrap_or_else(|| Found::Refused(wrong(app, browser, typed))))
 }
 
 async fn look_up(app: &App, user_code: String) -> Result<Option<Waiting>, PageError> {
@@ -177,6 +200,18 @@ async fn look_up(app: &App, user_code: String) -> Result<Option<Waiting>, PageEr
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The decision about a code that a session of this browser has made.
+async fn own_decision(app: &App, browser: &Browser, user_code: &str) -> Result<Option<Decided>, PageError> {
+    let ids = app.user_codes.ids_of(user_code, app.now())?;
+    let made = app.store.point(move |snapshot| devices::decided(snapshot, &ids)).await?;
+    for one in made {
+        if browser.session_with_id(app, one.session.as_str()).await?.is_some() {
+            return Ok(Some(one));
+        }
+    }
+    Ok(None)
 }
 
 fn with_wait(mut response: Response, wait: Duration) -> Response {
@@ -315,24 +350,44 @@ async fn decide(
     let actor = app.actor(&session.user, browser.address);
     let (device, organization, session) =
         (waiting.device.id.clone(), waiting.client.organization.clone(), session.id.clone());
-    let decided = app.store.write("device.decide", move |tx| {
+    let stored = app.store.write("device.decide", move |tx| {
         devices::decide(tx, &device, &organization, decision, &session, &actor)
     });
-    if !decided.await? {
-        return Ok(wrong(app, browser, ""));
+    if stored.await? {
+        return Ok(done(app, browser, &waiting.client, decision, decision));
     }
-    let (title, text, good) = match decision {
-        Decision::Allow => {
-            ("Your device is signed in", "You can close this page and go back to your device.", true)
-        }
-        Decision::Deny => (
-            "Nothing was allowed",
-            "The device gets no access. If you did not request this, you need not do anything else.",
-            false,
-        ),
+    // Of two clicks at the same time, the other one was first.
+    match own_decision(app, browser, &waiting.user_code).await? {
+        Some(made) => Ok(done(app, browser, &waiting.client, made.decision, decision)),
+        None => Ok(wrong(app, browser, "")),
+    }
+}
+
+/// Shows a decision that was made before. `wanted` is what the form says this time.
+async fn decided(app: &App, browser: &Browser, made: &Decided, wanted: Decision) -> PageResult {
+    let client = app.lookups.client(made.client.as_str(), app.now()).await?;
+    Ok(done(app, browser, &client, made.decision, wanted))
+}
+
+fn done(app: &App, browser: &Browser, client: &Client, made: Decision, wanted: Decision) -> Response {
+    let title = match made {
+        Decision::Allow => "Your device is signed in",
+        Decision::Deny => "Nothing was allowed",
     };
-    let view = Done { brand: &waiting.client.organization_name, title, text, good };
-    Ok(browser.page(app, view.markup()))
+    let text = match (made, wanted) {
+        (Decision::Allow, Decision::Allow) => "You can close this page and go back to your device.",
+        (Decision::Allow, Decision::Deny) => {
+            "You allowed this before. To sign the device out, end its session on your account page."
+        }
+        (Decision::Deny, Decision::Deny) => {
+            "The device gets no access. If you did not request this, you need not do anything else."
+        }
+        (Decision::Deny, Decision::Allow) => {
+            "You denied this before. To sign the device in, start again there: it will show a new code."
+        }
+    };
+    let view = Done { brand: &client.organization_name, title, text, good: made == Decision::Allow };
+    browser.page(app, view.markup())
 }
 
 /// "2 minutes ago".

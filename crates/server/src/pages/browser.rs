@@ -146,6 +146,17 @@ impl Browser {
         app.store.point(move |snapshot| sessions::by_cookie(snapshot, &slug, &cookie, now)).await
     }
 
+    /// Its live session with this id.
+    pub(crate) async fn session_with_id(&self, app: &App, id: &str) -> Result<Option<Session>> {
+        let prefix = cookie_name(app, "");
+        let is_of = |value: &str| value.strip_prefix(id).is_some_and(|secret| secret.starts_with('.'));
+        let cookie = self.cookies.iter().find(|(_, value)| is_of(value));
+        match cookie.and_then(|(name, _)| name.strip_prefix(&prefix)) {
+            Some(organization) => self.session(app, organization).await,
+            None => Ok(None),
+        }
+    }
+
     /// A live session in any organization.
     pub(crate) async fn any_session(&self, app: &App) -> Result<Option<Session>> {
         let prefix = cookie_name(app, "");

@@ -1,9 +1,9 @@
-//! `/invitation`: a person accepts the invitation of an administrator, with the account of `platform` that has the
+//! `/invitation`: a user accepts the invitation of an administrator, with the account of `platform` that has the
 //! invited address, or with a new one. Opening the link changes nothing.
 
 use super::browser::{Asked, Browser, Form};
 use super::kept_link::KeptLink;
-use super::respond::{PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::{self, Prompt};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::{self, InvitationStep};
@@ -28,8 +28,9 @@ fn void() -> PageError {
         StatusCode::NOT_FOUND,
         "This invitation is not valid",
         "It was accepted or revoked, it has expired, or its sender may not invite any more.",
-        "Ask for a new invitation.",
+        "If you have accepted it, sign in. If not, ask for a new invitation.",
     )
+    .link(Link::SignIn(PLATFORM.to_owned()))
 }
 
 /// The invitation in this browser, with its secret.
@@ -171,9 +172,9 @@ impl Default for Typed<'_> {
 
 fn show(app: &App, browser: &Browser, valid: &Valid, visitor: Option<&User>, typed: &Typed<'_>) -> Response {
     let csrf = browser.csrf(app);
-    let (sign_in, switch) =
-        (sign_in::address(PLATFORM, HERE), sign_in::address_with(PLATFORM, Prompt::SelectAccount, HERE));
     let invitation = &valid.invitation;
+    let sign_in = sign_in::address_for(PLATFORM, &invitation.email, HERE);
+    let switch = sign_in::address_with(PLATFORM, Prompt::SelectAccount, HERE);
     let step = match visitor {
         None => InvitationStep::NewAccount { name: typed.name, error: typed.error, signin_href: &sign_in },
         Some(user) if user.email != invitation.email => {

@@ -21,12 +21,14 @@ const LIFE_S: u64 = 30 * 60;
 #[derive(Clone, Copy)]
 pub(crate) enum KeptLink {
     Invitation,
+    Password,
 }
 
 impl KeptLink {
     fn cookie(self) -> &'static str {
         match self {
             KeptLink::Invitation => "_invitation",
+            KeptLink::Password => "_password",
         }
     }
 

@@ -1,11 +1,11 @@
 //! `/password`: a one-time link with which a user sets a password.
 //!
-//! The link has its secret in the query. The server moves it into a cookie and redirects, so that the secret stays neither
-//! in the address bar nor in the history. Opening the page does nothing; its form sets the password, once. "Not now"
-//! changes nothing, and the link stays valid.
+//! The secret of the link moves into a cookie ([`KeptLink`]). Opening the page does nothing; its form sets the password,
+//! once. "Not now" changes nothing, and the link stays valid.
 
-use super::browser::{Asked, Browser, Form, set_cookie};
+use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
+use super::kept_link::KeptLink;
 use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, active, home};
 use super::sign_up::{self, BUSY, Refused};
@@ -21,10 +21,6 @@ use identity::organizations::{self, Organization};
 use identity::users::{self, User};
 use identity::{Error, password_changes, passwords, secrets};
 
-/// The cookie with the link's token; no slug begins with `_`.
-const COOKIE: &str = "_password";
-/// The time that a user has for the form.
-const COOKIE_LIFE_S: u64 = 30 * 60;
 const PATH: &str = "/password";
 
 fn void() -> PageError {
@@ -35,26 +31,24 @@ fn void() -> PageError {
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
     if let Some(token) = asked.get("token") {
-        // What is no token could break the cookie.
-        let is_token = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
-        let token = if is_token { token } else { "" };
-        return Ok(see_other(PATH, set_cookie(&app, COOKIE, token, COOKIE_LIFE_S).into_iter().collect()));
+        find(&app, token).await?;
+        return Ok(see_other(PATH, KeptLink::Password.keep(&app, &browser, token)?));
     }
-    let link = PasswordLink::of(&app, &browser).await?;
+    let link = kept(&app, &browser).await?;
     Ok(show(&app, &browser, &link, None))
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     browser.check_csrf(&app, &form)?;
-    let link = PasswordLink::of(&app, &browser).await?;
+    let link = kept(&app, &browser).await?;
     // Another link may have been opened in another tab since this form was shown.
     if form.text("link") != link.id() {
         return Err(PageError::forged());
     }
     let slug = &link.organization.slug;
     if form.get("later").is_some() {
-        let cookies = [Flash::PasswordKept.cookie(&app, slug), set_cookie(&app, COOKIE, "", 0)];
-        return Ok(see_other(&sign_in::path(slug), cookies.into_iter().flatten().collect()));
+        let said = Flash::PasswordKept.cookie(&app, slug);
+        return Ok(done(&app, see_other(&sign_in::path(slug), said.into_iter().collect())));
     }
     if let Err(error) = passwords::check_for(form.text("password"), &link.user, &link.organization) {
         return Ok(show(&app, &browser, &link, Some(&error.to_string())));
@@ -80,11 +74,16 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         Err(error) => return Err(error.into()),
     };
     let mut response = browser.sign_in(&app, &user, slug, &home(slug)).await?;
-    let cookies = [Flash::PasswordSet.cookie(&app, slug), set_cookie(&app, COOKIE, "", 0)];
-    for cookie in cookies.into_iter().flatten() {
-        response.headers_mut().append(SET_COOKIE, cookie);
+    if let Some(said) = Flash::PasswordSet.cookie(&app, slug) {
+        response.headers_mut().append(SET_COOKIE, said);
     }
-    Ok(response)
+    Ok(done(&app, response))
+}
+
+/// The browser needs the secret no more.
+fn done(app: &App, mut response: Response) -> Response {
+    KeptLink::Password.forget(app, &mut response);
+    response
 }
 
 /// A valid link.
@@ -95,25 +94,36 @@ struct PasswordLink {
     organization: Organization,
 }
 
-impl PasswordLink {
-    /// The link in the browser's cookie.
-    async fn of(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
-        let token = browser.cookie(app, COOKIE).ok_or_else(void)?.to_owned();
-        let (wanted, now) = (token.clone(), app.now());
-        let found = app.store.point(move |snapshot| {
-            let Some(Some(id)) = links::peek(snapshot, Purpose::Password, &wanted, now)? else {
-                return Ok(None);
-            };
-            let user = users::get(snapshot, &id)?;
-            let organization = organizations::get(snapshot, &user.organization)?;
-            let has_password = passwords::get(snapshot, &id)?.is_some();
-            Ok::<_, Error>(Some(PasswordLink { token: wanted, user, has_password, organization }))
-        });
-        let link = found.await?.ok_or_else(void)?;
-        active(app, &link.organization.slug).await?;
-        Ok(link)
-    }
+/// The link in this browser.
+async fn kept(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
+    let Some(token) = KeptLink::Password.read(app, browser) else {
+        return Err(PageError::new(
+            StatusCode::NOT_FOUND,
+            "There is no link in this browser",
+            "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.",
+            "Open the link again. Cookies must be allowed. If you have set your password, sign in at the product.",
+        ));
+    };
+    find(app, &token).await
+}
 
+async fn find(app: &App, token: &str) -> Result<PasswordLink, PageError> {
+    let (wanted, now) = (token.to_owned(), app.now());
+    let found = app.store.point(move |snapshot| {
+        let Some(Some(id)) = links::peek(snapshot, Purpose::Password, &wanted, now)? else {
+            return Ok(None);
+        };
+        let user = users::get(snapshot, &id)?;
+        let organization = organizations::get(snapshot, &user.organization)?;
+        let has_password = passwords::get(snapshot, &id)?.is_some();
+        Ok::<_, Error>(Some(PasswordLink { token: wanted, user, has_password, organization }))
+    });
+    let link = found.await?.ok_or_else(void)?;
+    active(app, &link.organization.slug).await?;
+    Ok(link)
+}
+
+impl PasswordLink {
     /// The part of the token that is no secret.
     fn id(&self) -> &str {
         secrets::split_token(&self.token).map_or("", |(id, _)| id)

@@ -46,7 +46,8 @@ pub(crate) async fn get(
         (None, _) => {
             let flash = browser.flash(&app, &slug).filter(|flash| flash.is_for_sign_in());
             let note = flash.map(|flash| Note::Flash(flash.text()));
-            let shown = Shown { next, note, ..Shown::default() };
+            let email = asked.get("email").unwrap_or_default();
+            let shown = Shown { next, email, note, ..Shown::default() };
             let mut response = show(&app, &browser, &organization, &shown).await;
             if flash.is_some() {
                 clear(&app, &mut response);
@@ -117,6 +118,11 @@ impl Prompt {
 /// The sign-in page of an organization. It redirects to `next` after a sign-in, and at once for a signed-in user.
 pub(crate) fn address(slug: &str, next: &str) -> String {
     format!("{}?next={}", path(slug), encoded(next))
+}
+
+/// The same with the e-mail address filled in.
+pub(crate) fn address_for(slug: &str, email: &str, next: &str) -> String {
+    format!("{}?email={}&next={}", path(slug), encoded(email), encoded(next))
 }
 
 /// The sign-in page that also asks a signed-in user, and then redirects to `next`.

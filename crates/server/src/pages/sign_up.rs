@@ -1,4 +1,4 @@
-//! `/o/{slug}/signup`: a person creates an account, where the organization allows it.
+//! `/o/{slug}/signup`: a user creates an account, where the organization allows it.
 //!
 //! A form with an address that is taken says so. It cannot hide that: without mail, a free address ends in a session at
 //! once, and a taken one cannot. See docs/design/0031.
@@ -54,19 +54,19 @@ pub(crate) async fn post(
         }
         Err(Refused::Full(wait)) => {
             let status = StatusCode::TOO_MANY_REQUESTS;
-            let mut response = show(&app, &browser, &organization, &fields, Some(BUSY), status).await;
+            let wrong = Some(Wrong::Other(BUSY));
+            let mut response = show(&app, &browser, &organization, &fields, wrong, status).await;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             Ok(response)
         }
         Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => {
-            let text = match &error {
-                Error::Taken { .. } => {
-                    "There is an account with this e-mail address already. Sign in instead.".to_owned()
-                }
-                other => other.to_string(),
+            let text = error.to_string();
+            let wrong = match error {
+                Error::Taken { .. } => Wrong::Taken,
+                _ => Wrong::Other(&text),
             };
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(show(&app, &browser, &organization, &fields, Some(&text), status).await)
+            Ok(show(&app, &browser, &organization, &fields, Some(wrong), status).await)
         }
         Err(Refused::Error(error)) => Err(error.into()),
     }
@@ -85,18 +85,34 @@ struct Fields<'a> {
     next: Option<&'a str>,
 }
 
+/// What is wrong with the fields.
+#[derive(Clone, Copy)]
+enum Wrong<'a> {
+    /// The e-mail address has an account: the page leads to the sign-in, with the address filled in.
+    Taken,
+    Other(&'a str),
+}
+
 async fn show(
     app: &App,
     browser: &Browser,
     organization: &Organization,
     fields: &Fields<'_>,
-    error: Option<&str>,
+    wrong: Option<Wrong<'_>>,
     status: StatusCode,
 ) -> Response {
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
     let next = safe_next(fields.next, &home);
-    let sign_in = sign_in::address(&organization.slug, next);
+    let (error, is_taken) = match wrong {
+        None => (None, false),
+        Some(Wrong::Taken) => (Some("There is an account with this e-mail address already."), true),
+        Some(Wrong::Other(text)) => (Some(text), false),
+    };
+    let sign_in = match is_taken {
+        true => sign_in::address_for(&organization.slug, fields.email, next),
+        false => sign_in::address(&organization.slug, next),
+    };
     let product = sign_in::product(app, organization, next).await;
     let view = SignUp {
         org_name: &organization.name,
@@ -104,6 +120,7 @@ async fn show(
         name: fields.name,
         email: fields.email,
         error,
+        is_taken,
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &format!("/o/{}/signup", organization.slug),

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::operation::request_log::ClientSlot;
 use crate::web::cidr::Cidr;
 use crate::web::error::Problem;
+use crate::web::log_interval::LogInterval;
 use axum::extract::FromRequestParts;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -17,8 +18,10 @@ use identity::ids::{ServiceId, UserId};
 use identity::{Access, Lookups, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Version;
+
+static UNTRUSTED: LogInterval = LogInterval::minute();
 
 /// The connection of a request; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +41,25 @@ impl FromRequestParts<App> for Address {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Address, Self::Rejection> {
         let peer =
             parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address);
-        Ok(Address(forwarded(&parts.headers, peer, &app.settings.trusted_proxies)))
+        let trusted = &app.settings.trusted_proxies;
+        note_untrusted(&parts.headers, peer, trusted);
+        Ok(Address(forwarded(&parts.headers, peer, trusted)))
+    }
+}
+
+/// A log line once a minute, if somebody sends `X-Forwarded-For` who is not trusted to: it may be a proxy that the
+/// configuration does not name.
+fn note_untrusted(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) {
+    let peer = peer.to_canonical();
+    if !headers.contains_key("x-forwarded-for") || trusted.iter().any(|block| block.contains(peer)) {
+        return;
+    }
+    if let Some(requests) = UNTRUSTED.due(Instant::now()) {
+        tracing::warn!(
+            %peer,
+            requests,
+            "ignored X-Forwarded-For: its sender is not in trusted_proxies; add it if it is your proxy"
+        );
     }
 }
 

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ORIGIN, STRICT_TRANSPORT_SECURITY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
@@ -94,6 +94,7 @@ where
         let headers = response.headers_mut();
         if versioned {
             headers.insert(VERSION, HeaderValue::from(version));
+            name_metadata(&app, headers);
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if app.settings.issuer.starts_with("https:") {
@@ -123,6 +124,17 @@ where
         }
         response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
+    }
+}
+
+/// Adds to a challenge of the API where the metadata of the API is (RFC 9728 section 5.1), from which a client learns
+/// where it gets tokens.
+fn name_metadata(app: &App, headers: &mut HeaderMap) {
+    let Some(challenge) = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()) else { return };
+    let joint = if challenge.contains(' ') { ", " } else { " " };
+    let metadata = app.url("/.well-known/oauth-protected-resource/api");
+    if let Ok(value) = HeaderValue::try_from(format!("{challenge}{joint}resource_metadata=\"{metadata}\"")) {
+        headers.insert(WWW_AUTHENTICATE, value);
     }
 }
 

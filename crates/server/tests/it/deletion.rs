@@ -17,7 +17,7 @@ const ADDRESS: &str = "203.0.113.77";
 const AGENT: &str = "ErikaBrowser/7";
 
 /// Tables and columns in which a text occurs.
-async fn places_of(server: &TestServer, needle: &str) -> Vec<String> {
+pub(crate) async fn places_of(server: &TestServer, needle: &str) -> Vec<String> {
     let columns = match kind() {
         Kind::Sqlite => {
             "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c

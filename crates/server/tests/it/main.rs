@@ -5,6 +5,7 @@ mod authorize;
 mod backups;
 mod deletion;
 mod device;
+mod erasure;
 mod first_start;
 mod full_lane;
 mod guessing;

@@ -224,6 +224,14 @@ pub async fn metric(server: &TestServer, name: &str) -> u64 {
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
 }
 
+/// The header `WWW-Authenticate` of a refusal. On the API it names the metadata too (RFC 9728 section 5.1).
+pub fn challenge(path: &str, error: Option<&str>) -> String {
+    let error = error.map(|error| format!("error=\"{error}\""));
+    let metadata = format!("resource_metadata=\"{ISSUER}/.well-known/oauth-protected-resource/api\"");
+    let parts: Vec<String> = error.into_iter().chain(path.starts_with("/api/").then_some(metadata)).collect();
+    format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
+}
+
 /// What comes after the issuer in a link.
 pub fn path_of(url: &str) -> String {
     url.strip_prefix(ISSUER).expect("an address of ours").to_owned()

@@ -75,6 +75,18 @@ export function submitOf(page, field) {
   return form.locator('button[type="submit"]:visible, button:not([type]):visible, input[type="submit"]:visible').first();
 }
 
+/** Fills in the fields of a form and sends it. */
+export async function send(page, fields) {
+  const names = Object.keys(fields);
+  for (const name of names) await page.locator(`[name="${name}"]:visible`).fill(fields[name]);
+  await Promise.all([page.waitForNavigation(), submitOf(page, names.at(-1)).click()]);
+}
+
+/** Clicks a link or a button that leads to another page. */
+export async function click(page, selector, hasText) {
+  await Promise.all([page.waitForNavigation(), page.locator(selector, { hasText }).click()]);
+}
+
 /** Waits until a click has led to another document (or to where we wanted to be). */
 async function arrived(page, before, done) {
   const limit = Date.now() + PAGE_LIMIT_MS;

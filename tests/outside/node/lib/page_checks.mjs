@@ -1,7 +1,39 @@
-// What can be measured of a page: its width, its labels, the way of the Tab key, its brightness.
+// What can be measured of a page: its width, its labels, the way of the Tab key, its brightness. And pictures of it, in
+// target/screenshots/.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { newPerson } from './browser.mjs';
+import { ROOT } from './demo.mjs';
+
+const SHOTS = join(ROOT, 'target/screenshots');
+const WIDTHS = [390, 1280];
+const SCHEMES = ['light', 'dark'];
+
+/**
+ * Looks at what `open` opens, on a phone and a desk, in light and dark. `status` is what the page itself answers;
+ * `more(page, where, colorScheme)` checks what is particular to a page.
+ */
+export async function lookAt(browser, name, open, { status = 200, more } = {}) {
+  for (const width of WIDTHS) {
+    for (const colorScheme of SCHEMES) {
+      const where = `${name} at ${width} px, ${colorScheme}`;
+      const page = await newPerson(browser, { viewport: { width, height: 844 }, colorScheme });
+      const trouble = listenForTrouble(page);
+      await open(page);
+      await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      assert.equal(await horizontalScroll(page), 0, `${where}: wider than the screen by so many pixels`);
+      assert.deepEqual(await unlabelled(page), [], `${where}: each field has a label`);
+      await more?.(page, where, colorScheme);
+      const unexpected = trouble.filter((line) => status === 200 || !line.includes(String(status)));
+      assert.deepEqual(unexpected, [], `${where}: nothing in the browser's console, no failed request`);
+      await page.context().close();
+    }
+  }
+}
 
 /** Collects what a browser complains about; an empty list is what we want. */
-export function listenForTrouble(page) {
+function listenForTrouble(page) {
   const trouble = [];
   page.on('console', (message) => {
     if (message.type() === 'error') trouble.push(`console: ${message.text()} (${message.location().url})`);
@@ -19,11 +51,11 @@ export function listenForTrouble(page) {
 }
 
 /** How many pixels the page is wider than the window. */
-export const horizontalScroll = (page) =>
+const horizontalScroll = (page) =>
   page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth));
 
 /** Fields that a screen reader could not name. */
-export const unlabelled = (page) =>
+const unlabelled = (page) =>
   page.evaluate(() => {
     const fields = [...document.querySelectorAll('input:not([type="hidden"]), select, textarea')];
     const shown = fields.filter((field) => field.getClientRects().length > 0);

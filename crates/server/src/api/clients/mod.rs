@@ -10,8 +10,7 @@ use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::clients::{
-    self, AccessTokenTyp, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce,
-    parse_id_token_alg,
+    self, Client, ClientPatch, DEVICE_GRANT, Kind, NewClient, NewSecret, Pkce, parse_id_token_alg,
 };
 use identity::ids::ClientId;
 use identity::names;
@@ -35,7 +34,6 @@ pub(crate) struct ClientBody {
     /// When it last sent a challenge, to within an hour; null if it never did.
     pkce_used_at: Option<String>,
     id_token_alg: &'static str,
-    access_token_typ: &'static str,
     /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
@@ -61,7 +59,6 @@ fn show(client: Client) -> ClientBody {
         pkce: client.pkce.as_str(),
         pkce_used_at: client.pkce_used_at.map(rfc3339),
         id_token_alg: client.id_token_alg.as_str(),
-        access_token_typ: client.access_token_typ.as_str(),
         device_flow,
         scopes,
         created_at: rfc3339(client.created_at),
@@ -89,7 +86,6 @@ pub(crate) struct CreateBody {
     consent_required: Option<bool>,
     pkce: Option<String>,
     id_token_alg: Option<String>,
-    access_token_typ: Option<String>,
 }
 
 impl Validate for CreateBody {
@@ -98,7 +94,6 @@ impl Validate for CreateBody {
         check_uris("redirect_uris", Some(&self.redirect_uris), errors);
         check_uris("post_logout_redirect_uris", Some(&self.post_logout_redirect_uris), errors);
         errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
-        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
         let pkce = self.pkce.as_deref().and_then(|pkce| errors.check(Pkce::parse(pkce)));
         if let Some(kind) = errors.check(Kind::parse(&self.kind)) {
             errors.check(clients::check_redirect_uris(kind, &self.redirect_uris));
@@ -116,7 +111,6 @@ pub(crate) struct ChangeBody {
     consent_required: Option<bool>,
     pkce: Option<String>,
     id_token_alg: Option<String>,
-    access_token_typ: Option<String>,
     device_flow: Option<bool>,
 }
 
@@ -127,7 +121,6 @@ impl Validate for ChangeBody {
         check_uris("post_logout_redirect_uris", self.post_logout_redirect_uris.as_deref(), errors);
         errors.check_sent(self.pkce.as_deref(), Pkce::parse);
         errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
-        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
     }
 }
 
@@ -167,8 +160,6 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         consent_required: body.consent_required.unwrap_or(default.consent_required),
         pkce: parsed(body.pkce, Pkce::parse)?.unwrap_or(default.pkce),
         id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?.unwrap_or(default.id_token_alg),
-        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?
-            .unwrap_or(default.access_token_typ),
         ..default
     };
     let secret = kind.is_confidential().then(|| NewSecret::generate(now, admin.random()));
@@ -206,7 +197,6 @@ pub(crate) async fn change(
         consent_required: body.consent_required,
         pkce: parsed(body.pkce, Pkce::parse)?,
         id_token_alg: parsed(body.id_token_alg, parse_id_token_alg)?,
-        access_token_typ: parsed(body.access_token_typ, AccessTokenTyp::parse)?,
         device_flow: body.device_flow,
     };
     let changed = admin.write("client.change", move |tx, by| {

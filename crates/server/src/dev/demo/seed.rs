@@ -11,6 +11,7 @@ use identity::plans::{self, NewPlan};
 use identity::secrets::letters;
 use identity::services::{self, NewService};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
+use identity::tokens::AccessTokenTyp;
 use identity::users::{self, NewUser, Profile};
 use identity::{Error, Result, administrators, administrators::Role, passwords};
 use std::collections::BTreeMap;
@@ -207,6 +208,7 @@ async fn store_tenant(
         id: ServiceId::new(now, random),
         slug: slug.to_owned(),
         name: name.to_owned(),
+        access_token_typ: AccessTokenTyp::default(),
     };
     let new_services =
         [service("sketch", "Acme Sketch"), service("notes", "Acme Notes"), service("cli", "Acme CLI")];

@@ -112,7 +112,7 @@ pub(crate) async fn ask_sign_out(
     let action = format!("/o/{slug}/logout");
     let view = SignOut {
         brand: &organization.name,
-        user_email: &user.email,
+        user_emails: &[&user.email],
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &action,

@@ -18,6 +18,7 @@ impl ActivateLink<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Does your device show this code?" }
+                p.lead { "Continue only if it is the same." }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     div {
@@ -30,7 +31,7 @@ impl ActivateLink<'_> {
                     button.full type="submit" { "Continue" }
                 }
                 p.small {
-                    "If it shows another one, type that code. "
+                    "If it shows another one, type that code here. "
                     "If you have not started anything on a device, close this page."
                 }
             }

@@ -31,8 +31,8 @@ impl ActivateSignIn<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Sign in first" }
-                (error_notice(self.error))
                 p.lead { "Very many wrong codes are being entered at this moment. Sign in, then enter your code." }
+                (error_notice(self.error))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, &[]))
                     (organization.markup())

@@ -31,6 +31,7 @@ mod sign_up_closed;
 #[cfg(test)]
 mod tests;
 
+use super::assets::{LOGO, STYLESHEET};
 use maud::{DOCTYPE, Markup, html};
 
 pub use account::{Account, SessionLine};
@@ -82,13 +83,13 @@ fn document(title: &str, brand: &str, body_class: &str, body: Markup) -> Markup 
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
-                link rel="stylesheet" href="/assets/sarsen.css";
-                link rel="icon" href="/assets/logo.svg" type="image/svg+xml";
+                link rel="stylesheet" href=(STYLESHEET.address());
+                link rel="icon" href=(LOGO.address()) type="image/svg+xml";
             }
             body class=(body_class) {
                 header.top {
                     @if brand == SARSEN {
-                        img src="/assets/logo.svg" alt="" width="36" height="36";
+                        img src=(LOGO.address()) alt="" width="36" height="36";
                     } @else {
                         span.mark aria-hidden="true" { (initial(brand)) }
                     }
@@ -96,7 +97,7 @@ fn document(title: &str, brand: &str, body_class: &str, body: Markup) -> Markup 
                 }
                 main { (body) }
                 footer.bottom {
-                    p { img src="/assets/logo.svg" alt="" width="16" height="16"; "Secured by Sarsen" }
+                    p { img src=(LOGO.address()) alt="" width="16" height="16"; "Secured by Sarsen" }
                 }
             }
         }

@@ -10,9 +10,17 @@ pub(super) fn titled(error: Option<&str>, title: &str) -> String {
 }
 
 pub(super) fn error_notice(error: Option<&str>) -> Markup {
+    error_notice_with(error, None)
+}
+
+/// The same with a link, as text and address, that leads out of the error.
+pub(super) fn error_notice_with(error: Option<&str>, link: Option<(&str, &str)>) -> Markup {
     html! {
         @if let Some(error) = error {
-            p.notice.bad id=(ERROR_ID) role="alert" { (error) }
+            p.notice.bad id=(ERROR_ID) role="alert" {
+                (error)
+                @if let Some((text, href)) = link { " " a href=(href) { (text) } }
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
     let (org_name, csrf, hidden) = (org, "token", HIDDEN);
     let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
         action: "/o/acme/login", signup_href: Some("/o/acme/signup"), is_platform: false, retry_after_s: None };
-    let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, csrf, hidden,
+    let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, is_taken: true, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
     let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, csrf, hidden,
         action: "/password", error }.markup();
@@ -110,13 +110,17 @@ pub fn decisions(org: &str, client: &str, email: &str, error: Option<&str>) -> P
         user_email, user_code: "BCDF-GHJK", scopes, requester_address: "203.0.113.24",
         requested_ago: "2 minutes ago", requester_agent: "acme-cli/2.1 (linux; x86_64)", ask_password, error,
         csrf, hidden, action: "/activate", switch_href }.markup();
+    let own = [user_email];
+    let sign_out = SignOut { brand: org, user_emails: &own, csrf, hidden, action: "/o/acme/logout",
+        stay_href: "/o/acme/account" };
     vec![
         ("consent", consent.markup()),
         ("consent_no_scopes", Consent { scopes: &[], ..consent }.markup()),
         ("activate_confirm", confirm(false)),
         ("activate_confirm_password", confirm(true)),
-        ("sign_out", SignOut { brand: org, user_email, csrf, hidden, action: "/o/acme/logout",
-            stay_href: "/o/acme/account" }.markup()),
+        ("sign_out", sign_out.markup()),
+        ("sign_out_everywhere",
+            SignOut { brand: SARSEN, user_emails: &[user_email, "owner@sarsen.test"], ..sign_out }.markup()),
     ]
 }
 

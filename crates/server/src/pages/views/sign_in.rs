@@ -79,7 +79,8 @@ impl SignIn<'_> {
                 summary { "Forgotten your password?" }
                 @if self.is_platform {
                     p {
-                        "Ask another owner of this server for a link to set a new one. If you have access to the                          server's machine, run " code { "sarsen owner recover" } " there."
+                        "Ask another owner of this server for a link to set a new one. If you have access to the \
+                         server's machine, run " code { "sarsen owner recover" } " there."
                     }
                 } @else {
                     p {

@@ -8,8 +8,8 @@ use maud::{Markup, html};
 pub struct SignOut<'a> {
     /// The brand of the page.
     pub brand: &'a str,
-    /// The signed-in user.
-    pub user_email: &'a str,
+    /// The signed-in users: one, or one of each organization.
+    pub user_emails: &'a [&'a str],
     /// The CSRF token.
     pub csrf: &'a str,
     /// Further hidden fields.
@@ -26,7 +26,14 @@ impl SignOut<'_> {
         let body = html! {
             div.card.stack {
                 h1 { "Sign out?" }
-                p.lead { "You are signed in as " strong { bdi { (self.user_email) } } "." }
+                p.lead {
+                    "You are signed in as "
+                    @for (index, email) in self.user_emails.iter().enumerate() {
+                        @if index > 0 { (if index + 1 < self.user_emails.len() { ", " } else { " and " }) }
+                        strong { bdi { (email) } }
+                    }
+                    "."
+                }
                 form method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     button.full type="submit" { "Sign out" }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     field::{self, Field},
-    parts::{error_notice, hidden_fields, titled},
+    parts::{error_notice_with, hidden_fields, titled},
     shell,
 };
 
@@ -17,6 +17,8 @@ pub struct SignUp<'a> {
     /// The earlier input, or empty.
     pub email: &'a str,
     pub error: Option<&'a str>,
+    /// Whether the error is that the e-mail address has an account: then it links to `signin_href`.
+    pub is_taken: bool,
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
@@ -34,7 +36,7 @@ impl SignUp<'_> {
                         None => { "One account for everything from " strong { bdi { (self.org_name) } } }
                     }
                 }
-                (error_notice(self.error))
+                (error_notice_with(self.error, self.is_taken.then_some(("Sign in instead", self.signin_href))))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     (person_fields(self.name, self.email, self.error.is_some()))

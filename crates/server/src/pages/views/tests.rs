@@ -90,6 +90,7 @@ fn every_text_can_be_read_on_every_ground_in_both_themes() {
                 ("accent", &["ground", "card", "sunken"]),
                 ("on-accent", &["accent"]),
                 ("bad", &["bad-ground", "ground"]),
+                ("accent", &["bad-ground"]),
                 ("warn", &["warn-ground", "ground"]),
             ] {
                 for ground in grounds {

@@ -81,6 +81,36 @@ async fn without_parameters_every_session_of_the_browser_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_without_a_client_asks_signs_out_and_is_not_followed() {
+    let server = TestServer::start().await;
+    let mut browser = ada(&server).await;
+    browser.sign_in("platform", "owner@sarsen.test").await;
+    let done = |page: &Answer| {
+        assert!(page.status == 200 && page.body.contains("You are signed out"), "{page:?}");
+        assert!(page.header("location").is_empty() && !page.body.contains("9999"), "{page:?}");
+    };
+    for uri in [CALLBACK, BYE, "https://evil.example/"] {
+        let fields = [("post_logout_redirect_uri", uri), ("state", "9999")];
+        let posted = browser.post("/auth/logout", &fields).await;
+        assert_eq!(posted.status, 303, "{posted:?}");
+        let page = browser.get(posted.header("location")).await;
+        let both = ["ada@acme.test", "owner@sarsen.test", "href=\"/o/acme/account\""];
+        assert!(both.iter().all(|part| page.body.contains(part)), "{page:?}");
+        assert!(!page.body.contains("9999") && !page.body.contains("evil"), "{page:?}");
+        done(&confirm(&mut browser, &page).await);
+        assert!(!is_in(&mut browser).await);
+        assert_eq!(browser.get("/console").await.status, 303);
+        done(&browser.get(&logout(&fields)).await);
+        browser.sign_in("acme", "ada@acme.test").await;
+        browser.sign_in("platform", "owner@sarsen.test").await;
+    }
+    let hidden = [("csrf", "x"), ("post_logout_redirect_uri", CALLBACK)];
+    assert_eq!(browser.post("/auth/logout", &hidden).await.status, 403);
+    assert!(is_in(&mut browser).await);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_redirect_survives_a_session_that_has_ended() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;

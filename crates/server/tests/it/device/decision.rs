@@ -1,7 +1,7 @@
 //! The page on which a user decides: what it says, and that only he decides, on it, knowing what he does.
 
 use super::{administers, codes, codes_for, error, poll, poll_as, polling, refusal, signed_in};
-use server::testing::TestServer;
+use server::testing::{TestServer, at_once};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,6 +97,53 @@ async fn another_user_who_signs_in_meanwhile_is_asked_anew() {
     let tokens = poll(&server, &codes).await;
     let user = server.get("/api/user").bearer(&tokens.text("access_token")).send().await;
     assert_eq!(user.text("email"), "grace@acme.test", "{user:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_is_sent_again_is_shown_again() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let mut grace = signed_in(&server, "grace@acme.test").await;
+    for (decision, other, shown, changed) in [
+        ("allow", "deny", "Your device is signed in", "You allowed this before."),
+        ("deny", "allow", "Nothing was allowed", "You denied this before."),
+    ] {
+        let codes = codes(&server).await;
+        let code = codes.text("user_code");
+        let csrf = ada.get("/activate").await.input("csrf");
+        let typed = ada.post("/activate", &[("csrf", &*csrf), ("user_code", &code)]).await;
+        let link = typed.header("location").to_owned();
+        let session = ada.get(&link).await.input("session");
+        let fields = |decision| {
+            [("csrf", &*csrf), ("session", &session), ("user_code", &code), ("decision", decision)]
+        };
+        let clicks = (0..2).map(|_| {
+            let cookie = ada.cookies.header().expect("a session");
+            server.post("/activate", &fields(decision)).header("cookie", &cookie).send()
+        });
+        let clicks = at_once(clicks).await;
+        let done = &clicks[0];
+        assert!(done.status == 200 && done.body.contains(shown), "{done:?}");
+        assert_eq!(clicks[1].body, done.body, "two clicks at the same time");
+        if decision == "allow" {
+            assert_eq!(poll(&server, &codes).await.status, 200);
+        }
+        // More often than wrong codes are allowed, and after the device has its tokens.
+        for _ in 0..12 {
+            let again = ada.post("/activate", &fields(decision)).await;
+            assert_eq!((again.status, &again.body), (200, &done.body));
+        }
+        assert_eq!(ada.get(&link).await.body, done.body, "back, and loaded again");
+        let otherwise = ada.post("/activate", &fields(other)).await;
+        assert!(otherwise.body.contains(shown) && otherwise.body.contains(changed), "{otherwise:?}");
+
+        // It is shown to the session that decided, and to nobody else.
+        let refused = grace.type_code(&code).await;
+        assert!(refused.status == 422 && refused.body.contains("wrong or has expired"), "{refused:?}");
+        let refused = server.browser().type_code(&code).await;
+        assert_eq!(refused.status, 422, "{refused:?}");
+    }
     server.stop().await;
 }
 

@@ -1,9 +1,10 @@
 //! Who may approve and use what: an approval has the power of who gave it, as long as he has it.
 
 use super::{
-    allow, codes, codes_for, end_sessions_of_ada, error, in_acme, poll, refusal, sign_out, signed_in,
-    suspend_acme, suspend_ada,
+    administers, allow, codes, codes_for, end_sessions_of_ada, error, in_acme, poll, refusal, sign_out,
+    signed_in, suspend_acme, suspend_ada,
 };
+use crate::support::{Admin, text};
 use identity::ids::{CustomerId, OrganizationId, UserId};
 use identity::organizations;
 use identity::users::{self, NewUser};
@@ -177,5 +178,21 @@ async fn a_device_s_auth_time_is_when_its_user_proved_who_he_is() {
     for answer in [&tokens, &refreshed] {
         assert_eq!(crate::support::claims(&answer.text("id_token"))["auth_time"], signed_in_at, "{answer:?}");
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_administers_is_signed_in_for_thirty_days() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "org:platform").await;
+    administers(&server, "admin@acme.test", "org:acme").await;
+    let users = "/api/organizations/platform/users";
+    let found = owner.read(&format!("{users}?email=admin@acme.test")).await;
+    let sessions = owner.read(&format!("{users}/{}/sessions", text(&found["items"][0], "id"))).await;
+    let sessions = sessions["items"].as_array().expect("a list");
+    let terminal = sessions.iter().find(|session| session["kind"] == "device").expect("the terminal");
+    // The test's clock stands at the first.
+    let times = (text(terminal, "created_at"), text(terminal, "expires_at"));
+    assert_eq!(times, ("2027-01-15T08:00:00Z", "2027-02-14T08:00:00Z"));
     server.stop().await;
 }

@@ -1,5 +1,6 @@
 //! The discovery documents: what stock clients read before anything else.
 
+use crate::support::{ISSUER, path_of};
 use server::testing::{Answer, TestServer};
 
 async fn document(server: &TestServer, path: &str) -> Answer {
@@ -33,5 +34,16 @@ async fn the_metadata_of_a_resource_is_at_its_path() {
     }
     insta::assert_snapshot!("protected_api", lines(&document(&server, &format!("{prefix}/api")).await));
     assert_eq!(server.get(&format!("{prefix}/other")).send().await.status, 404);
+
+    // A client that was refused finds it by the challenge, and there the server that issues tokens.
+    let refused = server.get("/api/organizations").header("origin", "https://app.example").send().await;
+    assert_eq!(refused.status, 401);
+    let challenge = refused.header("www-authenticate");
+    let metadata =
+        challenge.strip_prefix("Bearer resource_metadata=\"").and_then(|rest| rest.strip_suffix('"'));
+    let metadata = document(&server, &path_of(metadata.expect("an address"))).await;
+    assert_eq!(metadata.json()["authorization_servers"][0], ISSUER);
+    let exposed = refused.header("access-control-expose-headers");
+    assert!(exposed.contains("www-authenticate"), "{exposed}");
     server.stop().await;
 }

@@ -10,12 +10,20 @@ use server::testing::{Answer, Rows, TestServer};
 async fn what_is_not_there_is_a_page_or_a_problem() {
     let server = TestServer::start().await;
     let mut rows = Rows::new();
-    for path in
-        ["/nothing", "/auth/nothing", "/o/acme/nothing", "/api", "/%2e%2e/etc/passwd", "//", "/activate/"]
-    {
+    for path in [
+        "/nothing",
+        "/auth/nothing",
+        "/o/acme/nothing",
+        "/api",
+        "/%2e%2e/etc/passwd",
+        "//",
+        "/activate/",
+        "/demo/nothing",
+    ] {
         let row = async {
             let answer = server.get(path).send().await;
             assert_eq!((answer.status, is_page(&answer)), (404, true), "{path}: {answer:?}");
+            assert!(answer.body.contains("<a class=\"button full\" href=\"/"), "it leads on: {answer:?}");
         };
         rows.row(path, row).await;
     }

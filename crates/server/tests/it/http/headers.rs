@@ -148,6 +148,33 @@ async fn every_page_is_kept_by_nobody_framed_by_nobody_and_loads_nothing_foreign
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stylesheet_and_logo_are_cached_by_their_content() {
+    let server = TestServer::start().await;
+    let page = server.get("/o/acme/login").send().await.body;
+    for (path, media_type) in
+        [("/assets/sarsen.css", "text/css; charset=utf-8"), ("/assets/logo.svg", "image/svg+xml")]
+    {
+        let (_, after) = page.split_once(&format!("\"{path}?v=")).expect("a version in the page");
+        let version = after.split('"').next().unwrap_or_default();
+        assert!(!page.contains(&format!("\"{path}\"")), "{page}");
+        let mut contents = BTreeSet::new();
+        for (query, cached) in [
+            (format!("?v={version}"), "public, max-age=31536000, immutable"),
+            // What an instance of another version has in its pages.
+            ("?v=AAAAAAAAAAAA".to_owned(), "no-store"),
+            (String::new(), "public, max-age=3600"),
+        ] {
+            let answer = server.get(&format!("{path}{query}")).send().await;
+            assert_eq!((answer.status, answer.header("content-type")), (200, media_type), "{query}");
+            assert_eq!(answer.header("cache-control"), cached, "{query}");
+            contents.insert(answer.body);
+        }
+        assert_eq!(contents.len(), 1);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cookies_are_for_this_host_only() {
     for (issuer, prefix, secure) in
         [("https://id.example", "__Host-sarsen_", true), ("http://127.0.0.1:7070", "sarsen_7070_", false)]

@@ -126,7 +126,8 @@ async fn assert_refused(server: &TestServer, token: &str, what: &str) {
     for path in ["/api/subscription", "/api/user", "/auth/userinfo", "/api/organizations/acme"] {
         let answer = server.get(path).bearer(token).send().await;
         assert_eq!(answer.status, 401, "{what}, {path}: {answer:?}");
-        assert_eq!(answer.header("www-authenticate"), r#"Bearer error="invalid_token""#, "{what}, {path}");
+        let challenge = challenge(path, Some("invalid_token"));
+        assert_eq!(answer.header("www-authenticate"), challenge, "{what}, {path}");
         assert_eq!(
             (answer.text("code").as_str(), answer.header("cache-control")),
             ("invalid_token", "no-store")

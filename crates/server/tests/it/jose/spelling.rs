@@ -1,6 +1,7 @@
 //! How a token is written and where it is sent: in one way each.
 
 use super::{ada, assert_good, assert_refused, with};
+use crate::support::challenge;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::ECDSA_P256_SHA256_ASN1_SIGNING;
 use base64::Engine as _;
@@ -137,13 +138,14 @@ async fn a_header_is_one_object_in_which_each_name_stands_once() {
 async fn a_token_is_sent_in_its_header_only() {
     let server = TestServer::start().await;
     let (token, ..) = ada(&server).await;
-    let missing = |answer: &server::testing::Answer, what: &str| {
+    let missing = |answer: &server::testing::Answer, path: &str, what: &str| {
         assert_eq!(
             (answer.status, answer.text("code").as_str()),
             (401, "unauthenticated"),
             "{what}: {answer:?}"
         );
-        assert_eq!(answer.header("www-authenticate"), "Bearer", "{what}: no error code without a token");
+        let challenge = challenge(path, None);
+        assert_eq!(answer.header("www-authenticate"), challenge, "{what}: no error code without a token");
     };
     for path in [
         "/api/subscription",
@@ -152,25 +154,27 @@ async fn a_token_is_sent_in_its_header_only() {
         "/api/organizations/acme",
         "/api/platform/organizations",
     ] {
-        missing(&server.get(path).send().await, path);
+        missing(&server.get(path).send().await, path, "nothing");
         for query in ["access_token", "token", "bearer", "authorization"] {
-            missing(&server.get(&format!("{path}?{query}={token}")).send().await, query);
+            missing(&server.get(&format!("{path}?{query}={token}")).send().await, path, query);
         }
         missing(
             &server.get(path).header("cookie", &format!("access_token={token}")).send().await,
+            path,
             "a cookie",
         );
         for scheme in ["Basic", "DPoP", "Token", "JWT"] {
             missing(
                 &server.get(path).header("authorization", &format!("{scheme} {token}")).send().await,
+                path,
                 scheme,
             );
         }
-        missing(&server.get(path).header("authorization", &token).send().await, "no scheme");
-        missing(&server.get(path).header("authorization", "Bearer").send().await, "no token");
+        missing(&server.get(path).header("authorization", &token).send().await, path, "no scheme");
+        missing(&server.get(path).header("authorization", "Bearer").send().await, path, "no token");
     }
     let body = [("access_token", &*token)];
-    missing(&server.post("/auth/userinfo", &body).send().await, "in the body");
+    missing(&server.post("/auth/userinfo", &body).send().await, "/auth/userinfo", "in the body");
     for wrong in ["x", "", "Bearer", &format!("Bearer {token}"), &format!("{token},{token}")] {
         let answer = server.get("/api/subscription").bearer(wrong).send().await;
         assert_eq!(answer.status, 401, "{wrong:?}");

@@ -138,7 +138,7 @@ async fn a_token_is_good_only_where_its_audience_says() {
                 let other = Admin { server: &server, token: token.clone() };
                 let answer = other.call(method, &path, &body).await;
                 assert_eq!(problem(&answer), insufficient, "{whose} token, {method} {path}: {answer:?}");
-                assert_eq!(answer.header("www-authenticate"), r#"Bearer error="insufficient_scope""#);
+                assert_eq!(answer.header("www-authenticate"), challenge(&path, Some("insufficient_scope")));
             }
             let nobody = server.request(method, &path);
             let nobody = if body.is_null() { nobody } else { nobody.json(&body) };

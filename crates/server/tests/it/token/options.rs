@@ -1,4 +1,4 @@
-//! The options of a client: PKCE, the algorithm of its ID tokens, the type of its access tokens.
+//! The options of a client (PKCE, the algorithm of its ID tokens), and of a service (the type of the access tokens for it).
 
 use crate::device::signed_in;
 use crate::support::*;
@@ -21,18 +21,16 @@ async fn a_client_has_defaults_and_takes_options_at_creation_and_later() {
     let web = admin.make_client("web", &[CALLBACK]).await;
     let path = format!("{CLIENTS}/{}", text(&web, "client_id"));
     let shown = |client: &Value| {
-        let names = ["pkce", "id_token_alg", "access_token_typ", "post_logout_redirect_uris", "pkce_used_at"];
+        let names = ["pkce", "id_token_alg", "post_logout_redirect_uris", "pkce_used_at"];
         names.map(|name| client[name].clone())
     };
-    let defaults = [json!("optional"), json!("RS256"), json!("at+jwt"), json!([]), Value::Null];
+    let defaults = [json!("optional"), json!("RS256"), json!([]), Value::Null];
     assert_eq!(shown(&web), defaults);
     assert_eq!(shown(&admin.make_client("spa", &[CALLBACK]).await)[0], "required");
 
     let bye = json!(["https://app.example/bye"]);
-    let options = json!({
-        "pkce": "required", "id_token_alg": "ES256", "access_token_typ": "JWT", "post_logout_redirect_uris": bye,
-    });
-    let chosen = [json!("required"), json!("ES256"), json!("JWT"), bye, Value::Null];
+    let options = json!({ "pkce": "required", "id_token_alg": "ES256", "post_logout_redirect_uris": bye });
+    let chosen = [json!("required"), json!("ES256"), bye, Value::Null];
     admin.change("PATCH", &path, options.clone()).await;
     assert_eq!(shown(&admin.read(&path).await), chosen);
     let mut body = json!({ "service": "sketch", "kind": "web", "name": "B", "redirect_uris": [CALLBACK] });
@@ -42,7 +40,6 @@ async fn a_client_has_defaults_and_takes_options_at_creation_and_later() {
     for wrong in [
         json!({ "pkce": "off" }),
         json!({ "id_token_alg": "none" }),
-        json!({ "access_token_typ": "jwt" }),
         json!({ "post_logout_redirect_uris": ["http://app.example/bye"] }),
         json!({ "post_logout_redirect_uris": ["https://app.example/#bye"] }),
     ] {
@@ -51,6 +48,43 @@ async fn a_client_has_defaults_and_takes_options_at_creation_and_later() {
     let body = json!({ "service": "sketch", "kind": "spa", "name": "C", "redirect_uris": [CALLBACK], "pkce": "optional" });
     let refused = admin.call("POST", CLIENTS, &body).await;
     assert_eq!((refused.status, refused.text("code")), (422, "invalid".to_owned()), "{refused:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_chooses_the_type_of_the_access_tokens_for_it() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let services = "/api/organizations/acme/services";
+    let made = admin.make(services, json!({ "slug": "fax", "name": "Fax", "access_token_typ": "JWT" })).await;
+    assert_eq!(made["access_token_typ"], "JWT");
+    let fax = format!("{services}/fax");
+    assert_eq!(admin.read(&fax).await, made);
+    let renamed = admin.change("PATCH", &fax, json!({ "name": "Telefax" })).await.json();
+    assert_eq!((&renamed["name"], &renamed["access_token_typ"]), (&json!("Telefax"), &json!("JWT")));
+    for wrong in [json!({ "access_token_typ": "jwt" }), json!({ "access_token_typ": "" })] {
+        let refused = admin.call("PATCH", &fax, &wrong).await;
+        assert_eq!((refused.status, refused.text("code")), (422, "invalid".to_owned()), "{refused:?}");
+    }
+    // The service of the machine.
+    let cli = format!("{services}/cli");
+    assert_eq!(admin.read(&cli).await["access_token_typ"], "at+jwt");
+    let machine = [("client_id", server.client("machine")), ("client_secret", server.secret("machine"))];
+    let machine = [&machine[..], &[("grant_type", "client_credentials")]].concat();
+    let typ = async || {
+        let token = server.post("/auth/token", &machine).send().await.text("access_token");
+        header(&token)["typ"].clone()
+    };
+    for wanted in ["JWT", "at+jwt"] {
+        let changed = admin.change("PATCH", &cli, json!({ "access_token_typ": wanted })).await.json();
+        assert_eq!((&changed["access_token_typ"], typ().await), (&json!(wanted), json!(wanted)), "at once");
+    }
+    let trail = admin.read("/api/organizations/acme/audit?limit=200").await;
+    let rows = trail["items"].as_array().expect("entries").iter();
+    let changes = rows.filter(|row| text(row, "action") == "service.changed");
+    let mut details: Vec<&str> = changes.map(|row| text(row, "details")).collect();
+    details.sort_unstable();
+    assert_eq!(details, ["access_token_typ JWT", "access_token_typ at+jwt"]);
     server.stop().await;
 }
 
@@ -65,7 +99,9 @@ async fn tokens_have_the_chosen_type_and_algorithm_and_are_not_confused() {
     assert_eq!(header(&before.text("id_token"))["alg"], "RS256");
 
     let path = format!("{CLIENTS}/{}", server.client("spa"));
-    admin.change("PATCH", &path, json!({ "id_token_alg": "ES256", "access_token_typ": "JWT" })).await;
+    admin.change("PATCH", &path, json!({ "id_token_alg": "ES256" })).await;
+    let sketch = "/api/organizations/acme/services/sketch";
+    admin.change("PATCH", sketch, json!({ "access_token_typ": "JWT" })).await;
     let after = tokens_of(&server, &mut ada, &ask).await;
     let (access, id) = (after.text("access_token"), after.text("id_token"));
     assert_eq!((&header(&access)["typ"], &header(&id)["alg"]), (&json!("JWT"), &json!("ES256")));
