@@ -38,7 +38,10 @@ impl Role {
             "member" => Ok(Role::Member),
             "admin" => Ok(Role::Admin),
             "owner" => Ok(Role::Owner),
-            _ => Err(Error::invalid("role", format!("{word:?} is not a role; use owner, admin or member"))),
+            _ => {
+                let problem = format!("{word:?} is not a role; use owner, admin or member");
+                Err(Error::wrong("not_allowed", "role", problem))
+            }
         }
     }
 

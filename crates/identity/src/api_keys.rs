@@ -234,17 +234,20 @@ pub fn create(
 }
 
 /// Checks the requested scopes against those that a key of this kind may have.
-fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
+pub fn chosen(requested: Option<&[String]>, of_service: bool) -> Result<Scope> {
     let known = if of_service { SERVICE_SCOPES } else { ORGANIZATION_SCOPES };
     let requested = match requested {
         Some(scopes) if !scopes.is_empty() => scopes,
         _ if of_service => return Ok(Scope::parse(&SERVICE_SCOPES.join(" "))),
-        _ => return Err(Error::invalid("scopes", format!("name some of {}", known.join(", ")))),
+        _ => {
+            let problem = format!("name some of {}", known.join(", "));
+            return Err(Error::wrong("missing", "scopes", problem));
+        }
     };
     if let Some(unknown) = requested.iter().find(|scope| !known.contains(&scope.as_str())) {
         let problem =
             format!("{unknown:?} is not a scope of this kind of key; use some of {}", known.join(", "));
-        return Err(Error::invalid("scopes", problem));
+        return Err(Error::wrong("not_allowed", "scopes", problem));
     }
     Ok(Scope::parse(&requested.join(" ")))
 }

@@ -1,9 +1,10 @@
 //! The audit log. Each entry is written in the same transaction as the change that it describes.
 
 use crate::ids::{ApiKeyId, AuditId, OrganizationId, UserId};
+use crate::organizations::{self, PLATFORM};
 use crate::scan::Page;
 use crate::secrets::Random;
-use crate::{Error, Result, Time};
+use crate::{Error, Result, Time, administrators, ids, names, users};
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Snapshot, Tx, Where, args, insert, sql, statements};
 
@@ -77,10 +78,9 @@ const REASON_LENGTH_MAX: usize = 500;
 pub fn reason(text: Option<&str>) -> Result<Option<String>> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     if text.chars().count() > REASON_LENGTH_MAX || text.chars().any(char::is_control) {
-        return Err(Error::invalid(
-            "reason",
-            format!("use at most {REASON_LENGTH_MAX} characters on one line"),
-        ));
+        let code = if text.chars().count() > REASON_LENGTH_MAX { "too_long" } else { "invalid" };
+        let problem = format!("use at most {REASON_LENGTH_MAX} characters on one line");
+        return Err(Error::wrong(code, "reason", problem));
     }
     Ok(Some(text.to_owned()))
 }
@@ -207,16 +207,120 @@ const WITH_NAMES: &str =
      LEFT JOIN clients c ON c.id = a.target AND c.organization_id = a.organization_id
      LEFT JOIN invitations i ON i.id = a.target AND i.organization_id = a.organization_id";
 
+/// Actors that are no user and no API key. Both have many entries.
+const NOBODY: [&str; 2] = ["system", "unknown"];
+
+/// A filter for [`list`]. The default matches all entries.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Matches entries of this actor, from [`actor`].
+    pub actor: Option<String>,
+    /// Matches entries of this action, from [`action`].
+    pub action: Option<String>,
+    /// Matches entries from this time on.
+    pub since: Option<Time>,
+    /// Matches entries before this time.
+    pub until: Option<Time>,
+}
+
+/// Validates the actor of a filter: an id, an e-mail address, `system` or `unknown`.
+pub fn actor(text: &str) -> Result<String> {
+    if text.contains('@') {
+        return names::email(text).map_err(|_| {
+            Error::invalid("actor", "this is not an e-mail address; use one like ada@example.com, or an id")
+        });
+    }
+    if NOBODY.contains(&text) || UserId::parse(text).is_ok() || ApiKeyId::parse(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    let rule = "use an e-mail address, the id of a user or of an API key, system or unknown";
+    Err(Error::invalid("actor", format!("{text:?} is not an actor; {rule}")))
+}
+
+/// Validates the action of a filter, like `service.created`.
+pub fn action(text: &str) -> Result<String> {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_' || byte == b'.';
+    if (1..=64).contains(&text.len()) && text.bytes().all(is_letter) {
+        return Ok(text.to_owned());
+    }
+    Err(Error::invalid(
+        "action",
+        format!("{text:?} is not an action; use one of the list, like service.created"),
+    ))
+}
+
+/// The ids that an actor of a filter stands for. An e-mail address may belong to a user and to an administrator.
+fn ids_of(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, actor: &str) -> Result<Vec<String>> {
+    if !actor.contains('@') {
+        return Ok(vec![actor.to_owned()]);
+    }
+    let own = users::find(snapshot, organization, actor)?;
+    let mut found: Vec<String> = own.map(|user| user.id.to_string()).into_iter().collect();
+    let platform = organizations::find(snapshot, PLATFORM)?.id;
+    if platform != *organization {
+        // The address of somebody who does not administer the organization is not revealed to it.
+        let user = users::find(snapshot, &platform, actor)?;
+        let role = match &user {
+            Some(user) => administrators::role_of(snapshot, organization, &user.id)?,
+            None => None,
+        };
+        found.extend(user.filter(|_| role.is_some()).map(|user| user.id.to_string()));
+    }
+    if found.is_empty() {
+        let rule = "use the address of a user or an administrator, or an id".to_owned();
+        return Err(Error::Unknown { what: "actor", name: actor.to_owned(), rule });
+    }
+    Ok(found)
+}
+
 /// Lists the entries of an organization before `cursor`, newest first.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
+    filter: &Filter,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Entry>> {
+    let Some(actor) = &filter.actor else { return page(snapshot, organization, None, filter, cursor, limit) };
+    let mut entries = Vec::new();
+    for id in ids_of(snapshot, organization, actor)? {
+        entries.extend(page(snapshot, organization, Some(&id), filter, cursor, limit)?);
+    }
+    entries.sort_by(|one, other| other.id.cmp(&one.id));
+    entries.truncate(usize::try_from(limit).unwrap_or_default());
+    Ok(entries)
+}
+
+/// Ids contain their time, so a span of time is a range of ids.
+fn page(
+    snapshot: &mut Snapshot<'_>,
+    organization: &OrganizationId,
+    actor: Option<&str>,
+    Filter { action, since, until, .. }: &Filter,
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<Entry>> {
     let mut filter = Where::new(WITH_NAMES);
+    match (actor, action) {
+        // One user has few entries.
+        (Some(id), action) if action.is_none() || !NOBODY.contains(&id) => {
+            filter.by_index("audit a", "audit_actor");
+        }
+        (_, Some(_)) => filter.by_index("audit a", "audit_action"),
+        _ => {}
+    }
     filter.and("a.organization_id =", organization);
-    filter.and_if("a.id <", cursor);
+    filter.and_if("a.actor =", actor);
+    filter.and_if("a.action =", action.as_deref());
+    let at = |time: &Time| ids::smallest_at(AuditId::PREFIX, *time);
+    let (first, end) = (since.as_ref().map(at), until.as_ref().map(at));
+    filter.and_if("a.id >=", first.as_deref());
+    // Both are bounds of the same side, and databases use only one of them to search.
+    let end = match (cursor, end.as_deref()) {
+        (Some(cursor), Some(end)) => Some(cursor.min(end)),
+        (cursor, end) => cursor.or(end),
+    };
+    filter.and_if("a.id <", end);
     let (sql, args) = filter.finish(&format!("ORDER BY a.id DESC LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, |row| {
         Ok(Entry {

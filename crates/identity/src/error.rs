@@ -28,6 +28,8 @@ pub enum Error {
     Invalid {
         /// The field's name in the API.
         field: &'static str,
+        /// A stable snake_case code: `invalid`, or what exactly is wrong, like `too_long`.
+        code: &'static str,
         /// The problem and its remedy.
         problem: String,
     },
@@ -65,9 +67,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an [`Error::Invalid`] for `field`.
+    /// Creates an [`Error::Invalid`] for `field` with the code `invalid`.
     pub fn invalid(field: &'static str, problem: impl Into<String>) -> Error {
-        Error::Invalid { field, problem: problem.into() }
+        Error::wrong("invalid", field, problem)
+    }
+
+    /// Creates an [`Error::Invalid`] for `field` with a code of its own.
+    pub fn wrong(code: &'static str, field: &'static str, problem: impl Into<String>) -> Error {
+        Error::Invalid { field, code, problem: problem.into() }
     }
 
     /// Creates an [`Error::Refused`] with a stable code.

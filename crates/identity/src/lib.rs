@@ -5,7 +5,7 @@
 //! Each noun has one file or folder. Only the module that owns a table writes to it.
 //! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
-//! - users: `users`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
+//! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
@@ -62,6 +62,7 @@ pub mod subscriptions;
 pub mod tokens;
 pub mod user_codes;
 pub mod user_deletions;
+pub mod user_search;
 pub mod user_suspensions;
 pub mod users;
 

@@ -1,6 +1,7 @@
 //! Names from user input: slugs, e-mail addresses and display names. Each is validated once, when it enters the domain.
 
 use crate::{Error, Result};
+use std::collections::HashSet;
 
 /// Slugs that would collide with paths and audiences of the server.
 const RESERVED: &[&str] = &[
@@ -8,15 +9,20 @@ const RESERVED: &[&str] = &[
     "status", "console", "login", "signup", "static", "assets", "new", "sarsen",
 ];
 
+/// The longest slug and the longest display name, in characters.
+const SLUG_LENGTH_MAX: usize = 50;
+const DISPLAY_LENGTH_MAX: usize = 100;
+
 /// Validates a slug: 2 to 50 characters of `a-z`, `0-9` and `-`, starting with a letter, not ending with `-`.
 pub fn slug(field: &'static str, text: &str) -> Result<String> {
-    let good = (2..=50).contains(&text.len())
+    let good = (2..=SLUG_LENGTH_MAX).contains(&text.len())
         && text.bytes().all(|letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'-'))
         && text.as_bytes()[0].is_ascii_lowercase()
         && !text.ends_with('-');
     if !good {
         let rule = "use 2 to 50 characters of a-z, 0-9 and -, starting with a letter, like \"acme\"";
-        return Err(Error::invalid(field, format!("{text:?} is not a slug; {rule}")));
+        let code = if text.chars().count() > SLUG_LENGTH_MAX { "too_long" } else { "invalid" };
+        return Err(Error::wrong(code, field, format!("{text:?} is not a slug; {rule}")));
     }
     Ok(text.to_owned())
 }
@@ -25,7 +31,7 @@ pub fn slug(field: &'static str, text: &str) -> Result<String> {
 pub fn organization_slug(text: &str) -> Result<String> {
     let checked = slug("slug", text)?;
     if RESERVED.contains(&text) {
-        return Err(Error::invalid("slug", format!("{text:?} is reserved; choose another")));
+        return Err(Error::wrong("reserved", "slug", format!("{text:?} is reserved; choose another")));
     }
     Ok(checked)
 }
@@ -54,8 +60,10 @@ pub fn email(text: &str) -> Result<String> {
 /// the text around it. Leading and trailing spaces are trimmed.
 pub fn display(field: &'static str, text: &str) -> Result<String> {
     let name = text.trim();
-    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
-        return Err(Error::invalid(field, "use 1 to 100 characters on one line"));
+    let length = name.chars().count();
+    if length == 0 || length > DISPLAY_LENGTH_MAX || name.chars().any(char::is_control) {
+        let code = if length > DISPLAY_LENGTH_MAX { "too_long" } else { "invalid" };
+        return Err(Error::wrong(code, field, "use 1 to 100 characters on one line"));
     }
     if name.chars().any(is_deceptive) {
         let problem =
@@ -72,6 +80,17 @@ fn is_deceptive(letter: char) -> bool {
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{3164}'
         | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ffa0}'
         | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Refuses a list that has the same text twice.
+pub(crate) fn refuse_repeated(field: &'static str, texts: &[String]) -> Result<()> {
+    let mut seen = HashSet::with_capacity(texts.len());
+    match texts.iter().find(|text| !seen.insert(text.as_str())) {
+        Some(twice) => {
+            Err(Error::wrong("repeated", field, format!("{twice:?} is listed twice; list it once")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The number of existing names that an error message lists.

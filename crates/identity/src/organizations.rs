@@ -64,7 +64,8 @@ impl Decision {
         match word {
             "approved" => Ok(Decision::Approved),
             "rejected" => Ok(Decision::Rejected),
-            _ => Err(Error::invalid(
+            _ => Err(Error::wrong(
+                "not_allowed",
                 "decision",
                 format!("{word:?} is not a decision; use approved or rejected"),
             )),
@@ -102,7 +103,7 @@ impl DeviceFlow {
             "off" => Ok(DeviceFlow::Off),
             _ => {
                 let problem = format!("{word:?} is not a device flow setting; use allowed, short or off");
-                Err(Error::invalid("device_flow", problem))
+                Err(Error::wrong("not_allowed", "device_flow", problem))
             }
         }
     }

@@ -14,6 +14,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(8, "API keys", include_str!("../migrations/0008_api_keys.sql")),
     migration(9, "idempotent writes", include_str!("../migrations/0009_idempotent_writes.sql")),
     migration(10, "deletions", include_str!("../migrations/0010_deletions.sql")),
+    migration(11, "search", include_str!("../migrations/0011_search.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

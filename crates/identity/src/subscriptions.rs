@@ -43,7 +43,7 @@ impl Status {
         let found = Status::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, status)| *status).ok_or_else(|| {
             let rule = "use active, trialing, past_due or canceled";
-            Error::invalid("status", format!("{word:?} is not a subscription status; {rule}"))
+            Error::wrong("not_allowed", "status", format!("{word:?} is not a subscription status; {rule}"))
         })
     }
 }

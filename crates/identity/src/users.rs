@@ -3,7 +3,7 @@
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
-use crate::{Error, Result, Time, customers, names};
+use crate::{Error, Result, Time, customers, names, user_search};
 use store::{
     Key, Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert,
 };
@@ -144,6 +144,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewUser, act
     tx.exec(&INSERT, &values).map_err(Error::taken("users_email", "email", &email))?;
     keys(&new.id).into_iter().for_each(|key| tx.changed(key));
     customers::create_personal(tx, organization, &new.customer, &new.id, &profile.name, actor.now)?;
+    user_search::add(tx, organization, &new.id, &email, &profile.name)?;
     audit::note(tx, organization, actor, "user.created", new.id.as_str(), "")?;
     get(tx.snapshot(), &new.id)
 }
@@ -168,7 +169,9 @@ pub fn change(
     keys(id).into_iter().for_each(|key| tx.changed(key));
     customers::rename_personal(tx, id, &profile.name)?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
-    Ok(User { profile, ..user })
+    let user = User { profile, ..user };
+    user_search::replace(tx, &user)?;
+    Ok(user)
 }
 
 /// Marks the e-mail address of an account as verified. Returns false if it was verified before.
@@ -181,6 +184,7 @@ pub(crate) fn verify_email(tx: &mut Tx<'_>, id: &UserId, now: Time) -> Result<bo
 /// Removes the personal data of an account that is being deleted.
 pub(crate) fn blank(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&BLANK, args![id])?;
+    user_search::remove(tx, id)?;
     tx.exec(&FORGET_ACTIVITY, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
@@ -198,6 +202,7 @@ pub(crate) fn ids(
 /// Deletes the row of an account. The caller has deleted the rows that refer to it.
 pub(crate) fn remove(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&FORGET_ACTIVITY, args![id])?;
+    user_search::remove(tx, id)?;
     tx.exec(&REMOVE, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
@@ -213,22 +218,56 @@ pub fn in_organization(
     if user.organization == *organization { Ok(user) } else { Err(Error::NotFound { what: "user" }) }
 }
 
-/// Lists accounts by id after `cursor`. With `email`, lists only the account with this address.
+/// The order of a list of accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The oldest first, by id.
+    #[default]
+    Oldest,
+    /// The newest first, by id.
+    Newest,
+    /// By e-mail address.
+    Email,
+}
+
+impl Order {
+    /// Every order with its name in the API.
+    const ALL: [(&'static str, Order); 3] =
+        [("created_at", Order::Oldest), ("-created_at", Order::Newest), ("email", Order::Email)];
+
+    /// Parses the name used in the API.
+    pub fn parse(word: &str) -> Result<Order> {
+        let found = Order::ALL.iter().find(|(known, _)| *known == word);
+        found.map(|(_, order)| *order).ok_or_else(|| {
+            let problem = format!("{word:?} is not an order; use created_at, -created_at or email");
+            Error::wrong("not_allowed", "sort", problem)
+        })
+    }
+}
+
+/// Lists accounts after `cursor`, an id or an e-mail address, depending on the order. With `email`, lists only the account
+/// with this address.
 pub fn list(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
     email: Option<&str>,
+    order: Order,
     cursor: Option<&str>,
     limit: i64,
 ) -> Result<Vec<User>> {
+    let (after, by, index) = match order {
+        Order::Oldest => ("u.id >", "u.id", "users_organization"),
+        Order::Newest => ("u.id <", "u.id DESC", "users_organization"),
+        Order::Email => ("u.email >", "u.email", "users_email"),
+    };
     let mut filter = Where::new(COLUMNS);
     if email.is_none() {
-        filter.by_index("users u", "users_organization");
+        filter.by_index("users u", index);
     }
     filter.and("u.organization_id =", organization);
     filter.and_if("u.email =", email.map(names::email).transpose()?);
-    filter.and_if("u.id >", cursor);
-    let (sql, args) = filter.finish(&format!("AND d.user_id IS NULL ORDER BY u.id LIMIT {limit}"));
+    filter.and_if(after, cursor);
+    let (sql, args) = filter.finish(&format!("AND d.user_id IS NULL ORDER BY {by} LIMIT {limit}"));
     Ok(snapshot.all(&sql, &args, read)?)
 }
 

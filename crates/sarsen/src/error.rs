@@ -1,6 +1,7 @@
 //! The one error type of the program.
 //!
-//! Policy: a message is one line for the user of the terminal: what was wrong, then what to do. No message has a token, a
+//! Policy: a message is one line for the user of the terminal: what was wrong, then what to do. Several wrong fields are a
+//! list with a line each. No message has a token, a
 //! password, a key or the URL of a database with its password. An error that other arguments or settings can mend exits
 //! with 2, every other one with 1.
 

@@ -14,6 +14,7 @@
 //! | `{table}`: what follows the closing bracket of a table | WITHOUT ROWID | | ENGINE = InnoDB … |
 //! | `{rowid_table}`: the same for a table of large rows, or without a primary key | | | ENGINE = InnoDB … |
 //! | `{first700}`: after a column in a key, its indexed part | | | (700) |
+//! | `{position}`: the function for the place of a text in another | INSTR | STRPOS | INSTR |
 //!
 //! `INDEX name (…)` and `UNIQUE INDEX name (…)` stand as lines inside `CREATE TABLE`, where MySQL takes them; for the
 //! other databases they become statements of their own. Statements for one kind of database stand between the lines
@@ -24,7 +25,7 @@ use crate::Dialect;
 const MYSQL_TABLE: &str = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin";
 
 /// Each token with what stands for it on SQLite, PostgreSQL and MySQL.
-const TOKENS: [(&str, [&str; 3]); 11] = [
+const TOKENS: [(&str, [&str; 3]); 12] = [
     ("{key}", ["TEXT", "TEXT COLLATE \"C\"", "VARCHAR(64)"]),
     ("{key255}", ["TEXT", "TEXT COLLATE \"C\"", "VARCHAR(255)"]),
     ("{key2000}", ["TEXT", "TEXT COLLATE \"C\"", "VARCHAR(2000)"]),
@@ -36,6 +37,7 @@ const TOKENS: [(&str, [&str; 3]); 11] = [
     ("{table}", ["WITHOUT ROWID", "", MYSQL_TABLE]),
     ("{rowid_table}", ["", "", MYSQL_TABLE]),
     ("{first700}", ["", "", "(700)"]),
+    ("{position}", ["INSTR", "STRPOS", "INSTR"]),
 ];
 
 /// The statements of a migration for a database, in order. On MySQL their places are the numbers of the steps that are

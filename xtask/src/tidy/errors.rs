@@ -4,7 +4,15 @@ use super::{Tree, assert_none};
 
 const PAGE: &str = "docs/errors.md";
 /// What a code is handed to, as its first text.
-const MADE_BY: [&str; 4] = ["Problem::new(", "Problem::bad_request(", "Error::refused(", "OAuthError::new("];
+const MADE_BY: [&str; 7] = [
+    "Problem::new(",
+    "Problem::bad_request(",
+    "Error::refused(",
+    "Error::wrong(",
+    "FieldError::new(",
+    "errors.note(",
+    "OAuthError::new(",
+];
 
 #[test]
 fn the_docs_name_every_error_code() {

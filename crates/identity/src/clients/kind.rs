@@ -39,7 +39,8 @@ impl Kind {
     pub fn parse(word: &str) -> Result<Kind> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == word);
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::invalid(
+            Error::wrong(
+                "not_allowed",
                 "kind",
                 format!("{word:?} is not a client kind; use web, spa, native, device or machine"),
             )

@@ -10,7 +10,7 @@ mod secrets;
 
 pub use kind::{DEVICE_GRANT, Kind};
 pub use options::{AccessTokenTyp, Pkce, parse_id_token_alg};
-pub use redirects::check_redirect_uri;
+pub use redirects::{check_list as check_uri_list, check_redirect_uri, check_redirect_uris};
 pub use secrets::{ClientSecret, NewSecret, add_secret, delete_secret, list_secrets};
 
 use crate::audit::{self, Actor};
@@ -321,8 +321,8 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     get(tx.snapshot(), &client.id)
 }
 
-/// A public client has no secret, so PKCE is what protects its codes.
-fn check_pkce(kind: Kind, pkce: Pkce) -> Result<()> {
+/// Validates the PKCE setting. A public client has no secret, so PKCE is what protects its codes.
+pub fn check_pkce(kind: Kind, pkce: Pkce) -> Result<()> {
     if pkce == Pkce::Optional && !kind.is_confidential() {
         let problem = format!("a {} client is public and requires PKCE; use required", kind.as_str());
         return Err(Error::invalid("pkce", problem));

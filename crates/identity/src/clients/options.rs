@@ -71,7 +71,7 @@ fn named<T: Copy>(all: &[(&str, T)], field: &'static str, name: &str) -> Result<
     let found = all.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
-        Error::invalid(field, format!("{name:?} is not allowed; use {}", known.join(" or ")))
+        Error::wrong("not_allowed", field, format!("{name:?} is not allowed; use {}", known.join(" or ")))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Client, Kind};
 use crate::ids::ClientId;
-use crate::{Error, Result};
+use crate::{Error, Result, names};
 use store::{Sql, Tx, args, insert, sql, statements};
 
 const REDIRECT_URIS_MAX: usize = 50;
@@ -81,6 +81,23 @@ pub fn check_redirect_uri(field: &'static str, uri: &str) -> Result<()> {
     }
 }
 
+/// Validates the list of a client's redirect URIs, without its items: a kind that uses authorization codes needs one.
+pub fn check_redirect_uris(kind: Kind, uris: &[String]) -> Result<()> {
+    if uris.is_empty() && kind.default_grants().contains(&"authorization_code") {
+        let problem = format!("a {} client needs at least one; add one", kind.as_str());
+        return Err(Error::wrong("missing", "redirect_uris", problem));
+    }
+    check_list("redirect_uris", uris)
+}
+
+/// Validates the length of a list of redirect URIs, and that each is listed once.
+pub fn check_list(field: &'static str, uris: &[String]) -> Result<()> {
+    if uris.len() > REDIRECT_URIS_MAX {
+        return Err(Error::wrong("too_many", field, format!("too many; use at most {REDIRECT_URIS_MAX}")));
+    }
+    names::refuse_repeated(field, uris)
+}
+
 /// RFC 3986 section 3.1.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -106,17 +123,13 @@ pub(super) fn delete_all(tx: &mut Tx<'_>, id: &ClientId) -> Result<()> {
 
 /// Replaces the redirect URIs of a client. The caller declares the changed keys.
 pub(super) fn replace(tx: &mut Tx<'_>, id: &ClientId, kind: Kind, uris: &[String]) -> Result<()> {
-    if uris.is_empty() && kind.default_grants().contains(&"authorization_code") {
-        return Err(Error::invalid(
-            "redirect_uris",
-            format!("a {} client needs at least one; add one", kind.as_str()),
-        ));
-    }
+    check_redirect_uris(kind, uris)?;
     replace_in(tx, "redirect_uris", [&DELETE_ALL, &INSERT], id, uris)
 }
 
 /// Replaces the addresses after a sign-out. Without one, the redirect URIs count. The caller declares the changed keys.
 pub(super) fn replace_post_logout(tx: &mut Tx<'_>, id: &ClientId, uris: &[String]) -> Result<()> {
+    check_list("post_logout_redirect_uris", uris)?;
     let statements = [&DELETE_ALL_POST_LOGOUT, &INSERT_POST_LOGOUT];
     replace_in(tx, "post_logout_redirect_uris", statements, id, uris)
 }
@@ -128,15 +141,9 @@ fn replace_in(
     id: &ClientId,
     uris: &[String],
 ) -> Result<()> {
-    if uris.len() > REDIRECT_URIS_MAX {
-        return Err(Error::invalid(field, format!("too many; use at most {REDIRECT_URIS_MAX}")));
-    }
     tx.exec(delete_all, args![id])?;
-    for (index, uri) in uris.iter().enumerate() {
+    for uri in uris {
         check_redirect_uri(field, uri)?;
-        if uris[..index].contains(uri) {
-            return Err(Error::invalid(field, format!("{uri:?} is listed twice; list it once")));
-        }
         tx.exec(insert, args![id, uri])?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Plans. A plan covers one or more services of its organization. `terms.rs` validates its terms.
 
-mod terms;
+pub mod terms;
 
 use crate::audit::{self, Actor};
 use crate::ids::{OrganizationId, PlanId, ServiceId};
@@ -286,22 +286,26 @@ pub(crate) fn any_of_service(snapshot: &mut Snapshot<'_>, service: &ServiceId) -
     Ok(snapshot.one(&ANY_OF_SERVICE, args![service], |row| row.get::<PlanId>(0))?.is_some())
 }
 
+/// Validates the list of a plan's services: how many there are, and that each is listed once.
+pub fn check_services(slugs: &[String]) -> Result<()> {
+    if slugs.is_empty() || slugs.len() > SERVICES_MAX {
+        let code = if slugs.is_empty() { "missing" } else { "too_many" };
+        return Err(Error::wrong(code, "services", format!("use the slugs of 1 to {SERVICES_MAX} services")));
+    }
+    names::refuse_repeated("services", slugs)
+}
+
 /// Resolves the slugs of the covered services.
 fn covered(
     snapshot: &mut Snapshot<'_>,
     organization: &OrganizationId,
     slugs: &[String],
 ) -> Result<Vec<Covered>> {
-    if slugs.is_empty() || slugs.len() > SERVICES_MAX {
-        return Err(Error::invalid("services", format!("use the slugs of 1 to {SERVICES_MAX} services")));
-    }
+    check_services(slugs)?;
     let mut covered: Vec<Covered> = Vec::with_capacity(slugs.len());
     for slug in slugs {
-        if covered.iter().any(|known| known.slug == *slug) {
-            return Err(Error::invalid("services", format!("{slug:?} is listed twice; list it once")));
-        }
         let service = services::named(snapshot, organization, slug).map_err(|error| match error {
-            Error::Unknown { .. } => Error::invalid("services", error.to_string()),
+            Error::Unknown { .. } => Error::wrong("not_found", "services", error.to_string()),
             error => error,
         })?;
         covered.push(Covered { id: service.id, slug: service.slug });

@@ -9,14 +9,20 @@ const FEATURES_MAX: usize = 100;
 const LIMITS_MAX: usize = 100;
 const SEATS_MAX: i64 = 1_000_000;
 
-pub(super) fn price(price_cents: i64) -> Result<i64> {
+/// Validates a price.
+pub fn price(price_cents: i64) -> Result<i64> {
     if (0..=PRICE_CENTS_MAX).contains(&price_cents) {
         return Ok(price_cents);
     }
-    Err(Error::invalid("price_cents", format!("{price_cents} is not a price; use 0 to {PRICE_CENTS_MAX}")))
+    Err(Error::wrong(
+        "out_of_range",
+        "price_cents",
+        format!("{price_cents} is not a price; use 0 to {PRICE_CENTS_MAX}"),
+    ))
 }
 
-pub(super) fn currency(currency: &str) -> Result<String> {
+/// Validates a currency: three capital letters.
+pub fn currency(currency: &str) -> Result<String> {
     if currency.len() == 3 && currency.bytes().all(|letter| letter.is_ascii_uppercase()) {
         return Ok(currency.to_owned());
     }
@@ -26,23 +32,32 @@ pub(super) fn currency(currency: &str) -> Result<String> {
     ))
 }
 
-pub(super) fn features(features: &[String]) -> Result<Vec<String>> {
-    if features.len() > FEATURES_MAX {
-        return Err(Error::invalid("features", format!("too many; use at most {FEATURES_MAX}")));
-    }
-    features.iter().map(|feature| names::display("features", feature)).collect()
+/// Validates the name of a feature.
+pub fn feature(name: &str) -> Result<String> {
+    names::display("features", name)
 }
 
-pub(super) fn limits(limits: &Limits) -> Result<Limits> {
+/// Validates the features: how many there are, and the name of each.
+pub fn features(features: &[String]) -> Result<Vec<String>> {
+    if features.len() > FEATURES_MAX {
+        return Err(Error::wrong("too_many", "features", format!("too many; use at most {FEATURES_MAX}")));
+    }
+    features.iter().map(|name| feature(name)).collect()
+}
+
+/// Validates the usage limits: how many there are, and the name of each.
+pub fn limits(limits: &Limits) -> Result<Limits> {
     if limits.len() > LIMITS_MAX {
-        return Err(Error::invalid("limits", format!("too many; use at most {LIMITS_MAX}")));
+        return Err(Error::wrong("too_many", "limits", format!("too many; use at most {LIMITS_MAX}")));
     }
     limits.iter().map(|(name, limit)| Ok((names::display("limits", name)?, limit.clone()))).collect()
 }
 
-pub(super) fn seats(seats: Option<i64>) -> Result<Option<i64>> {
+/// Validates a number of seats.
+pub fn seats(seats: Option<i64>) -> Result<Option<i64>> {
     match seats {
-        Some(count) if !(1..=SEATS_MAX).contains(&count) => Err(Error::invalid(
+        Some(count) if !(1..=SEATS_MAX).contains(&count) => Err(Error::wrong(
+            "out_of_range",
             "seats",
             format!("{count} is not a valid number of seats; use 1 to {SEATS_MAX}, or none for unlimited"),
         )),

@@ -4,7 +4,8 @@ use crate::support::{START, TestIdentity};
 use identity::ids::{SubscriptionId, UserId};
 use identity::organizations::Organization;
 use identity::subscriptions::{Buyer, Filter, NewSubscription, Status};
-use identity::users::NewUser;
+use identity::user_search::{self, Place};
+use identity::users::{NewUser, Order};
 use identity::{Result, audit, customers, subscriptions, users};
 use store::testing::{Kind, TestPlace};
 use store::{Snapshot, Sql, args, sql};
@@ -62,7 +63,7 @@ async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
     for plan in PLANS {
         test.plan(&acme, plan, &["files"]).await;
     }
-    for slice in (0..ACCOUNTS).collect::<Vec<_>>().chunks(50) {
+    for slice in (0..ACCOUNTS).collect::<Vec<_>>().chunks(20) {
         let accounts: Vec<_> = slice.iter().map(|number| account(&test, *number)).collect();
         let organization = acme.id.clone();
         let made = test.write(move |tx, actor| {
@@ -76,7 +77,7 @@ async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
 
     let organization = acme.id.clone();
     let of_users = walk(&test, move |snapshot, cursor| {
-        let page = users::list(snapshot, &organization, None, cursor, PAGE)?;
+        let page = users::list(snapshot, &organization, None, Order::Oldest, cursor, PAGE)?;
         Ok(page.into_iter().map(|user| user.id.to_string()).collect())
     });
     let of_users = of_users.await;
@@ -90,14 +91,62 @@ async fn every_page_of_a_list_reads_a_limited_number_of_rows() {
     let of_plan = subscriptions(&test, &acme, Some(PLANS[0])).await;
     let organization = acme.id.clone();
     let trail = walk(&test, move |snapshot, cursor| {
-        let page = audit::list(snapshot, &organization, cursor, PAGE)?;
+        let page = audit::list(snapshot, &organization, &audit::Filter::default(), cursor, PAGE)?;
         Ok(page.into_iter().map(|entry| entry.id.to_string()).collect())
     });
     let (mut trail, most_of_trail) = trail.await;
     trail.reverse(); // The list is newest first.
 
+    let organization = acme.id.clone();
+    let newest = walk(&test, move |snapshot, cursor| {
+        let page = users::list(snapshot, &organization, None, Order::Newest, cursor, PAGE)?;
+        Ok(page.into_iter().map(|user| user.id.to_string()).collect())
+    });
+    let (mut newest, most_of_newest) = newest.await;
+    newest.reverse();
+    let organization = acme.id.clone();
+    let by_email = walk(&test, move |snapshot, cursor| {
+        let page = users::list(snapshot, &organization, None, Order::Email, cursor, PAGE)?;
+        Ok(page.into_iter().map(|user| user.email).collect())
+    });
+    let by_email = by_email.await;
+    let organization = acme.id.clone();
+    let searched = walk(&test, move |snapshot, cursor| {
+        // The accounts have no name, so the term is the address of the user.
+        let last = cursor.map(|term| users::find(snapshot, &organization, term)).transpose()?.flatten();
+        let after = last.map(|user| Place { term: user.email, user: user.id });
+        let page = user_search::find(snapshot, &organization, "person", after.as_ref(), PAGE)?;
+        Ok(page.into_iter().map(|(place, _)| place.term).collect())
+    });
+    let searched = searched.await;
+    let mut trails = Vec::new();
+    for (actor, action) in
+        [(None, Some("user.created")), (Some("system"), Some("user.created")), (Some("system"), None)]
+    {
+        let organization = acme.id.clone();
+        let filter = audit::Filter {
+            actor: actor.map(str::to_owned),
+            action: action.map(str::to_owned),
+            ..audit::Filter::default()
+        };
+        let trail = walk(&test, move |snapshot, cursor| {
+            let page = audit::list(snapshot, &organization, &filter, cursor, PAGE)?;
+            Ok(page.into_iter().map(|entry| entry.id.to_string()).collect())
+        });
+        let (mut trail, most) = trail.await;
+        trail.reverse();
+        trails.push((trail, most));
+    }
+    let [of_action, of_both, of_actor] = trails.try_into().expect("three");
+
     for (list, count, bound, (ids, most)) in [
         ("users", ACCOUNTS, READ_MAX, of_users),
+        ("newest users", ACCOUNTS, READ_MAX, (newest, most_of_newest)),
+        ("users by address", ACCOUNTS, READ_MAX, by_email),
+        ("users found", ACCOUNTS, 2 * READ_MAX, searched),
+        ("audit trail of an action", ACCOUNTS, READ_MAX_OF_TRAIL, of_action),
+        ("audit trail of an actor and an action", ACCOUNTS, READ_MAX_OF_TRAIL, of_both),
+        ("audit trail of an actor", 2 * ACCOUNTS + MADE_BEFORE, READ_MAX_OF_TRAIL, of_actor),
         ("customers", ACCOUNTS, READ_MAX, of_customers),
         ("subscriptions", ACCOUNTS, READ_MAX, of_all),
         ("subscriptions of a plan", ACCOUNTS / 2, READ_MAX, of_plan),

@@ -1,6 +1,7 @@
 //! Tests of the domain through its public API, on a database.
 
 mod administrators;
+mod audit_trail;
 mod catalog;
 mod device_flow;
 mod keys;
@@ -10,6 +11,7 @@ mod lists;
 mod migrations;
 mod organizations;
 mod pending_device_codes;
+mod search;
 mod sessions;
 mod statements;
 mod subscriptions;

@@ -1,9 +1,9 @@
 //! Migrations of databases of earlier versions, with their data.
 
 use crate::support::START;
-use identity::ids::OrganizationId;
+use identity::ids::{OrganizationId, UserId};
 use identity::organizations::{self, DeviceFlow};
-use identity::{Result, schema};
+use identity::{Result, schema, user_search};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace, kind};
 use store::{Migration, Options, Sql, Store, args, sql};
@@ -53,6 +53,47 @@ async fn an_organization_without_a_device_flow_setting_allows_the_device_flow() 
     let now = open(&place, schema::MIGRATIONS);
     let found = now.read(move |snapshot| organizations::get(snapshot, &id)).await.expect("exists");
     assert_eq!((&*found.slug, found.device_flow), ("acme", DeviceFlow::Allowed));
+    now.close();
+}
+
+#[tokio::test]
+async fn users_from_before_the_search_are_found() {
+    static ORGANIZATION: Sql = sql("INSERT INTO organizations (id, slug, name, created_by, created_at)
+         VALUES (?1, 'acme', 'Acme', 'system', ?2)");
+    static USER: Sql = sql("INSERT INTO users (id, organization_id, email, name, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5)");
+    let place = TestPlace::create();
+    let before = open(&place, &schema::MIGRATIONS[..10]);
+    let (id, acme) = (OrganizationId::from_uuid(1), OrganizationId::from_uuid(1));
+    let made = before.write("test", move |tx| -> Result<()> {
+        tx.exec(&ORGANIZATION, args![&acme, START])?;
+        let users = [
+            (1, "ada@acme.test", "Ada King Lovelace"),
+            (2, "grace@acme.test", "grace@acme.test"),
+            (3, "madonna@acme.test", "Madonna"),
+            (4, "long@acme.test", "One Two Three Four Five Six Seven"),
+        ];
+        for (number, email, name) in users {
+            tx.exec(&USER, args![&UserId::from_uuid(number), &acme, email, name, START])?;
+        }
+        Ok(())
+    });
+    made.await.expect("rows");
+    before.close();
+    let now = open(&place, schema::MIGRATIONS);
+    let found = now.read(move |snapshot| {
+        ["ada@", "ada k", "king", "love", "grace", "madonna", "two", "six seven"]
+            .iter()
+            .map(|text| {
+                let found = user_search::find(snapshot, &id, text, None, 9)?;
+                Ok(found.into_iter().map(|(_, user)| user.email).collect())
+            })
+            .collect::<Result<Vec<Vec<String>>>>()
+    });
+    let found = found.await.expect("reads").concat();
+    let ada = ["ada@acme.test"; 4];
+    assert_eq!(found[..4], ada);
+    assert_eq!(found[4..], ["grace@acme.test", "madonna@acme.test", "long@acme.test", "long@acme.test"]);
     now.close();
 }
 

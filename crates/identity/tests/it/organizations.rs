@@ -31,7 +31,10 @@ async fn a_pending_organization_is_reviewed_once() {
     assert_eq!(review(&test, &evil, Decision::Rejected).await.expect("the first").status, Status::Rejected);
 
     let id = acme.id.clone();
-    let trail = test.read(move |snapshot| audit::list(snapshot, &id, None, 50)).await.expect("a trail");
+    let trail = test
+        .read(move |snapshot| audit::list(snapshot, &id, &audit::Filter::default(), None, 50))
+        .await
+        .expect("a trail");
     let trail: Vec<(&str, &str)> = trail.iter().map(|entry| (&*entry.action, &*entry.details)).collect();
     let expected = [("organization.approved", "looked at it"), ("organization.created", "acme")];
     assert_eq!(trail.len(), 2);
@@ -77,7 +80,10 @@ async fn the_device_flow_setting_is_stored_and_audited() {
         assert_eq!(DeviceFlow::parse(wanted.as_str()).expect("parses its own name"), wanted);
     }
     let id = acme.id.clone();
-    let trail = test.read(move |snapshot| audit::list(snapshot, &id, None, 50)).await.expect("a trail");
+    let trail = test
+        .read(move |snapshot| audit::list(snapshot, &id, &audit::Filter::default(), None, 50))
+        .await
+        .expect("a trail");
     let changes = trail.iter().filter(|entry| entry.action == "organization.changed").count();
     assert_eq!(changes, 3, "setting the same value again writes no entry: {trail:?}");
     let platform = test.platform.clone();

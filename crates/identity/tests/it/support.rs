@@ -226,6 +226,14 @@ pub fn not_found<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     }
 }
 
+/// Returns the noun and the name of [`Error::Unknown`].
+pub fn not_found_name<T: std::fmt::Debug>(result: Result<T>) -> (&'static str, String) {
+    match result {
+        Err(Error::Unknown { what, name, .. }) => (what, name),
+        other => panic!("expected an unknown name: {other:?}"),
+    }
+}
+
 /// Returns the message of [`Error::Invalid`].
 pub fn invalid<T: std::fmt::Debug>(result: Result<T>) -> String {
     match result {

@@ -48,11 +48,11 @@ async fn objects_of_another_organization_are_not_found() {
             services::list(snapshot, &id, None, 50)?.len(),
             clients::list(snapshot, &id, None, None, 50)?.len(),
             plans::list(snapshot, &id, None, 50)?.len(),
-            users::list(snapshot, &id, None, None, 50)?.len(),
+            users::list(snapshot, &id, None, users::Order::Oldest, None, 50)?.len(),
             customers::list(snapshot, &id, None, 50)?.len(),
             subscriptions::list(snapshot, &id, &subscriptions::Filter::default(), None, 50)?.len(),
             administrators::list(snapshot, &id, None, 50)?.len(),
-            audit::list(snapshot, &id, None, 50)?.len(),
+            audit::list(snapshot, &id, &audit::Filter::default(), None, 50)?.len(),
         ])
     });
     assert_eq!(

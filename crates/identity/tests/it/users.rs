@@ -2,7 +2,7 @@
 
 use crate::support::{START, TestIdentity, invalid, refused};
 use identity::user_suspensions;
-use identity::users::{self, Profile};
+use identity::users::{self, Order, Profile};
 use identity::{customers, sessions};
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn users_are_listed_by_id_or_by_email_address() {
     let list = |email: Option<&'static str>, cursor: Option<String>, limit| {
         let id = acme.id.clone();
         test.read(move |snapshot| {
-            let found = users::list(snapshot, &id, email, cursor.as_deref(), limit)?;
+            let found = users::list(snapshot, &id, email, Order::Oldest, cursor.as_deref(), limit)?;
             Ok(found.into_iter().map(|user| user.id).collect::<Vec<_>>())
         })
     };

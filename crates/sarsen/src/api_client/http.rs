@@ -148,10 +148,21 @@ impl Answer {
     pub fn refusal(&self) -> Error {
         let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(output::sanitize);
         let code = text("code").or_else(|| text("error")).unwrap_or_default();
-        let detail = text("detail").or_else(|| text("error_description"));
+        let detail = self.wrong_fields().or_else(|| text("detail")).or_else(|| text("error_description"));
         let detail = detail
             .unwrap_or_else(|| format!("the server answered {} {code}", self.status).trim_end().to_owned());
         Error::Refused { status: self.status, code, detail }
+    }
+
+    /// A line for each wrong field, if the server names several.
+    fn wrong_fields(&self) -> Option<String> {
+        let errors = self.body.get("errors").and_then(Value::as_array).filter(|errors| errors.len() > 1)?;
+        let text = |error: &Value, name: &str| {
+            output::sanitize(error.get(name).and_then(Value::as_str).unwrap_or_default())
+        };
+        let lines =
+            errors.iter().map(|error| format!("\n  {}: {}", text(error, "field"), text(error, "detail")));
+        Some(format!("{} fields are wrong:{}", errors.len(), lines.collect::<String>()))
     }
 
     /// `Retry-After` in seconds.
@@ -224,5 +235,13 @@ mod tests {
             "No."
         );
         assert_eq!(text(502, Value::Null), "the server answered 502");
+        let slug = serde_json::json!({"field": "slug", "code": "invalid", "detail": "Wrong."});
+        let name = serde_json::json!({"field": "name", "code": "missing", "detail": "Add\nit."});
+        let body = |errors: &[&Value]| serde_json::json!({"detail": "Something is wrong.", "errors": errors});
+        assert_eq!(text(422, body(&[&slug])), "Something is wrong.");
+        assert_eq!(
+            text(422, body(&[&slug, &name])),
+            "2 fields are wrong:\n  slug: Wrong.\n  name: Add\u{FFFD}it."
+        );
     }
 }

@@ -271,6 +271,11 @@ pub fn org_path(org: &str, parts: &[&str]) -> String {
     format!("/api/organizations/{}{rest}", segment(org))
 }
 
+/// The parameters of a query that have a value.
+pub fn given<'a>(parameters: &[(&'a str, &'a Option<String>)]) -> Vec<(&'a str, &'a str)> {
+    parameters.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect()
+}
+
 /// Parses the value of a flag like `--device-flow on`.
 pub fn switch(text: &str) -> std::result::Result<bool, String> {
     match text {

@@ -1,6 +1,6 @@
 //! `sarsen audit`: the audit trail of an organization, newest entries first.
 
-use super::api::{Api, GlobalArgs, Nullable, OrgArgs};
+use super::api::{Api, GlobalArgs, Nullable, OrgArgs, given};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{Cell, Field, Record, Time, column};
@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 /// The audit trail of an organization, newest entries first.
 #[derive(clap::Args)]
-#[command(after_help = "Example:  sarsen audit list --org acme --limit 20")]
+#[command(after_help = "Examples:\n\
+                  \x20   sarsen audit list --org acme --limit 20\n\
+                  \x20   sarsen audit list --org acme --actor ada@example.com --since 2027-01-31")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -25,6 +27,18 @@ enum Verb {
         /// Number of entries at most
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
+        /// Only entries of this actor: an e-mail address, an id, system or unknown
+        #[arg(long)]
+        actor: Option<String>,
+        /// Only entries of this action, like user.created
+        #[arg(long)]
+        action: Option<String>,
+        /// Only entries from this time on: a date, or a time like 2027-01-31T08:00:00Z
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Only entries before this time
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
     },
 }
 
@@ -56,7 +70,8 @@ impl Record for Entry {
 /// Runs it.
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let mut api = Api::open_in_org(&args.global, &args.org, environment)?;
-    let Verb::List { limit } = args.verb;
-    let found = api.list_up_to::<Entry>(&api.path(&["audit"]), &[], limit)?;
+    let Verb::List { limit, actor, action, since, until } = &args.verb;
+    let query = given(&[("actor", actor), ("action", action), ("since", since), ("until", until)]);
+    let found = api.list_up_to::<Entry>(&api.path(&["audit"]), &query, *limit)?;
     api.show_list(&found, "No entries.")
 }

@@ -1,6 +1,6 @@
 //! `sarsen user`: the accounts of an organization, their sessions, and one-time links.
 
-use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
+use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs, given};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::output::{Cell, Field, Record, Time, column, detail};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n\
                   \x20   sarsen user create ada@example.com --name Ada --password-link --org acme\n\
+                  \x20   sarsen user list --search ada --org acme\n\
                   \x20   sarsen user password-link ada@example.com --org acme")]
 pub struct Args {
     #[command(subcommand)]
@@ -39,8 +40,14 @@ enum Verb {
     /// List the accounts
     List {
         /// Only the account with this e-mail address
-        #[arg(long)]
+        #[arg(long, conflicts_with = "search")]
         email: Option<String>,
+        /// Only accounts whose e-mail address, name or part of the name begins with this text
+        #[arg(long, value_name = "TEXT", conflicts_with = "sort")]
+        search: Option<String>,
+        /// Order: created_at, -created_at (newest first) or email
+        #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
+        sort: Option<String>,
     },
     /// Show an account
     Show {
@@ -191,8 +198,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             }
             Ok(())
         }
-        Verb::List { email } => {
-            let query: Vec<(&str, &str)> = email.iter().map(|email| ("email", email.as_str())).collect();
+        Verb::List { email, search, sort } => {
+            let query = given(&[("email", email), ("q", search), ("sort", sort)]);
             let found = api.list::<User>(&api.path(&["users"]), &query)?;
             api.show_list(&found, "No users.")
         }

@@ -244,6 +244,26 @@ fn accounts_are_suspended_and_activated() {
     assert_eq!(unknown.code, 1, "{unknown:?}");
     let trail = place.json(&["audit", "list", "--limit", "3"]);
     assert_eq!(trail.as_array().map(Vec::len), Some(3));
+    let by_admin = [
+        "audit",
+        "list",
+        "--actor",
+        "admin@acme.test",
+        "--action",
+        "user.suspended",
+        "--since",
+        "2020-01-01",
+    ];
+    assert_eq!(place.json(&by_admin)[0]["details"], "asked");
+    assert_eq!(place.json(&["audit", "list", "--until", "2020-01-01"]), json!([]));
+    let found = place.json(&["user", "list", "--search", "ADA"]);
+    assert_eq!((&found[0]["email"], found.as_array().map(Vec::len)), (&json!("ada@acme.test"), Some(1)));
+    let newest = place.json(&["user", "list", "--sort", "-created_at"]);
+    assert_eq!(newest[0]["email"], "grace@acme.test");
+    let wrong = place.run(&["audit", "list", "--actor", "ada", "--since", "yesterday"]);
+    let lines: Vec<&str> =
+        wrong.stderr.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    assert_eq!((wrong.code, &lines[..]), (1, &["sarsen", "  actor", "  since"][..]), "{}", wrong.seen());
     let members = place.json(&["member", "list"]);
     assert_eq!((&members[0]["email"], &members[0]["role"]), (&json!("admin@acme.test"), &json!("owner")));
 }

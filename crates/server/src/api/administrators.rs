@@ -3,6 +3,7 @@
 
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
@@ -33,6 +34,12 @@ fn show(administrator: administrators::Administrator) -> AdministratorBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
     role: String,
+}
+
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(Role::parse(&self.role));
+    }
 }
 
 pub(crate) async fn list(admin: Administrator, page: Page<UserId>) -> Result<Json<List<AdministratorBody>>> {

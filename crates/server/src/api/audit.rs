@@ -1,11 +1,13 @@
-//! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first.
+//! `/api/organizations/{org}/audit`: the audit trail of an organization, newest first; `?actor=&action=&since=&until=`.
 
 use crate::web::administration::Administrator;
 use crate::web::error::Result;
-use crate::web::json::{Json, List, Page, rfc3339};
-use identity::audit::{self, Entry};
+use crate::web::fields::FieldErrors;
+use crate::web::json::{Json, List, Page, Params, parse_time_or_date, rfc3339};
+use http::StatusCode;
+use identity::audit::{self, Entry, Filter};
 use identity::ids::AuditId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
 pub(crate) struct EntryBody {
@@ -34,8 +36,44 @@ fn show(entry: Entry) -> EntryBody {
     }
 }
 
-pub(crate) async fn list(admin: Administrator, page: Page<AuditId>) -> Result<Json<List<EntryBody>>> {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+    /// An e-mail address, the id of a user or of an API key, `system` or `unknown`.
+    actor: Option<String>,
+    action: Option<String>,
+    /// From this time or date on.
+    since: Option<String>,
+    /// Before this time or date.
+    until: Option<String>,
+}
+
+impl ListQuery {
+    fn filter(&self) -> Result<Filter> {
+        let mut errors = FieldErrors::default();
+        let time = |field, text: &str| parse_time_or_date(field, text);
+        let filter = Filter {
+            actor: self.actor.as_deref().and_then(|actor| errors.check(audit::actor(actor))),
+            action: self.action.as_deref().and_then(|action| errors.check(audit::action(action))),
+            since: self.since.as_deref().and_then(|since| errors.check(time("since", since))),
+            until: self.until.as_deref().and_then(|until| errors.check(time("until", until))),
+        };
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        Ok(filter)
+    }
+}
+
+pub(crate) async fn list(
+    admin: Administrator,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<EntryBody>>> {
+    let filter = query.filter()?;
+    let parameters = [&query.actor, &query.action, &query.since, &query.until].map(Option::as_deref);
+    let page = Page::<AuditId>::filtered(query.limit, query.cursor, &parameters)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
-    let found = admin.list(move |snapshot| audit::list(snapshot, &organization, cursor.as_deref(), fetch));
+    let found =
+        admin.list(move |snapshot| audit::list(snapshot, &organization, &filter, cursor.as_deref(), fetch));
     Ok(Json(List::new(found.await?, &page, |entry| entry.id.to_string(), show)))
 }

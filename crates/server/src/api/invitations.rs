@@ -3,12 +3,14 @@
 
 use crate::web::administration::{Administrator, Caller, Owner};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::administrators::Role;
 use identity::ids::InvitationId;
 use identity::invitations::{self, Invitation, NewInvitation, Offer};
+use identity::names;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -58,6 +60,13 @@ pub(super) fn url(caller: &Caller, new: &NewInvitation) -> String {
 pub(crate) struct CreateBody {
     email: String,
     role: String,
+}
+
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::email(&self.email));
+        errors.check(Role::parse(&self.role));
+    }
 }
 
 pub(crate) async fn list(

@@ -3,11 +3,13 @@
 
 use crate::web::administration::{Admin, Administrator, Owner};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, parse_time, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::api_keys::{self, ApiKey, Generated, NewApiKey};
 use identity::ids::ApiKeyId;
+use identity::names;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -44,6 +46,8 @@ fn show(key: ApiKey) -> KeyBody {
     }
 }
 
+const EXPIRES_AT: &str = "expires_at";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateBody {
@@ -51,6 +55,14 @@ pub(crate) struct CreateBody {
     service: Option<String>,
     scopes: Option<Vec<String>>,
     expires_at: Option<String>,
+}
+
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::display("name", &self.name));
+        errors.check(api_keys::chosen(self.scopes.as_deref(), self.service.is_some()));
+        errors.check_sent(self.expires_at.as_deref(), |time| parse_time(EXPIRES_AT, time));
+    }
 }
 
 pub(crate) async fn list(admin: Administrator, page: Page<ApiKeyId>) -> Result<Json<List<KeyBody>>> {
@@ -68,7 +80,7 @@ pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result
         service: body.service,
         scopes: body.scopes,
         created_by: Some(owner.user.clone()),
-        expires_at: body.expires_at.as_deref().map(|time| parse_time("expires_at", time)).transpose()?,
+        expires_at: body.expires_at.as_deref().map(|time| parse_time(EXPIRES_AT, time)).transpose()?,
     };
     let made =
         owner.write("api_key.create", move |tx, by| api_keys::create(tx, by.organization, &new, by.actor));

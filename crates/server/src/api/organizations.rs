@@ -2,12 +2,13 @@
 
 use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
 use http::StatusCode;
 use identity::ids::OrganizationId;
 use identity::organization_deletions;
 use identity::organizations::{self, DeviceFlow, Organization};
-use identity::{Error, administrators};
+use identity::{Error, administrators, names};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -40,12 +41,26 @@ pub(crate) struct CreateBody {
     name: String,
 }
 
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::organization_slug(&self.slug));
+        errors.check(names::display("name", &self.name));
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
     device_flow: Option<String>,
     sign_up: Option<bool>,
+}
+
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+        errors.check_sent(self.device_flow.as_deref(), DeviceFlow::parse);
+    }
 }
 
 pub(crate) async fn list(caller: PlatformUser, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {

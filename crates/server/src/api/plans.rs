@@ -2,12 +2,14 @@
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Slug, nullable, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
 use identity::ids::PlanId;
-use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch};
+use identity::names;
+use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch, terms};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -54,6 +56,19 @@ pub(crate) struct CreateBody {
     seats: Option<i64>,
 }
 
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::slug("slug", &self.slug));
+        errors.check(names::display("name", &self.name));
+        errors.check(plans::check_services(&self.services));
+        errors.check(terms::price(self.price_cents));
+        errors.check(terms::currency(&self.currency));
+        check_features(&self.features, errors);
+        errors.check(terms::limits(&self.limits));
+        errors.check(terms::seats(self.seats));
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
@@ -63,6 +78,22 @@ pub(crate) struct ChangeBody {
     limits: Option<Limits>,
     #[serde(default, deserialize_with = "nullable")]
     seats: Option<Option<i64>>,
+}
+
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+        errors.check_sent(self.price_cents, terms::price);
+        check_features(self.features.as_deref().unwrap_or_default(), errors);
+        errors.check_sent(self.limits.as_ref(), terms::limits);
+        errors.check_sent(self.seats, terms::seats);
+    }
+}
+
+/// The items first: with a wrong one, the rules of the whole list say nothing new.
+fn check_features(features: &[String], errors: &mut FieldErrors) {
+    errors.check_each("features", features, |name| terms::feature(name));
+    errors.check(terms::features(features));
 }
 
 pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<PlanBody>>> {

@@ -1,11 +1,12 @@
 //! `/api/service`: what the back end of a service reads with an API key.
 
 use super::user::UserBody;
-use crate::web::error::{Problem, Result};
+use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, Params};
 use crate::web::service_key::{ServiceKey, UserOfService};
 use axum::response::{IntoResponse as _, Response};
-use identity::Error;
+use http::StatusCode;
 use identity::ids::UserId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -38,8 +39,11 @@ pub(crate) async fn users(key: ServiceKey, Params(query): Params<UsersQuery>) ->
     key.require("users:read")?;
     let ids: Vec<&str> = query.ids.split(',').filter(|id| !id.is_empty()).collect();
     if ids.is_empty() || ids.len() > USERS_MAX {
-        let detail = format!("ids names {} users; use 1 to {USERS_MAX}, separated by commas.", ids.len());
-        return Err(Problem::bad_request("invalid_query", detail));
+        let mut errors = FieldErrors::default();
+        let code = if ids.is_empty() { "missing" } else { "too_many" };
+        let problem = format!("{} ids; use 1 to {USERS_MAX}, separated by commas", ids.len());
+        errors.note(code, "ids".to_owned(), &problem);
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
     }
     let found = key.users(&distinct(ids)).await?;
     let (org, service) = key.slugs();
@@ -61,6 +65,17 @@ fn distinct<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<UserId> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckBody {
     checks: Vec<Check>,
+}
+
+impl Validate for CheckBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        let users = distinct(self.checks.iter().map(|check| check.user.as_str()));
+        if self.checks.is_empty() || self.checks.len() > CHECKS_MAX || users.len() > USERS_MAX {
+            let code = if self.checks.is_empty() { "missing" } else { "too_many" };
+            let problem = format!("use 1 to {CHECKS_MAX} pairs of at most {USERS_MAX} users");
+            errors.note(code, "checks".to_owned(), &problem);
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -92,10 +107,6 @@ struct ResultBody {
 pub(crate) async fn check(key: ServiceKey, Body(body): Body<CheckBody>) -> Result<Json<ResultsBody>> {
     key.require("entitlements:read")?;
     let ids = distinct(body.checks.iter().map(|check| check.user.as_str()));
-    if body.checks.is_empty() || body.checks.len() > CHECKS_MAX || ids.len() > USERS_MAX {
-        let problem = format!("use 1 to {CHECKS_MAX} pairs of at most {USERS_MAX} users");
-        return Err(Error::invalid("checks", problem).into());
-    }
     let found = key.users(&ids).await?;
     let found: HashMap<&str, &UserOfService> = found.iter().map(|one| (one.user.id.as_str(), one)).collect();
     let results = body.checks.into_iter().map(|check| judge(found.get(check.user.as_str()).copied(), check));

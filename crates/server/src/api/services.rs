@@ -2,11 +2,13 @@
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
 use identity::ids::ServiceId;
+use identity::names;
 use identity::services::{self, NewService, Service};
 use serde::{Deserialize, Serialize};
 
@@ -34,10 +36,23 @@ pub(crate) struct CreateBody {
     name: String,
 }
 
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::slug("slug", &self.slug));
+        errors.check(names::display("name", &self.name));
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
     name: String,
+}
+
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::display("name", &self.name));
+    }
 }
 
 pub(crate) async fn list(admin: Administrator, page: Page<Slug>) -> Result<Json<List<ServiceBody>>> {

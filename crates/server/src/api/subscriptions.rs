@@ -2,6 +2,7 @@
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
@@ -60,6 +61,16 @@ pub(crate) struct CreateBody {
     current_period_end: Option<String>,
 }
 
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        if self.user.is_some() == self.customer.is_some() {
+            errors.check::<()>(Err(one_buyer()));
+        }
+        errors.check_sent(self.status.as_deref(), Status::parse);
+        errors.check_sent(self.current_period_end.as_deref(), |end| parse_time(PERIOD_END, end));
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
@@ -69,12 +80,24 @@ pub(crate) struct ChangeBody {
     current_period_end: Option<Option<String>>,
 }
 
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.status.as_deref(), Status::parse);
+        let end = self.current_period_end.as_ref().and_then(Option::as_deref);
+        errors.check_sent(end, |end| parse_time(PERIOD_END, end));
+    }
+}
+
+fn one_buyer() -> Error {
+    Error::invalid("user", "name either a user or a customer, by id")
+}
+
 impl CreateBody {
     fn buyer(&self) -> Result<Buyer> {
         match (&self.user, &self.customer) {
             (Some(user), None) => Ok(Buyer::User(UserId::parse(user)?)),
             (None, Some(customer)) => Ok(Buyer::Customer(CustomerId::parse(customer)?)),
-            _ => Err(Error::invalid("user", "name either a user or a customer, by id").into()),
+            _ => Err(one_buyer().into()),
         }
     }
 }
@@ -85,7 +108,8 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<SubscriptionBody>>> {
-    let page = Page::<SubscriptionId>::new(query.limit, query.cursor)?;
+    let parameters = [query.user.as_deref(), query.plan.as_deref()];
+    let page = Page::<SubscriptionId>::filtered(query.limit, query.cursor, &parameters)?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let filter = Filter { user: query.user.as_deref().map(UserId::parse).transpose()?, plan: query.plan };
     let found = admin.list(move |snapshot| {

@@ -55,7 +55,9 @@ impl From<identity::Error> for OAuthError {
     fn from(error: identity::Error) -> OAuthError {
         match error {
             identity::Error::InvalidGrant => OAuthError::invalid_grant(),
-            identity::Error::Invalid { field: "scope", problem } => OAuthError::new("invalid_scope", problem),
+            identity::Error::Invalid { field: "scope", problem, .. } => {
+                OAuthError::new("invalid_scope", problem)
+            }
             identity::Error::Invalid { .. } => OAuthError::invalid_request(error.to_string()),
             other => Problem::from(other).into(),
         }

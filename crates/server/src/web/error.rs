@@ -1,9 +1,10 @@
-//! The errors of the API: RFC 9457 problem details with a stable `code`.
+//! The errors of the API: RFC 9457 problem details with a stable `code`, and `errors` with every wrong field of the request.
 //!
 //! Policy: an error that the caller can correct has all details; a state of the server (busy, full, stopping) is 503 or
 //! 429 with `Retry-After`; a defect is a bare 500 here and an error in the log. No text of a
 //! database, no secret and no other tenant's data gets into an answer.
 
+use super::fields::FieldError;
 use super::log_interval::LogInterval;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -30,12 +31,21 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// The value of `WWW-Authenticate`.
     pub challenge: Option<&'static str>,
+    /// The wrong fields of the request.
+    pub errors: Vec<FieldError>,
 }
 
 impl Problem {
     /// A problem with only status, code and detail.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
-        Problem { status, code, detail: detail.into(), retry_after: None, challenge: None }
+        Problem {
+            status,
+            code,
+            detail: detail.into(),
+            retry_after: None,
+            challenge: None,
+            errors: Vec::new(),
+        }
     }
 
     /// 400: the request is malformed.
@@ -138,15 +148,24 @@ impl From<identity::Error> for Problem {
         use identity::Error;
         match error {
             Error::NotFound { what } => Problem::not_found(what),
+            // The field that names an object has the name of its kind.
             Error::Unknown { what, name, rule } => {
-                let detail = sentence(&format!("{} {name:?} not found; {rule}", capitalised(what)));
-                Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+                let problem = format!("{} {name:?} not found; {rule}", capitalised(what));
+                Problem {
+                    errors: vec![FieldError::new("not_found", what, &problem)],
+                    ..Problem::new(StatusCode::NOT_FOUND, "not_found", sentence(&problem))
+                }
             }
-            Error::Invalid { .. } => {
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", sentence(&error.to_string()))
+            Error::Invalid { field, code, problem } => {
+                let errors = vec![FieldError::new(code, field, &problem)];
+                Problem::of_fields(StatusCode::UNPROCESSABLE_ENTITY, "invalid", errors)
             }
             Error::Forbidden { problem } => Problem::forbidden(problem),
-            Error::Taken { .. } => Problem::new(StatusCode::CONFLICT, "taken", sentence(&error.to_string())),
+            Error::Taken { field, value } => {
+                let errors =
+                    vec![FieldError::new("taken", field, &format!("{value:?} is taken; choose another"))];
+                Problem::of_fields(StatusCode::CONFLICT, "taken", errors)
+            }
             Error::Refused { code, problem } => Problem::new(StatusCode::CONFLICT, code, sentence(&problem)),
             Error::InvalidGrant => Problem::invalid_token("The grant is invalid or has expired."),
             Error::Store(error) => error.into(),
@@ -158,14 +177,16 @@ impl From<identity::Error> for Problem {
     }
 }
 
-fn capitalised(noun: &str) -> String {
+/// With a capital first letter.
+pub(super) fn capitalised(noun: &str) -> String {
     let mut letters = noun.chars();
     letters
         .next()
         .map_or_else(String::new, |first| [&first.to_uppercase().to_string(), letters.as_str()].concat())
 }
 
-fn sentence(text: &str) -> String {
+/// With a full stop.
+pub(super) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
@@ -176,13 +197,16 @@ pub(crate) fn retry_after_value(wait: Duration) -> HeaderValue {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "type": format!("urn:sarsen:problem:{}", self.code),
             "title": self.status.canonical_reason().unwrap_or("Error"),
             "status": self.status.as_u16(),
             "detail": self.detail,
             "code": self.code,
         });
+        if !self.errors.is_empty() {
+            body["errors"] = json!(self.errors);
+        }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -2,15 +2,19 @@
 
 use crate::web::auth::Peer;
 use crate::web::error::{Problem, Result};
+use crate::web::fields::{self, FieldErrors, Validate};
 use crate::web::idempotency::Attempt;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
+use identity::secrets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -73,10 +77,10 @@ pub fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A JSON body of a request. The error for an unknown field, a wrong type or wrong syntax names its place.
+/// A JSON body of a request. The answer to a wrong one lists every wrong field.
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Validate, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
     async fn from_request(request: Request, _: &S) -> Result<Body<T>> {
         if media_type(request.headers()) != "application/json" {
@@ -88,62 +92,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         if let Some(attempt) = attempt {
             attempt.has_body(&bytes);
         }
-        parse(&bytes).map(Body)
+        fields::read_body(&bytes, T::validate).map(Body)
     }
 }
 
-/// Whether a string of this JSON contains a NUL, which not every database stores.
-fn holds_nul(json: &[u8]) -> bool {
-    let mut rest = json;
-    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
-        let escaped = &rest[at + 1..];
-        if escaped.starts_with(b"u0000") {
-            return true;
-        }
-        // The escaped byte may be a backslash, which then escapes nothing.
-        rest = escaped.get(1..).unwrap_or_default();
-    }
-    false
-}
-
-/// Reads a JSON object; an error names the field.
+/// Reads a JSON object without rules beyond its type.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    // serde would take a list too, with its items as the fields in their order.
-    if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
-        return Err(Problem::bad_request("invalid_json", "The body is not a JSON object."));
-    }
-    if holds_nul(bytes) {
-        let detail = "The body holds a NUL (\\u0000), which no text may hold.";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut json);
-    let parsed = parsed.map_err(|error| (error.path().to_string(), error.into_inner()));
-    let parsed = parsed.and_then(|body| json.end().map(|()| body).map_err(|error| (String::new(), error)));
-    parsed.map_err(|(path, error)| match error.classify() {
-        serde_json::error::Category::Data => {
-            let place = if matches!(&*path, "" | ".") { String::new() } else { format!(" ({path})") };
-            let detail = format!("The body is not valid{place}: {error}.");
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
-        }
-        _ => Problem::bad_request("invalid_json", format!("The body is not JSON: {error}.")),
-    })
+    fields::read_body(bytes, |_, _| {})
 }
 
-/// The query string of a request. The error for an unknown name or a wrong value names it.
+/// The query string of a request. The answer to a wrong one lists every unknown or wrong parameter.
 pub struct Params<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>> {
         let sent = parts.uri.query().unwrap_or_default().as_bytes();
         if !is_text(sent) {
             let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             return Err(Problem::bad_request("invalid_query", detail));
         }
-        let query = Query::<T>::from_request_parts(parts, state).await;
-        let Query(query) = query.map_err(|error| Problem::bad_request("invalid_query", error.body_text()))?;
-        Ok(Params(query))
+        fields::read_query(sent).map(Params)
     }
 }
 
@@ -155,17 +124,39 @@ struct PageQuery {
     cursor: Option<String>,
 }
 
+const WRONG_CURSOR: &str = "the cursor is not valid for this list; use the `next` value of the previous page";
+
 /// The requested part of a list. `C` is the sort key of its items, an id or [`Slug`].
 pub struct Page<C> {
     /// The number of items, 1 to 200.
     pub limit: i64,
     /// The position after which it begins.
     pub cursor: Option<String>,
+    /// What its cursors end with, so that they are good for lists with the same filter only.
+    tag: String,
     sorted_by: PhantomData<fn() -> C>,
 }
 
 /// The cursor of lists that are sorted by slug.
 pub struct Slug;
+
+/// The cursor of lists that are sorted by a text that an address cannot hold as it is.
+pub struct Encoded(pub String);
+
+impl Encoded {
+    /// The cursor of a text.
+    pub fn cursor(text: &str) -> String {
+        URL_SAFE_NO_PAD.encode(text)
+    }
+}
+
+impl FromStr for Encoded {
+    type Err = identity::Error;
+    fn from_str(cursor: &str) -> identity::Result<Encoded> {
+        let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        text.map(Encoded).ok_or_else(|| identity::Error::invalid("cursor", WRONG_CURSOR))
+    }
+}
 
 impl FromStr for Slug {
     type Err = identity::Error;
@@ -177,22 +168,60 @@ impl FromStr for Slug {
 impl<C: FromStr> Page<C> {
     /// The page that a query string requests, with other parameters besides these two.
     pub fn new(limit: Option<i64>, cursor: Option<String>) -> Result<Page<C>> {
-        let limit = limit.unwrap_or(50);
-        if !(1..=200).contains(&limit) {
-            return Err(Problem::bad_request("invalid_query", format!("limit is {limit}; use 1 to 200.")));
-        }
-        if cursor.as_ref().is_some_and(|cursor| cursor.parse::<C>().is_err()) {
-            let detail = "cursor is not valid. Use the `next` value of the previous page.";
-            return Err(Problem::bad_request("invalid_query", detail));
-        }
-        Ok(Page { limit, cursor, sorted_by: PhantomData })
+        Page::filtered(limit, cursor, &[])
     }
+
+    /// The same for a list that has a filter or an order: its parameters, each in its place. A cursor is good only for
+    /// the parameters of the list that gave it.
+    pub fn filtered(
+        limit: Option<i64>,
+        cursor: Option<String>,
+        parameters: &[Option<&str>],
+    ) -> Result<Page<C>> {
+        let tag = tag(parameters);
+        // Without the tag of these parameters it is the cursor of another list.
+        let position = cursor.map(|cursor| cursor.strip_suffix(&tag).map(str::to_owned));
+        let limit = limit.unwrap_or(50);
+        let mut errors = FieldErrors::default();
+        if !(1..=200).contains(&limit) {
+            errors.note(
+                "out_of_range",
+                "limit".to_owned(),
+                &format!("{limit} is out of range; use 1 to 200"),
+            );
+        }
+        let is_wrong = |position: &Option<String>| {
+            position.as_ref().is_none_or(|position| position.parse::<C>().is_err())
+        };
+        if position.as_ref().is_some_and(is_wrong) {
+            errors.note("invalid", "cursor".to_owned(), WRONG_CURSOR);
+        }
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        Ok(Page { limit, cursor: position.flatten(), tag, sorted_by: PhantomData })
+    }
+}
+
+/// The end of the cursors of a list with these parameters. Empty without any.
+fn tag(parameters: &[Option<&str>]) -> String {
+    if parameters.iter().all(Option::is_none) {
+        return String::new();
+    }
+    let text: Vec<String> = parameters.iter().map(|parameter| format!("{parameter:?}")).collect();
+    let hash = secrets::hash(text.join(",").as_bytes());
+    format!(".{}", URL_SAFE_NO_PAD.encode(&hash[..6]))
 }
 
 impl Page<()> {
     /// For a list so short that it has no pages.
     pub fn whole() -> Page<()> {
-        Page { limit: 200, cursor: None, sorted_by: PhantomData }
+        Page { limit: 200, cursor: None, tag: String::new(), sorted_by: PhantomData }
+    }
+}
+
+impl<C: FromStr> Page<C> {
+    /// The cursor in its own type.
+    pub fn place(&self) -> Option<C> {
+        self.cursor.as_deref().and_then(|cursor| cursor.parse().ok())
     }
 }
 
@@ -229,7 +258,7 @@ impl<T> List<T> {
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
         let more = found.len() > limit;
         found.truncate(limit);
-        let next = found.last().filter(|_| more).map(cursor);
+        let next = found.last().filter(|_| more).map(|last| cursor(last) + &page.tag);
         List { items: found.into_iter().map(show).collect(), next }
     }
 }
@@ -241,15 +270,24 @@ pub fn rfc3339(time: Time) -> String {
 }
 
 /// Reads an RFC 3339 time of a field.
-pub fn parse_time(field: &'static str, text: &str) -> Result<Time> {
+pub fn parse_time(field: &'static str, text: &str) -> identity::Result<Time> {
     let parsed: std::result::Result<jiff::Timestamp, _> = text.parse();
     parsed.map(|time| Time::from_millis(time.as_millisecond())).map_err(|_| {
         identity::Error::invalid(
             field,
-            format!("{text:?} is not a time; expected RFC 3339, like \"2027-01-31T00:00:00Z\""),
+            format!("{text:?} is not a time; use RFC 3339, like \"2027-01-31T00:00:00Z\""),
         )
-        .into()
     })
+}
+
+/// Reads a time or a date of a parameter. A date is its first moment in UTC.
+pub fn parse_time_or_date(field: &'static str, text: &str) -> identity::Result<Time> {
+    let date: std::result::Result<jiff::civil::Date, _> = text.parse();
+    let midnight = date.ok().filter(|_| text.len() == 10);
+    match midnight.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok()) {
+        Some(midnight) => Ok(Time::from_millis(midnight.timestamp().as_millisecond())),
+        None => parse_time(field, text),
+    }
 }
 
 /// Reads a field that may be `null`: with `#[serde(default)]`, a missing field (`None`, no change) differs from a

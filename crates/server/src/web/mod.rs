@@ -10,6 +10,7 @@
 //!   hosts of this server; `administration.rs`: for administrators, whose types name what a handler may change;
 //!   `service_key.rs`: for the API keys of services.
 //! - `fetch_metadata.rs`: the site from which a browser's request comes.
+//! - `fields/`: the fields of bodies and query strings, and everything that is wrong with them.
 //! - `json.rs`: JSON bodies, query strings, pages of lists, times. `error.rs`: problem documents (RFC 9457).
 
 pub(crate) mod administration;
@@ -18,6 +19,7 @@ pub(crate) mod cidr;
 pub(crate) mod dispatch;
 pub(crate) mod error;
 pub(crate) mod fetch_metadata;
+pub(crate) mod fields;
 pub(crate) mod host;
 pub(crate) mod idempotency;
 pub(crate) mod json;

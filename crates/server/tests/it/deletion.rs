@@ -213,7 +213,7 @@ async fn who_administers_is_deleted_from_every_trail_but_not_as_the_last_owner()
     let addresses = async || {
         let read = server.app.store.read(|snapshot| {
             let acme = organizations::find(snapshot, "acme")?.id;
-            audit::list(snapshot, &acme, None, 200)
+            audit::list(snapshot, &acme, &audit::Filter::default(), None, 200)
         });
         let rows = read.await.expect("reads");
         let row = rows.iter().find(|row| row.action == "organization.renamed").expect("a row");

@@ -4,6 +4,7 @@ pub(crate) mod secrets;
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
@@ -12,6 +13,7 @@ use identity::clients::{
     parse_id_token_alg,
 };
 use identity::ids::ClientId;
+use identity::names;
 use identity::services;
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +86,21 @@ pub(crate) struct CreateBody {
     access_token_typ: Option<String>,
 }
 
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::display("name", &self.name));
+        check_uris("redirect_uris", Some(&self.redirect_uris), errors);
+        check_uris("post_logout_redirect_uris", Some(&self.post_logout_redirect_uris), errors);
+        errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
+        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
+        let pkce = self.pkce.as_deref().and_then(|pkce| errors.check(Pkce::parse(pkce)));
+        if let Some(kind) = errors.check(Kind::parse(&self.kind)) {
+            errors.check(clients::check_redirect_uris(kind, &self.redirect_uris));
+            errors.check(clients::check_pkce(kind, pkce.unwrap_or(Pkce::default_of(kind))));
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeBody {
@@ -97,6 +114,23 @@ pub(crate) struct ChangeBody {
     device_flow: Option<bool>,
 }
 
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+        check_uris("redirect_uris", self.redirect_uris.as_deref(), errors);
+        check_uris("post_logout_redirect_uris", self.post_logout_redirect_uris.as_deref(), errors);
+        errors.check_sent(self.pkce.as_deref(), Pkce::parse);
+        errors.check_sent(self.id_token_alg.as_deref(), parse_id_token_alg);
+        errors.check_sent(self.access_token_typ.as_deref(), AccessTokenTyp::parse);
+    }
+}
+
+fn check_uris(field: &'static str, uris: Option<&[String]>, errors: &mut FieldErrors) {
+    let uris = uris.unwrap_or_default();
+    errors.check_each(field, uris, |uri| clients::check_redirect_uri(field, uri));
+    errors.check(clients::check_uri_list(field, uris));
+}
+
 /// A named value that may be left out.
 fn parsed<T>(name: Option<String>, parse: fn(&str) -> identity::Result<T>) -> identity::Result<Option<T>> {
     name.as_deref().map(parse).transpose()
@@ -106,7 +140,7 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<ClientBody>>> {
-    let page = Page::<ClientId>::new(query.limit, query.cursor)?;
+    let page = Page::<ClientId>::filtered(query.limit, query.cursor, &[query.service.as_deref()])?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
         let service = match &query.service {

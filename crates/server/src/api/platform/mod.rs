@@ -6,9 +6,11 @@ pub(crate) mod owners;
 use super::organizations::{OrganizationBody, show};
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, List, Page, Slug};
 use crate::web::path::Path;
 use http::StatusCode;
+use identity::audit;
 use identity::organizations::{self, Decision, Organization};
 use serde::Deserialize;
 
@@ -19,10 +21,23 @@ pub(crate) struct ReviewBody {
     reason: Option<String>,
 }
 
+impl Validate for ReviewBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(Decision::parse(&self.decision));
+        errors.check(audit::reason(self.reason.as_deref()));
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SuspendBody {
     reason: Option<String>,
+}
+
+impl Validate for SuspendBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(audit::reason(self.reason.as_deref()));
+    }
 }
 
 pub(crate) async fn list(caller: PlatformOwner, page: Page<Slug>) -> Result<Json<List<OrganizationBody>>> {

@@ -4,12 +4,14 @@
 use crate::api::invitations::{self, SentBody};
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::administrators;
 use identity::ids::UserId;
 use identity::invitations::{NewInvitation, Offer};
+use identity::names;
 use identity::organizations::{self, PLATFORM};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,12 @@ fn show(owner: administrators::PlatformOwner) -> OwnerBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct InviteBody {
     email: String,
+}
+
+impl Validate for InviteBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::email(&self.email));
+    }
 }
 
 pub(crate) async fn list(caller: PlatformOwner, page: Page<UserId>) -> Result<Json<List<OwnerBody>>> {

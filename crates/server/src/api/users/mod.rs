@@ -1,4 +1,4 @@
-//! `/api/organizations/{org}/users`: the accounts of an organization.
+//! `/api/organizations/{org}/users`: the accounts of an organization; `?q=` searches, `?sort=` sorts.
 
 pub(crate) mod password_link;
 pub(crate) mod sessions;
@@ -7,16 +7,20 @@ pub(crate) mod suspension;
 
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
-use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
+use crate::web::fields::{FieldErrors, Validate};
+use crate::web::json::{Body, Created, Encoded, Json, List, Page, Params, rfc3339};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::ids::UserId;
 use identity::links;
+use identity::names;
 use identity::user_deletions;
-use identity::users::{self, NewUser, Profile, User};
+use identity::user_search::{self, Place};
+use identity::users::{self, NewUser, Order, Profile, User};
 use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
 use sign_in_link::LinkBody;
+use std::str::FromStr;
 
 /// The fields of an account that administrators and services see.
 #[derive(Serialize)]
@@ -68,7 +72,40 @@ fn show_seen((user, last_seen): (User, Option<Time>)) -> SeenBody {
 pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
+    /// The whole address of one account.
     email: Option<String>,
+    /// The beginning of an e-mail address, of a name, or of a later word of a name.
+    q: Option<String>,
+    /// `created_at`, `-created_at` or `email`.
+    sort: Option<String>,
+}
+
+/// What a list shows.
+enum Shown {
+    /// The accounts that a text finds, in the order of what was found.
+    Found(String),
+    /// All accounts, or the one with an address, in an order.
+    Sorted(Order),
+}
+
+impl ListQuery {
+    fn shown(&self) -> Result<Shown> {
+        let mut errors = FieldErrors::default();
+        errors.check_sent(self.email.as_deref(), names::email);
+        let text = self.q.as_deref().and_then(|q| errors.check(user_search::text(q)));
+        let order = self.sort.as_deref().and_then(|sort| errors.check(Order::parse(sort)));
+        for (field, value) in [("email", &self.email), ("sort", &self.sort)] {
+            if self.q.is_some() && value.is_some() {
+                errors.note(
+                    "not_allowed",
+                    field.to_owned(),
+                    &format!("q cannot be combined with {field}; send one"),
+                );
+            }
+        }
+        errors.finish(StatusCode::BAD_REQUEST, "invalid_query")?;
+        Ok(text.map_or(Shown::Sorted(order.unwrap_or_default()), Shown::Found))
+    }
 }
 
 #[derive(Deserialize)]
@@ -81,6 +118,14 @@ pub(crate) struct CreateBody {
     /// Whether the answer has a link with which the user sets a password.
     #[serde(default)]
     password_link: bool,
+}
+
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::email(&self.email));
+        let name = self.name.as_deref().filter(|name| !name.trim().is_empty());
+        errors.check_sent(name, |name| names::display("name", name));
+    }
 }
 
 #[derive(Serialize)]
@@ -97,6 +142,12 @@ pub(crate) struct ChangeBody {
     name: Option<String>,
 }
 
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+    }
+}
+
 impl ChangeBody {
     /// The profile with what the request sets.
     fn over(&self, profile: Profile) -> Profile {
@@ -108,12 +159,59 @@ pub(crate) async fn list(
     admin: Administrator,
     Params(query): Params<ListQuery>,
 ) -> Result<Json<List<UserBody>>> {
-    let page = Page::<UserId>::new(query.limit, query.cursor)?;
+    match query.shown()? {
+        Shown::Found(text) => search(admin, query, text).await,
+        Shown::Sorted(Order::Email) => by_email(admin, query).await,
+        Shown::Sorted(order) => by_id(admin, query, order).await,
+    }
+}
+
+async fn by_id(admin: Administrator, query: ListQuery, order: Order) -> Result<Json<List<UserBody>>> {
+    let sort = query.sort.as_deref().filter(|_| order != Order::default());
+    let page = Page::<UserId>::filtered(query.limit, query.cursor, &[query.email.as_deref(), sort])?;
     let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
-        users::list(snapshot, &organization, query.email.as_deref(), cursor.as_deref(), fetch)
+        users::list(snapshot, &organization, query.email.as_deref(), order, cursor.as_deref(), fetch)
     });
     Ok(Json(List::new(found.await?, &page, |user| user.id.to_string(), show)))
+}
+
+async fn by_email(admin: Administrator, query: ListQuery) -> Result<Json<List<UserBody>>> {
+    let parameters = [query.email.as_deref(), query.sort.as_deref()];
+    let page = Page::<Encoded>::filtered(query.limit, query.cursor, &parameters)?;
+    let (organization, fetch) = (admin.organization.id.clone(), page.fetch());
+    let cursor = page.place().map(|Encoded(email)| email);
+    let found = admin.list(move |snapshot| {
+        users::list(snapshot, &organization, query.email.as_deref(), Order::Email, cursor.as_deref(), fetch)
+    });
+    Ok(Json(List::new(found.await?, &page, |user| Encoded::cursor(&user.email), show)))
+}
+
+async fn search(admin: Administrator, query: ListQuery, text: String) -> Result<Json<List<UserBody>>> {
+    let page = Page::<PlaceCursor>::filtered(query.limit, query.cursor, &[Some(&text)])?;
+    let (organization, fetch) = (admin.organization.id.clone(), page.fetch());
+    let after = page.place().map(|PlaceCursor(place)| place);
+    let found =
+        admin.list(move |snapshot| user_search::find(snapshot, &organization, &text, after.as_ref(), fetch));
+    Ok(Json(List::new(found.await?, &page, |(place, _)| PlaceCursor::cursor(place), |(_, user)| show(user))))
+}
+
+/// The cursor of a search.
+struct PlaceCursor(Place);
+
+impl PlaceCursor {
+    fn cursor(place: &Place) -> String {
+        Encoded::cursor(&format!("{} {}", place.user, place.term))
+    }
+}
+
+impl FromStr for PlaceCursor {
+    type Err = Error;
+    fn from_str(cursor: &str) -> identity::Result<PlaceCursor> {
+        let Encoded(text) = cursor.parse()?;
+        let (user, term) = text.split_once(' ').unwrap_or_default();
+        Ok(PlaceCursor(Place { user: UserId::parse(user)?, term: term.to_owned() }))
+    }
 }
 
 pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result<Created<CreatedBody>> {

@@ -3,9 +3,11 @@
 use super::{UserBody, show};
 use crate::web::administration::Admin;
 use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json};
 use crate::web::path::Path;
 use http::StatusCode;
+use identity::audit;
 use identity::ids::UserId;
 use identity::user_suspensions;
 use identity::users;
@@ -15,6 +17,12 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct SuspendBody {
     reason: Option<String>,
+}
+
+impl Validate for SuspendBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(audit::reason(self.reason.as_deref()));
+    }
 }
 
 pub(crate) async fn put(

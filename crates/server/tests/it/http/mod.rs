@@ -4,9 +4,11 @@ mod connections;
 mod cursors;
 mod discovery;
 mod errors;
+mod field_errors;
 mod headers;
 mod hosts;
 mod limits;
+mod lists;
 mod operating;
 mod request_ids;
 
@@ -19,7 +21,12 @@ fn problem(answer: &Answer) -> (u16, String) {
     let body = answer.json();
     let fields: Vec<&str> =
         body.as_object().into_iter().flat_map(|body| body.keys()).map(|name| &**name).collect();
+    let fields: Vec<&str> = fields.into_iter().filter(|name| *name != "errors").collect();
     assert_eq!(fields, ["code", "detail", "status", "title", "type"], "{answer:?}");
+    for error in body["errors"].as_array().into_iter().flatten() {
+        let fields: Vec<&String> = error.as_object().into_iter().flat_map(|error| error.keys()).collect();
+        assert_eq!(fields, ["code", "detail", "field"], "{answer:?}");
+    }
     assert_eq!(body["status"], answer.status);
     (answer.status, answer.text("code"))
 }

@@ -15,7 +15,7 @@ use server::testing::{Answer, TestServer};
 const ROUTES: &str = include_str!("../../../src/router.rs");
 
 /// Every route of the table that begins like this, by method and path.
-fn routes(prefix: &str) -> Vec<(&'static str, &'static str)> {
+pub fn routes(prefix: &str) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for route in ROUTES.split(".route(").skip(1) {
         let route = route.split("// ").next().unwrap_or_default();
