@@ -102,9 +102,9 @@ impl FieldErrors {
         }
     }
 
-    /// Notes a wrong field that the types do not accept.
+    /// Notes a wrong field that the types do not accept. A field is listed once.
     fn add(&mut self, code: &'static str, field: String, problem: &str) {
-        if !self.is_full() {
+        if !self.is_full() && self.found.iter().all(|known| known.field != field) {
             self.found.push(FieldError::new(code, field, problem));
         }
     }

@@ -8,6 +8,7 @@ use serde::de::{
 };
 use std::fmt;
 use std::iter::Enumerate;
+use std::num::IntErrorKind;
 use std::slice;
 
 /// A step into a tree: the position of a field of an object, or of an item of an array.
@@ -46,7 +47,6 @@ impl Mismatch {
         let problem = match node {
             Node::Parameter(text) => format!("{:?} is not {expected}; use {expected}", short(text)),
             Node::Number(number) => format!("{number} is not {expected}; use {expected}"),
-            Node::Null => format!("null is not {expected}; use {expected}"),
             other => format!("the value is {}; use {expected}", other.kind()),
         };
         Mismatch::value("wrong_type", problem)
@@ -136,14 +136,24 @@ impl<'a> Reader<'a> {
         let wrong = || Mismatch::wrong_type(self.0, "an integer");
         match self.0 {
             Node::Placeholder => visitor.visit_i64(0),
-            Node::Number(number) => match (number.as_i64(), number.as_u64()) {
-                (Some(number), _) => visitor.visit_i64(number),
-                (None, Some(number)) => visitor.visit_u64(number),
-                (None, None) => Err(wrong()),
+            Node::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(number), ..) => visitor.visit_i64(number),
+                (None, Some(number), _) => visitor.visit_u64(number),
+                // The parser makes a float of an integer that is too large.
+                (.., Some(float)) if float.abs() >= i64::MAX as f64 => {
+                    Err(Mismatch::out_of_range(&number.to_string()))
+                }
+                _ => Err(wrong()),
             },
-            Node::Parameter(text) => {
-                text.parse().map_err(|_| wrong()).and_then(|number| visitor.visit_i64(number))
-            }
+            Node::Parameter(text) => match text.parse::<i64>() {
+                Ok(number) => visitor.visit_i64(number),
+                Err(error) => match error.kind() {
+                    IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+                        Err(Mismatch::out_of_range(&short(text)))
+                    }
+                    _ => Err(wrong()),
+                },
+            },
             _ => Err(wrong()),
         }
     }

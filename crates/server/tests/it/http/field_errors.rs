@@ -143,7 +143,16 @@ async fn types_and_rules_are_checked_together() {
     )
     .await;
     assert_eq!(problem(&answer), (422, "invalid".to_owned()));
-    insta::assert_snapshot!(told(&answer), @"");
+    insta::assert_snapshot!(told(&answer), @r#"
+    7 fields are wrong: currency, features[0], name, price_cents, colour, slug, services. See `errors`.
+    - currency repeated: Sent more than once; send it once.
+    - features[0] invalid: The text has a NUL (\u0000); remove it.
+    - name wrong_type: 1 is not a string; use a string.
+    - price_cents out_of_range: 1e+20 is out of range; use a value that the field can hold.
+    - colour unknown: Unknown; use slug, name, services, price_cents, currency, features, limits or seats.
+    - slug invalid: "A B" is not a slug; use 2 to 50 characters of a-z, 0-9 and -, starting with a letter, like "acme".
+    - services repeated: "sketch" is listed twice; list it once.
+    "#);
 
     let many: Vec<String> = (0..80).map(|number| format!("\"f{number}\": 1")).collect();
     let answer = send(&format!("{{{}}}", many.join(", "))).await;
@@ -158,7 +167,12 @@ async fn types_and_rules_are_checked_together() {
     let client = json!({ "service": "nothing", "kind": "device", "name": "A client" });
     let unknown = admin.call("POST", "/api/organizations/acme/clients", &client).await;
     assert_eq!(problem(&unknown), (404, "not_found".to_owned()));
-    insta::assert_snapshot!([told(&taken), told(&unknown)].concat(), @"");
+    insta::assert_snapshot!([told(&taken), told(&unknown)].concat(), @r#"
+    slug: "pro" is taken; choose another.
+    - slug taken: "pro" is taken; choose another.
+    Service "nothing" not found; use cli, notes or sketch.
+    - service not_found: Service "nothing" not found; use cli, notes or sketch.
+    "#);
     server.stop().await;
 }
 
@@ -177,7 +191,24 @@ async fn a_query_string_lists_all_wrong_parameters() {
         assert_eq!(problem(&answer), (400, "invalid_query".to_owned()), "{answer:?}");
         said.push_str(&format!("{list}?{query}\n{}", told(&answer)));
     }
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r#"
+    users?limit=x&limit=2&search=ada&pages=3
+      3 fields are wrong: limit, search, pages. See `errors`.
+      - limit repeated: Sent more than once; send it once.
+      - search unknown: Unknown; use limit, cursor, email, q or sort.
+      - pages unknown: Unknown; use limit, cursor, email, q or sort.
+    users?limit=0&cursor=!
+      2 fields are wrong: limit, cursor. See `errors`.
+      - limit out_of_range: 0 is out of range; use 1 to 200.
+      - cursor invalid: The cursor is not valid for this list; use the `next` value of the previous page.
+    plans?limit=1.5&service=sketch
+      2 fields are wrong: limit, service. See `errors`.
+      - limit wrong_type: "1.5" is not an integer; use an integer.
+      - service unknown: Unknown; use limit or cursor.
+    subscriptions?limit=9999999999999999999
+      limit: 9999999999999999999 is out of range; use a value that the field can hold.
+      - limit out_of_range: 9999999999999999999 is out of range; use a value that the field can hold.
+    "#);
     server.stop().await;
 }
 

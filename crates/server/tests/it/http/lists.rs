@@ -4,6 +4,7 @@ use super::problem;
 use crate::support::{Admin, text};
 use serde_json::{Value, json};
 use server::testing::{Rows, TestServer};
+use std::time::Duration;
 
 const ACME: &str = "/api/organizations/acme";
 
@@ -60,7 +61,12 @@ async fn users_are_searched_and_sorted() {
         assert_eq!(problem(&answer), (400, "invalid_query".to_owned()), "{query}: {answer:?}");
         said.push_str(&format!("{query}: {}\n", answer.text("detail")));
     }
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r#"
+    q=: q: the text is empty; use the beginning of a name or an e-mail address.
+    q=a&sort=email&email=x: 2 fields are wrong: email, sort. See `errors`.
+    sort=name: sort: "name" is not an order; use created_at, -created_at or email.
+    email=ada: email: this is not an e-mail address; use one like ada@example.com.
+    "#);
     server.stop().await;
 }
 
@@ -68,8 +74,13 @@ async fn users_are_searched_and_sorted() {
 async fn the_audit_trail_is_filtered() {
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    // Entries of the same millisecond have no order.
+    let tick = || server.clock.advance(Duration::from_secs(1));
+    tick();
     let made = admin.make(&format!("{ACME}/users"), json!({ "email": "bob@acme.test" })).await;
+    tick();
     admin.change("PATCH", &format!("{ACME}/users/{}", text(&made, "id")), json!({ "name": "Bob" })).await;
+    tick();
     admin.make(&format!("{ACME}/services"), json!({ "slug": "draw", "name": "Draw" })).await;
     let trail = format!("{ACME}/audit");
     let newest = admin.read(&format!("{trail}?limit=1")).await["items"][0].clone();
@@ -93,7 +104,17 @@ async fn the_audit_trail_is_filtered() {
             said.push_str(&format!("  {}: {}\n", text(error, "field"), text(error, "detail")));
         }
     }
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r#"
+    actor=ada&action=a%20b&since=now&until=2027-02-30: (400, "invalid_query")
+      actor: "ada" is not an actor; use an e-mail address, the id of a user or of an API key, system or unknown.
+      action: "a b" is not an action; use one of the list, like service.created.
+      since: "now" is not a time; use RFC 3339, like "2027-01-31T00:00:00Z".
+      until: "2027-02-30" is not a time; use RFC 3339, like "2027-01-31T00:00:00Z".
+    actor=nobody@acme.test: (404, "not_found")
+      actor: Actor "nobody@acme.test" not found; use the address of a user or an administrator, or an id.
+    by=ada: (400, "invalid_query")
+      by: Unknown; use limit, cursor, actor, action, since or until.
+    "#);
     server.stop().await;
 }
 
