@@ -120,7 +120,7 @@ mod tests {
         problem.errors.into_iter().map(|error| (error.field, error.code)).collect()
     }
 
-    fn list<'a>(expected: &[(&'a str, &'static str)]) -> Vec<(String, &'static str)> {
+    fn list(expected: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
         expected.iter().map(|(field, code)| ((*field).to_owned(), *code)).collect()
     }
 
