@@ -43,6 +43,9 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             json!({ "kind": "web", "redirect_uris": [1, "https://a.example", null] }),
             json!({ "pkce": "on", "redirect_uris": ["ftp://a.example"], "name": long }),
         ],
+        ("PUT", "/clients/{client}/scopes") => {
+            [json!({ "scopes": ["users:read", 1] }), json!({ "scopes": ["all"] })]
+        }
         ("POST", "/plans") => [
             json!({ "slug": "gold", "services": ["sketch", 2], "price_cents": 1.5, "currency": 1, "limits": { "a.b": "x" } }),
             json!({
