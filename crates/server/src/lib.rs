@@ -3,6 +3,7 @@
 //! # Layout
 //! - `router.rs`: every route, in one table. The URL finds the file:
 //! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
+//! - `openapi/`: the description of the JSON API, as a document and as a page.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: from the socket to a handler: listener, middleware, authentication, JSON, errors.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
@@ -19,6 +20,7 @@ mod jobs;
 mod lanes;
 mod limits;
 mod oauth;
+mod openapi;
 mod operation;
 mod pages;
 mod router;

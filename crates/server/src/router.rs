@@ -4,7 +4,7 @@ use crate::dev::demo;
 use crate::operation::{health, metrics};
 use crate::web::dispatch::{Routes, delete, get, patch, post, put};
 use crate::web::error::Problem;
-use crate::{api, oauth, pages};
+use crate::{api, oauth, openapi, pages};
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, Uri};
 use oauth::error::OAuthError;
@@ -113,6 +113,9 @@ pub fn router() -> Routes {
         )
         .route("/api/platform/owners", get(api::platform::owners::list).post(api::platform::owners::invite))
         .route("/api/platform/owners/{user}", delete(api::platform::owners::remove))
+        // The description of the API
+        .route("/api/openapi.json", get(openapi::document))
+        .route("/api/docs", get(openapi::docs))
         // Pages
         .route("/", get(demo::home))
         .route("/activate", get(pages::activate::get).post(pages::activate::post))

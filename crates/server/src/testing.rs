@@ -8,6 +8,9 @@ pub mod parsers;
 use crate::dev::demo::{Credentials, Demo, seed};
 use crate::jobs::janitor::Janitor;
 use crate::jobs::presence;
+use crate::openapi::contract;
+/// Objects as the description of the API has them, for tests above this crate.
+pub use crate::openapi::contract::examples as described_examples;
 use crate::{
     App, Clock, Limits, Running, SecretKey, Settings, StoreOptions, SystemRandom, WriterLimits, first_start,
     serve,
@@ -342,9 +345,11 @@ impl Request<'_> {
         self.header("content-type", media_type)
     }
 
-    /// Sends it and reads the answer.
+    /// Sends it and reads the answer, which must be one that the description of the API has.
     pub async fn send(self) -> Answer {
-        Answer::parse(&self.server.raw(&self.to_bytes()).await)
+        let answer = Answer::parse(&self.server.raw(&self.to_bytes()).await);
+        contract::check(&self.method, &self.path, &answer);
+        answer
     }
 
     /// The same beside the test, which goes on and may stop the server meanwhile.

@@ -1,6 +1,7 @@
 //! `/api/organizations/{org}/administrators`: the administrators of an organization and their roles. A new one is invited
 //! (`invitations.rs`).
 
+use crate::openapi::words;
 use crate::web::administration::{Administrator, Owner, OwnerOrSelf};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -10,13 +11,18 @@ use http::StatusCode;
 use identity::administrators::{self, Role};
 use identity::ids::UserId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Administrator)]
 pub(crate) struct AdministratorBody {
+    /// The id of the user.
     user: String,
     email: String,
     name: String,
+    #[schema(schema_with = words::role)]
     role: &'static str,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -30,9 +36,11 @@ fn show(administrator: administrators::Administrator) -> AdministratorBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeAdministrator)]
 pub(crate) struct ChangeBody {
+    #[schema(schema_with = words::role)]
     role: String,
 }
 

@@ -8,17 +8,26 @@ use http::StatusCode;
 use identity::audit::{self, Entry, Filter};
 use identity::ids::AuditId;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
 pub(crate) struct EntryBody {
     id: String,
+    /// Who acted: the id of a user, a client or an API key, or `system`.
     actor: String,
+    #[schema(required)]
     actor_email: Option<String>,
+    /// What was done, such as `user.created`.
     action: String,
+    /// The id of the object.
     target: String,
+    #[schema(required)]
     target_name: Option<String>,
+    /// The IP address of the request.
     address: String,
     details: String,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -36,13 +45,14 @@ fn show(entry: Entry) -> EntryBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
     /// An e-mail address, the id of a user or of an API key, `system` or `unknown`.
     actor: Option<String>,
+    /// What was done, such as `user.created`.
     action: Option<String>,
     /// From this time or date on.
     since: Option<String>,

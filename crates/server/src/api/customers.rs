@@ -1,18 +1,25 @@
 //! `/api/organizations/{org}/customers`: the customers of an organization.
 
+use crate::openapi::words;
 use crate::web::administration::Administrator;
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
 use identity::customers::{self, Customer};
 use identity::ids::CustomerId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Customer)]
 pub(crate) struct CustomerBody {
     id: String,
+    #[schema(schema_with = words::customer_kind)]
     kind: String,
     name: String,
+    /// The id of the user, of a personal customer.
+    #[schema(required)]
     user: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 

@@ -1,6 +1,7 @@
 //! `/api/organizations/{org}/invitations`: how administrators are added. The answer to a POST is the only copy of the
 //! link's secret. An answer does not reveal whether the invited address has an account.
 
+use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -12,15 +13,22 @@ use identity::ids::InvitationId;
 use identity::invitations::{self, Invitation, NewInvitation, Offer};
 use identity::names;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Invitation)]
 pub(crate) struct InvitationBody {
     id: String,
     email: String,
+    #[schema(schema_with = words::offer)]
     role: &'static str,
+    /// The id of the user who invited.
     invited_by: String,
+    #[schema(required)]
     invited_by_email: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(format = DateTime)]
     expires_at: String,
 }
 
@@ -37,10 +45,13 @@ fn show(invitation: Invitation) -> InvitationBody {
 }
 
 /// A new invitation, with its link.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentInvitation)]
 pub(crate) struct SentBody {
     #[serde(flatten)]
     invitation: InvitationBody,
+    /// The link to pass on. It is shown once: a replay of the answer leaves it out.
+    #[schema(required = false)]
     url: String,
 }
 
@@ -55,10 +66,12 @@ pub(super) fn url(caller: &Caller, new: &NewInvitation) -> String {
     caller.url(&format!("/invitation?token={}", new.token))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateInvitation)]
 pub(crate) struct CreateBody {
     email: String,
+    #[schema(schema_with = words::role)]
     role: String,
 }
 

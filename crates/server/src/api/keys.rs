@@ -1,6 +1,7 @@
 //! `/api/organizations/{org}/keys`: the API keys of an organization and of its services. Owners create them, admins
 //! revoke them, and no key can do either.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator, Owner};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -11,8 +12,10 @@ use identity::api_keys::{self, ApiKey, Generated, NewApiKey};
 use identity::ids::ApiKeyId;
 use identity::names;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ApiKey)]
 pub(crate) struct KeyBody {
     id: String,
     /// Only in the answer to the request that created it.
@@ -20,14 +23,21 @@ pub(crate) struct KeyBody {
     key: Option<String>,
     name: String,
     /// The slug of its service; null for a key that administers the organization.
+    #[schema(required)]
     service: Option<String>,
+    #[schema(schema_with = words::scopes)]
     scopes: Vec<String>,
     /// The last characters of the key.
     hint: String,
+    /// The id of the user who created it.
+    #[schema(required)]
     created_by: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(required, format = DateTime)]
     expires_at: Option<String>,
     /// Accurate to five minutes.
+    #[schema(required, format = DateTime)]
     last_used_at: Option<String>,
 }
 
@@ -48,12 +58,17 @@ fn show(key: ApiKey) -> KeyBody {
 
 const EXPIRES_AT: &str = "expires_at";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateApiKey)]
 pub(crate) struct CreateBody {
     name: String,
+    /// The slug of a service. Without it, the key is for the organization.
     service: Option<String>,
+    /// A key of a service gets all scopes of its kind if this is left out.
+    #[schema(schema_with = words::scopes)]
     scopes: Option<Vec<String>>,
+    #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! `/api/organizations`: the organizations that a user administers, and new ones.
 
+use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -10,15 +11,21 @@ use identity::organization_deletions;
 use identity::organizations::{self, DeviceFlow, Organization};
 use identity::{Error, administrators, names};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Organization)]
 pub(crate) struct OrganizationBody {
     id: String,
     slug: String,
     name: String,
+    #[schema(schema_with = words::organization_status)]
     status: &'static str,
+    #[schema(schema_with = words::device_flow)]
     device_flow: &'static str,
+    /// Whether people may create accounts themselves.
     sign_up: bool,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -34,9 +41,11 @@ pub(super) fn show(caller: &Caller, organization: Organization) -> OrganizationB
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateOrganization)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::slug)]
     slug: String,
     name: String,
 }
@@ -48,11 +57,14 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeOrganization)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
+    #[schema(schema_with = words::device_flow)]
     device_flow: Option<String>,
+    /// Whether people may create accounts themselves.
     sign_up: Option<bool>,
 }
 

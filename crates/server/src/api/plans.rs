@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/plans`: the plans of an organization.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -11,18 +12,26 @@ use identity::ids::PlanId;
 use identity::names;
 use identity::plans::{self, Limits, NewPlan, Plan, PlanPatch, terms};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Plan)]
 pub(crate) struct PlanBody {
     id: String,
     slug: String,
     name: String,
+    /// The slugs of its services.
     services: Vec<String>,
     price_cents: i64,
+    /// ISO 4217, such as `EUR`.
     currency: String,
     features: Vec<String>,
+    #[schema(value_type = BTreeMap<String, f64>)]
     limits: Limits,
+    /// How many members a team may have; null: any number.
+    #[schema(required)]
     seats: Option<i64>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -41,18 +50,24 @@ fn show(plan: Plan) -> PlanBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreatePlan)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::slug)]
     slug: String,
     name: String,
+    /// The slugs of its services.
     services: Vec<String>,
     price_cents: i64,
+    /// ISO 4217, such as `EUR`.
     currency: String,
     #[serde(default)]
     features: Vec<String>,
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, f64>)]
     limits: Limits,
+    /// How many members a team may have; null: any number.
     seats: Option<i64>,
 }
 
@@ -69,14 +84,18 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangePlan)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
     price_cents: Option<i64>,
     features: Option<Vec<String>>,
+    #[schema(value_type = Option<BTreeMap<String, f64>>)]
     limits: Option<Limits>,
+    /// How many members a team may have; null: any number.
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<i64>)]
     seats: Option<Option<i64>>,
 }
 

@@ -1,6 +1,7 @@
 //! `/api/service`: what the back end of a service reads with an API key.
 
 use super::user::UserBody;
+use crate::openapi::words;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
 use crate::web::json::{Body, Json, Params};
@@ -10,24 +11,28 @@ use http::StatusCode;
 use identity::ids::UserId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
+use utoipa::{IntoParams, ToSchema};
 
 /// The most users of one request.
 const USERS_MAX: usize = 100;
 /// The most pairs of one check.
 const CHECKS_MAX: usize = 500;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsersQuery {
+    /// Up to a hundred ids of users, separated by commas.
     ids: String,
 }
 
-#[derive(Serialize)]
-struct UsersBody<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = ServiceUserDetailList)]
+pub(crate) struct UsersBody<'a> {
     items: Vec<SeenUser<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ServiceUserDetail)]
 struct SeenUser<'a> {
     #[serde(flatten)]
     user: UserBody<'a>,
@@ -61,8 +66,9 @@ fn distinct<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<UserId> {
     ids.filter(|id| seen.insert(id.clone())).collect()
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateCheck)]
 pub(crate) struct CheckBody {
     checks: Vec<Check>,
 }
@@ -78,28 +84,34 @@ impl Validate for CheckBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = UserFeature)]
 pub(crate) struct Check {
+    /// The id of a user.
     user: String,
     feature: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CheckResults)]
 pub(crate) struct ResultsBody {
     results: Vec<ResultBody>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CheckResult)]
 struct ResultBody {
     user: String,
     feature: String,
     allowed: bool,
     /// Stable, snake_case.
+    #[schema(schema_with = words::check_reason)]
     reason: &'static str,
     /// The reason for people.
     detail: String,
     /// The user's plan; null if the service has no such user.
+    #[schema(required)]
     plan: Option<String>,
 }
 

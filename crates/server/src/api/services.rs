@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/services`: the products of an organization.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -12,13 +13,17 @@ use identity::names;
 use identity::services::{self, NewService, Service};
 use identity::tokens::AccessTokenTyp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Service)]
 pub(crate) struct ServiceBody {
     id: String,
     slug: String,
     name: String,
+    #[schema(schema_with = words::access_token_typ)]
     access_token_typ: &'static str,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -32,11 +37,14 @@ fn show(service: Service) -> ServiceBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateService)]
 pub(crate) struct CreateBody {
+    #[schema(schema_with = words::slug)]
     slug: String,
     name: String,
+    #[schema(schema_with = words::access_token_typ)]
     access_token_typ: Option<String>,
 }
 
@@ -48,10 +56,12 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeService)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
+    #[schema(schema_with = words::access_token_typ)]
     access_token_typ: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `GET /api/subscription`: the entitlement of the token's user at the token's service. The most frequent request: it
 //! normally runs no SQL, and the text of its answer is cached as long as the entitlement.
 
+use crate::openapi::words;
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::{Written, rfc3339};
@@ -11,17 +12,37 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use store::{Cache, Filled, Store, Time};
+use utoipa::ToSchema;
 
-/// The answer without `version`.
-#[derive(Serialize)]
+/// What a user may use of a service now, without the version.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EntitlementTerms)]
 struct SubscriptionBody<'a> {
+    /// The slug of the service.
     service: &'a str,
+    /// The slug of the plan; `free` if there is no subscription.
     plan: &'a str,
+    #[schema(value_type = Vec<String>)]
     features: &'a RawValue,
+    #[schema(value_type = BTreeMap<String, f64>)]
     limits: &'a RawValue,
+    #[schema(schema_with = words::entitlement_status)]
     status: &'a str,
+    #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
+    /// The id of the customer.
     customer: &'a str,
+}
+
+/// What a user may use of a service now.
+// For the description only: `get` appends the version to a text that is cached.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Entitlement)]
+pub(crate) struct AnswerBody<'a> {
+    #[serde(flatten)]
+    subscription: SubscriptionBody<'a>,
+    /// The version of the state that the answer shows.
+    version: &'a str,
 }
 
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {

@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/subscriptions`: the subscriptions of customers to plans.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -12,18 +13,29 @@ use identity::subscriptions::{
     self, Buyer, Filter, NewSubscription, Status, Subscription, SubscriptionPatch,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Subscription)]
 pub(crate) struct SubscriptionBody {
     id: String,
+    /// The id of the customer.
     customer: String,
     customer_name: String,
+    /// The id of the user, if the customer is one.
+    #[schema(required)]
     user: Option<String>,
+    #[schema(required)]
     user_email: Option<String>,
+    /// The slug of the plan.
     plan: String,
+    #[schema(schema_with = words::subscription_status)]
     status: &'static str,
+    #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(format = DateTime)]
     updated_at: String,
 }
 
@@ -42,22 +54,30 @@ fn show(subscription: Subscription) -> SubscriptionBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
+    /// Only those of the user with this id.
     user: Option<String>,
+    /// Only those to the plan with this slug.
     plan: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateSubscription)]
 pub(crate) struct CreateBody {
+    /// The id of a user. Send either this or `customer`.
     user: Option<String>,
+    /// The id of a customer.
     customer: Option<String>,
+    /// The slug of the plan.
     plan: String,
+    #[schema(schema_with = words::subscription_status)]
     status: Option<String>,
+    #[schema(format = DateTime)]
     current_period_end: Option<String>,
 }
 
@@ -71,12 +91,16 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeSubscription)]
 pub(crate) struct ChangeBody {
+    /// The slug of the new plan.
     plan: Option<String>,
+    #[schema(schema_with = words::subscription_status)]
     status: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     current_period_end: Option<Option<String>>,
 }
 

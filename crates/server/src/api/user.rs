@@ -9,15 +9,23 @@ use identity::Entitlement;
 use identity::users::User;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
-pub(super) struct UserBody<'a> {
+/// A user as a service may see them, with what they may use there.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ServiceUser)]
+pub(crate) struct UserBody<'a> {
     #[serde(flatten)]
     account: AccountBody,
+    /// The slug of the organization.
     org: &'a str,
+    /// The slug of the service.
     service: &'a str,
+    /// The id of the customer.
     customer: &'a str,
+    /// The slug of the plan.
     plan: &'a str,
+    #[schema(value_type = Vec<String>)]
     features: &'a RawValue,
 }
 

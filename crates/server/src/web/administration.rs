@@ -219,6 +219,16 @@ fn noun(parts: &Parts) -> Option<&'static str> {
     }
 }
 
+/// The scopes that a program needs for a route of an organization; an empty list if every program of it may, none if no
+/// program may.
+pub(crate) fn program_scopes(route: &str, need: Need) -> Option<Vec<String>> {
+    match route.split('/').nth(4) {
+        None => (need == Need::Read).then(Vec::new),
+        Some(noun) if PROGRAMS_MAY.contains(&noun) => Some(vec![need.scope(noun)]),
+        Some(_) => None,
+    }
+}
+
 impl Administrator {
     /// A program of the organization in the path that may read the noun in the path.
     async fn of_program(

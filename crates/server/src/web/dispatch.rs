@@ -21,6 +21,7 @@ type Endpoint = Box<dyn Fn(Request, App) -> Answer + Send + Sync>;
 /// The routes, and the handler of a request that matches none.
 pub struct Routes {
     tree: matchit::Router<Methods>,
+    listed: Vec<(Method, &'static str)>,
     unknown: Endpoint,
     wrong_method: Endpoint,
 }
@@ -115,6 +116,7 @@ impl Routes {
     {
         Routes {
             tree: matchit::Router::new(),
+            listed: Vec::new(),
             unknown: Box::new(move |request, app| unknown.clone().call(request, app)),
             wrong_method: Box::new(move |request, app| wrong_method.clone().call(request, app)),
         }
@@ -125,10 +127,16 @@ impl Routes {
     #[expect(clippy::panic, reason = "the table of routes is made once, at the start")]
     pub fn route(mut self, path: &'static str, methods: Methods) -> Routes {
         let methods = Methods { route: path, ..methods };
+        self.listed.extend(methods.endpoints.iter().map(|(method, _)| (method.clone(), path)));
         match self.tree.insert(path, methods) {
             Ok(()) => self,
             Err(error) => panic!("route {path}: {error}"),
         }
+    }
+
+    /// Every route by method and path, in the order of the table.
+    pub fn listed(&self) -> &[(Method, &'static str)] {
+        &self.listed
     }
 
     /// Handles a request. Returns the route with the response.

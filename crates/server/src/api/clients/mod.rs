@@ -3,6 +3,7 @@
 pub(crate) mod scopes;
 pub(crate) mod secrets;
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -16,30 +17,39 @@ use identity::ids::ClientId;
 use identity::names;
 use identity::services;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Client)]
 pub(crate) struct ClientBody {
     client_id: String,
     /// Only in the answer to the request that created the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
+    /// The slug of its service.
     service: String,
+    #[schema(schema_with = words::client_kind)]
     kind: &'static str,
     name: String,
     grants: Vec<String>,
     redirect_uris: Vec<String>,
     post_logout_redirect_uris: Vec<String>,
     consent_required: bool,
+    #[schema(schema_with = words::pkce)]
     pkce: &'static str,
     /// When it last sent a challenge, to within an hour; null if it never did.
+    #[schema(required, format = DateTime)]
     pkce_used_at: Option<String>,
+    #[schema(schema_with = words::id_token_alg)]
     id_token_alg: &'static str,
     /// Only for kinds that may use the device flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_flow: Option<bool>,
     /// Only of machine clients: what the client may do in its organization.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = words::scopes)]
     scopes: Option<Vec<String>>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -65,18 +75,22 @@ fn show(client: Client) -> ClientBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
+    /// Only those of the service with this slug.
     service: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateClient)]
 pub(crate) struct CreateBody {
+    /// The slug of its service.
     service: String,
+    #[schema(schema_with = words::client_kind)]
     kind: String,
     name: String,
     #[serde(default)]
@@ -84,7 +98,9 @@ pub(crate) struct CreateBody {
     #[serde(default)]
     post_logout_redirect_uris: Vec<String>,
     consent_required: Option<bool>,
+    #[schema(schema_with = words::pkce)]
     pkce: Option<String>,
+    #[schema(schema_with = words::id_token_alg)]
     id_token_alg: Option<String>,
 }
 
@@ -102,14 +118,17 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeClient)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
     redirect_uris: Option<Vec<String>>,
     post_logout_redirect_uris: Option<Vec<String>>,
     consent_required: Option<bool>,
+    #[schema(schema_with = words::pkce)]
     pkce: Option<String>,
+    #[schema(schema_with = words::id_token_alg)]
     id_token_alg: Option<String>,
     device_flow: Option<bool>,
 }

@@ -2,6 +2,7 @@
 //! scopes, admins revoke them, and no program grants any.
 
 use super::{ClientBody, show};
+use crate::openapi::words;
 use crate::web::administration::{Admin, Owner};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -11,10 +12,13 @@ use http::StatusCode;
 use identity::ids::ClientId;
 use identity::{clients, programs};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = GrantScopes)]
 pub(crate) struct GrantBody {
+    #[schema(schema_with = words::scopes)]
     scopes: Vec<String>,
 }
 

@@ -8,8 +8,10 @@ use http::StatusCode;
 use identity::clients::{self, ClientSecret, NewSecret};
 use identity::ids::{ClientId, ClientSecretId};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ClientSecret)]
 pub(crate) struct SecretBody {
     id: String,
     /// Only in the answer to the request that created it.
@@ -17,6 +19,7 @@ pub(crate) struct SecretBody {
     client_secret: Option<String>,
     /// Its last characters.
     hint: String,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod owners;
 
 use super::organizations::{OrganizationBody, show};
+use crate::openapi::words;
 use crate::web::administration::PlatformOwner;
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
@@ -13,11 +14,15 @@ use http::StatusCode;
 use identity::audit;
 use identity::organizations::{self, Decision, Organization};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ReviewOrganization)]
 pub(crate) struct ReviewBody {
+    #[schema(schema_with = words::decision)]
     decision: String,
+    /// For the audit trail.
     reason: Option<String>,
 }
 
@@ -28,9 +33,11 @@ impl Validate for ReviewBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SuspendOrganization)]
 pub(crate) struct SuspendBody {
+    /// For the audit trail.
     reason: Option<String>,
 }
 

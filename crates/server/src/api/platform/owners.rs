@@ -14,12 +14,16 @@ use identity::invitations::{NewInvitation, Offer};
 use identity::names;
 use identity::organizations::{self, PLATFORM};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = PlatformOwner)]
 pub(crate) struct OwnerBody {
+    /// The id of the user.
     user: String,
     email: String,
     name: String,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -32,8 +36,9 @@ fn show(owner: administrators::PlatformOwner) -> OwnerBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = InvitePlatformOwner)]
 pub(crate) struct InviteBody {
     email: String,
 }

@@ -21,14 +21,17 @@ use identity::{Error, Time};
 use serde::{Deserialize, Serialize};
 use sign_in_link::LinkBody;
 use std::str::FromStr;
+use utoipa::{IntoParams, ToSchema};
 
 /// The fields of an account that administrators and services see.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Account)]
 pub(crate) struct AccountBody {
     id: String,
     email: String,
     email_verified: bool,
     name: String,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -44,10 +47,12 @@ impl From<&User> for AccountBody {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = User)]
 pub(crate) struct UserBody {
     #[serde(flatten)]
     account: AccountBody,
+    #[schema(required, format = DateTime)]
     suspended_at: Option<String>,
 }
 
@@ -55,11 +60,13 @@ fn show(user: User) -> UserBody {
     UserBody { account: AccountBody::from(&user), suspended_at: user.suspended_at.map(rfc3339) }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = UserDetail)]
 pub(crate) struct SeenBody {
     #[serde(flatten)]
     user: UserBody,
     /// Up to five minutes late.
+    #[schema(required, format = DateTime)]
     last_seen_at: Option<String>,
 }
 
@@ -67,7 +74,7 @@ fn show_seen((user, last_seen): (User, Option<Time>)) -> SeenBody {
     SeenBody { user: show(user), last_seen_at: last_seen.map(rfc3339) }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     limit: Option<i64>,
@@ -108,8 +115,9 @@ impl ListQuery {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateUser)]
 pub(crate) struct CreateBody {
     email: String,
     #[serde(default)]
@@ -128,7 +136,8 @@ impl Validate for CreateBody {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreatedUser)]
 pub(crate) struct CreatedBody {
     #[serde(flatten)]
     user: UserBody,
@@ -136,8 +145,9 @@ pub(crate) struct CreatedBody {
     password_link: Option<LinkBody>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeUser)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
 }

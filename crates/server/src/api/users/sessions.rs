@@ -1,5 +1,6 @@
 //! `/api/organizations/{org}/users/{user}/sessions`: the sessions of a user.
 
+use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::json::{Json, List, Page, rfc3339};
@@ -9,15 +10,23 @@ use identity::ids::{SessionId, UserId};
 use identity::sessions::{self, Session};
 use identity::users;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Session)]
 pub(crate) struct SessionBody {
     id: String,
+    #[schema(schema_with = words::session_kind)]
     kind: String,
+    /// The IP address of the sign-in.
     address: String,
+    /// The user agent of the sign-in.
     agent: String,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(format = DateTime)]
     authenticated_at: String,
+    #[schema(format = DateTime)]
     expires_at: String,
 }
 

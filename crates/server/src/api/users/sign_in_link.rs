@@ -9,10 +9,16 @@ use identity::ids::{LinkId, UserId};
 use identity::links::{self, NewLink, Purpose};
 use identity::users;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+/// A link that works once.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OneTimeLink)]
 pub(crate) struct LinkBody {
+    /// Shown once: a replay of the answer leaves it out.
+    #[schema(required = false)]
     pub(super) url: String,
+    #[schema(format = DateTime)]
     pub(super) expires_at: String,
 }
 

@@ -12,10 +12,13 @@ use identity::ids::UserId;
 use identity::user_suspensions;
 use identity::users;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SuspendUser)]
 pub(crate) struct SuspendBody {
+    /// For the audit trail.
     reason: Option<String>,
 }
 

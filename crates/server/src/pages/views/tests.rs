@@ -1,11 +1,15 @@
 //! Rules for every page.
 
 use super::samples;
+use crate::openapi::DOCUMENT;
+use crate::pages::views;
 
 const STYLESHEET: &str = include_str!("../../../assets/sarsen.css");
 
 fn every_page() -> impl Iterator<Item = (&'static str, String)> {
-    samples::all().into_iter().chain(samples::hostile()).map(|(name, page)| (name, page.into_string()))
+    let docs = [("api-docs", views::ApiDocs(&DOCUMENT).markup())];
+    let pages = samples::all().into_iter().chain(samples::hostile()).chain(docs);
+    pages.map(|(name, page)| (name, page.into_string()))
 }
 
 #[test]

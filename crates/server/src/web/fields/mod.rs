@@ -26,9 +26,9 @@ const ERRORS_MAX: usize = 50;
 const NAMES_MAX: usize = 10;
 
 /// One wrong field.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FieldError {
-    /// The path of the field.
+    /// The path of the field, such as `checks[0].user`.
     pub field: String,
     /// Stable, snake_case.
     pub code: &'static str,

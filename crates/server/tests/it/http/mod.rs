@@ -2,6 +2,7 @@
 
 mod connections;
 mod cursors;
+mod description;
 mod discovery;
 mod errors;
 mod field_errors;

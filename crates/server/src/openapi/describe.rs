@@ -1,0 +1,253 @@
+//! What the types of a handler say about its operation: who may call it, what it takes, what it answers with and how it
+//! may fail. A handler cannot be described otherwise than it is.
+//!
+//! A new extractor needs an implementation of [`Describe`] here.
+
+use super::operation::Operation;
+use crate::web::administration::{
+    self, Admin, Administrator, Owner, OwnerOfDeleted, OwnerOrSelf, PlatformOwner, PlatformUser,
+};
+use crate::web::auth::ServiceUser;
+use crate::web::error::Problem;
+use crate::web::json::{Body, Created, Json, List, Page, Params};
+use crate::web::path::Path;
+use crate::web::service_key::ServiceKey;
+use axum::response::Response;
+use http::StatusCode;
+use identity::programs::Need;
+use std::borrow::Cow;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+/// An argument or the answer of a handler.
+#[diagnostic::on_unimplemented(
+    message = "the description of the API does not know `{Self}`",
+    note = "implement `Describe` for it in server/src/openapi/describe.rs"
+)]
+pub(crate) trait Describe {
+    /// Adds what it knows.
+    fn describe(operation: &mut Operation);
+}
+
+/// A handler with these arguments.
+pub(crate) trait Described<Arguments> {
+    /// Adds what its types know.
+    fn describe(operation: &mut Operation);
+}
+
+impl<H, F> Described<()> for H
+where
+    H: Fn() -> F,
+    F: Future<Output: Describe>,
+{
+    fn describe(operation: &mut Operation) {
+        F::Output::describe(operation);
+    }
+}
+
+impl<H, F, A> Described<(A,)> for H
+where
+    H: Fn(A) -> F,
+    F: Future<Output: Describe>,
+    A: Describe,
+{
+    fn describe(operation: &mut Operation) {
+        A::describe(operation);
+        F::Output::describe(operation);
+    }
+}
+
+impl<H, F, A, B> Described<(A, B)> for H
+where
+    H: Fn(A, B) -> F,
+    F: Future<Output: Describe>,
+    A: Describe,
+    B: Describe,
+{
+    fn describe(operation: &mut Operation) {
+        A::describe(operation);
+        B::describe(operation);
+        F::Output::describe(operation);
+    }
+}
+
+impl<H, F, A, B, C> Described<(A, B, C)> for H
+where
+    H: Fn(A, B, C) -> F,
+    F: Future<Output: Describe>,
+    A: Describe,
+    B: Describe,
+    C: Describe,
+{
+    fn describe(operation: &mut Operation) {
+        A::describe(operation);
+        B::describe(operation);
+        C::describe(operation);
+        F::Output::describe(operation);
+    }
+}
+
+// Answers.
+
+impl<T: Describe> Describe for Result<T, Problem> {
+    fn describe(operation: &mut Operation) {
+        T::describe(operation);
+    }
+}
+
+impl<T: ToSchema> Describe for Json<T> {
+    fn describe(operation: &mut Operation) {
+        operation.answers::<T>(200);
+    }
+}
+
+impl<T: ToSchema> Describe for Created<T> {
+    fn describe(operation: &mut Operation) {
+        operation.answers::<T>(201);
+    }
+}
+
+/// Handlers answer with a bare status when there is nothing to say.
+impl Describe for StatusCode {
+    fn describe(operation: &mut Operation) {
+        operation.answers_nothing();
+    }
+}
+
+/// An answer that is written already. The table says what it is (`answers`).
+impl Describe for Response {
+    fn describe(_: &mut Operation) {}
+}
+
+// Bodies and addresses.
+
+impl<T: ToSchema> Describe for Body<T> {
+    fn describe(operation: &mut Operation) {
+        operation.body::<T>();
+    }
+}
+
+/// The route has the names of its parameters.
+impl<T> Describe for Path<T> {
+    fn describe(_: &mut Operation) {}
+}
+
+impl<C> Describe for Page<C> {
+    fn describe(operation: &mut Operation) {
+        operation.pages();
+    }
+}
+
+impl<T: IntoParams> Describe for Params<T> {
+    fn describe(operation: &mut Operation) {
+        operation.query::<T>();
+    }
+}
+
+// Callers.
+
+impl Describe for Administrator {
+    fn describe(operation: &mut Operation) {
+        operation.text("For administrators of the organization.");
+        in_organization(operation, Some(Need::Read));
+    }
+}
+
+impl Describe for Admin {
+    fn describe(operation: &mut Operation) {
+        operation.text("For admins and owners of the organization.").keyed();
+        in_organization(operation, Some(Need::Write));
+        operation.fails(&["forbidden", "organization_not_active"]);
+    }
+}
+
+impl Describe for Owner {
+    fn describe(operation: &mut Operation) {
+        operation.text("For owners of the organization.").keyed();
+        in_organization(operation, None);
+        operation.fails(&["forbidden", "organization_not_active"]);
+    }
+}
+
+impl Describe for OwnerOfDeleted {
+    fn describe(operation: &mut Operation) {
+        operation.text("For owners of the organization.").keyed();
+        in_organization(operation, None);
+        operation.fails(&["forbidden"]);
+    }
+}
+
+impl Describe for OwnerOrSelf {
+    fn describe(operation: &mut Operation) {
+        operation.text("For owners of the organization, and for the user in the path.").keyed();
+        in_organization(operation, None);
+        operation.fails(&["forbidden", "organization_not_active"]);
+    }
+}
+
+/// The credentials for objects of an organization. `need` is what a program needs, if it may at all.
+fn in_organization(operation: &mut Operation, need: Option<Need>) {
+    operation.access_token(["org:{org}"]).fails(&["not_found"]);
+    match need.and_then(|need| administration::program_scopes(operation.path(), need)) {
+        Some(scopes) if scopes.is_empty() => operation.api_key(scopes),
+        Some(scopes) => operation.access_token(scopes.clone()).api_key(scopes),
+        None => operation.fails(&["forbidden"]),
+    };
+}
+
+impl Describe for PlatformUser {
+    fn describe(operation: &mut Operation) {
+        operation.text("For users of the organization `platform`.").access_token(["platform"]);
+        if !operation.reads() {
+            operation.keyed();
+        }
+    }
+}
+
+impl Describe for PlatformOwner {
+    fn describe(operation: &mut Operation) {
+        operation.text("For owners of the server.").access_token(["platform"]).fails(&["forbidden"]);
+        if !operation.reads() {
+            operation.keyed();
+        }
+    }
+}
+
+impl Describe for ServiceUser {
+    fn describe(operation: &mut Operation) {
+        operation.text("For a service with the access token of one of its users.").access_token([""; 0]);
+        operation.fails(&["not_found"]);
+    }
+}
+
+/// The table says which scope the handler requires.
+impl Describe for ServiceKey {
+    fn describe(operation: &mut Operation) {
+        operation.text("For the back end of a service, with an API key of that service.");
+    }
+}
+
+// Lists.
+
+impl<T: ToSchema> PartialSchema for List<T> {
+    fn schema() -> RefOr<Schema> {
+        let next = ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+            .description(Some("The `cursor` of the next page; null on the last one."));
+        let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
+        let list = ObjectBuilder::new().property("items", items).property("next", next);
+        list.required("items").required("next").into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for List<T> {
+    fn name() -> Cow<'static, str> {
+        format!("{}List", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}

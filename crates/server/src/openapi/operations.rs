@@ -1,0 +1,257 @@
+//! Every operation of the API: its route, its handler, its name and what its types cannot say. A new route needs one
+//! entry here, and a code that only some operations answer with stands in `fails`.
+
+use super::Description;
+use crate::api::{
+    administrators, audit, clients, customers, invitations, keys, organizations, plans, platform, service,
+    services, subscription, subscriptions, user, users,
+};
+use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
+
+/// Adds all of them, in the order in which they are shown.
+pub(super) fn describe(api: &mut Description) {
+    of_services(api);
+    of_organizations(api);
+    of_catalog(api);
+    of_users(api);
+    of_platform(api);
+}
+
+fn of_services(api: &mut Description) {
+    api.tag("Signed-in user", "What a service reads about the user whose access token it has.");
+    api.add(Get, "/api/subscription", subscription::get, "getEntitlement", "Get what the user may use")
+        .text("The answer names the plan `free` if the user has no subscription.")
+        .answers::<subscription::AnswerBody<'_>>(200);
+    api.add(Get, "/api/user", user::get, "getSignedInUser", "Get the user")
+        .answers::<user::UserBody<'_>>(200);
+
+    api.tag("Service back end", "What the back end of a service reads with an API key of that service.");
+    api.add(Get, "/api/service/users", service::users, "listUsersOfService", "Get users of the service")
+        .text("Users who have neither a grant nor a seat at the service are left out.")
+        .api_key(["users:read"])
+        .answers::<service::UsersBody<'_>>(200);
+    api.add(
+        Post,
+        "/api/service/check",
+        service::check,
+        "checkFeatures",
+        "Check whether users may use features",
+    )
+    .text("At most 500 pairs of at most 100 users. It changes nothing.")
+    .api_key(["entitlements:read"]);
+}
+
+fn of_organizations(api: &mut Description) {
+    api.tag("Organizations", "The tenants of the server.");
+    api.add(Get, "/api/organizations", organizations::list, "listOrganizations", "List organizations")
+        .text("Those that the user administers, sorted by slug.");
+    api.add(Post, "/api/organizations", organizations::create, "createOrganization", "Create an organization")
+        .text("The user becomes its owner. It is pending until an owner of the server has reviewed it, unless the user is one.")
+        .fails(&["taken", "too_many_pending_organizations"]);
+    api.add(Get, "/api/organizations/{org}", organizations::get, "getOrganization", "Get an organization");
+    api.add(
+        Patch,
+        "/api/organizations/{org}",
+        organizations::change,
+        "changeOrganization",
+        "Change an organization",
+    )
+    .fails(&["platform_stays"]);
+    api.add(
+        Delete,
+        "/api/organizations/{org}",
+        organizations::delete,
+        "deleteOrganization",
+        "Delete an organization",
+    )
+    .text("Nobody can sign in any more. For 30 days it can be restored, then its data is gone.")
+    .fails(&["platform_stays"]);
+    api.add(
+        Delete,
+        "/api/organizations/{org}/deletion",
+        organizations::restore,
+        "restoreOrganization",
+        "Restore a deleted organization",
+    )
+    .fails(&["not_restorable"]);
+
+    api.tag("Administrators", "The users who administer an organization, and their invitations.");
+    let base = "/api/organizations/{org}/administrators";
+    api.add(Get, base, administrators::list, "listAdministrators", "List administrators");
+    let one = "/api/organizations/{org}/administrators/{user}";
+    api.add(Patch, one, administrators::change, "changeAdministrator", "Change the role of an administrator")
+        .fails(&["last_owner"]);
+    api.add(Delete, one, administrators::remove, "removeAdministrator", "Remove an administrator")
+        .fails(&["last_owner"]);
+    let base = "/api/organizations/{org}/invitations";
+    api.add(Get, base, invitations::list, "listInvitations", "List open invitations");
+    api.add(Post, base, invitations::create, "createInvitation", "Invite an administrator")
+        .text("The answer holds the only copy of the link. It does not reveal whether the address has an account.")
+        .fails(&["already_administrator", "platform_owners_only", "too_many_invitations"]);
+    let one = "/api/organizations/{org}/invitations/{invitation}";
+    api.add(Delete, one, invitations::revoke, "revokeInvitation", "Revoke an invitation");
+
+    api.tag("API keys", "The bearer tokens of programs: of the organization, or of one service.");
+    let base = "/api/organizations/{org}/keys";
+    api.add(Get, base, keys::list, "listApiKeys", "List API keys");
+    api.add(Post, base, keys::create, "createApiKey", "Create an API key")
+        .text("The answer holds the only copy of the key.")
+        .fails(&["platform_has_no_keys", "too_many_keys"]);
+    let one = "/api/organizations/{org}/keys/{key}";
+    api.add(Get, one, keys::get, "getApiKey", "Get an API key");
+    api.add(Delete, one, keys::revoke, "revokeApiKey", "Revoke an API key");
+
+    api.tag("Audit", "Who did what in an organization.");
+    api.add(Get, "/api/organizations/{org}/audit", audit::list, "listAuditEntries", "List the audit trail")
+        .text("Newest first.");
+}
+
+fn of_catalog(api: &mut Description) {
+    api.tag("Services", "The products of an organization.");
+    let base = "/api/organizations/{org}/services";
+    api.add(Get, base, services::list, "listServices", "List services");
+    api.add(Post, base, services::create, "createService", "Create a service").fails(&["taken"]);
+    let one = "/api/organizations/{org}/services/{service}";
+    api.add(Get, one, services::get, "getService", "Get a service");
+    api.add(Patch, one, services::change, "changeService", "Change a service");
+    api.add(Delete, one, services::delete, "deleteService", "Delete a service").fails(&["service_in_use"]);
+
+    api.tag("Clients", "The programs that sign users in to a service.");
+    let base = "/api/organizations/{org}/clients";
+    api.add(Get, base, clients::list, "listClients", "List clients");
+    api.add(Post, base, clients::create, "createClient", "Create a client")
+        .text("The answer holds the only copy of the secret, if the kind has one.");
+    let one = "/api/organizations/{org}/clients/{client}";
+    api.add(Get, one, clients::get, "getClient", "Get a client");
+    api.add(Patch, one, clients::change, "changeClient", "Change a client")
+        .text("A list replaces the old list.")
+        .fails(&["first_party"]);
+    api.add(Delete, one, clients::delete, "deleteClient", "Delete a client")
+        .text("All of its grants are revoked.")
+        .fails(&["first_party"]);
+    let scopes = "/api/organizations/{org}/clients/{client}/scopes";
+    api.add(Put, scopes, clients::scopes::put, "grantClientScopes", "Grant scopes to a machine client")
+        .text("They replace the old ones.")
+        .fails(&["platform_has_no_keys"]);
+    api.add(Delete, scopes, clients::scopes::delete, "revokeClientScopes", "Revoke the scopes of a client");
+    let base = "/api/organizations/{org}/clients/{client}/secrets";
+    api.add(Get, base, clients::secrets::list, "listClientSecrets", "List the secrets of a client");
+    api.add(Post, base, clients::secrets::create, "createClientSecret", "Create another secret")
+        .text("The answer holds the only copy of the secret. The old ones stay valid.")
+        .fails(&["first_party", "public_client", "too_many_secrets"]);
+    let one = "/api/organizations/{org}/clients/{client}/secrets/{secret}";
+    api.add(Delete, one, clients::secrets::delete, "deleteClientSecret", "Delete a secret")
+        .fails(&["first_party"]);
+
+    api.tag("Plans", "What an organization sells.");
+    let base = "/api/organizations/{org}/plans";
+    api.add(Get, base, plans::list, "listPlans", "List plans");
+    api.add(Post, base, plans::create, "createPlan", "Create a plan").fails(&["taken"]);
+    let one = "/api/organizations/{org}/plans/{plan}";
+    api.add(Get, one, plans::get, "getPlan", "Get a plan");
+    api.add(Patch, one, plans::change, "changePlan", "Change a plan")
+        .text("A list or an object replaces the old one. Subscribers have the new terms at once.");
+    api.add(Delete, one, plans::delete, "deletePlan", "Delete a plan").fails(&["plan_in_use"]);
+
+    api.tag("Subscriptions", "The customers of an organization and what they have subscribed to.");
+    api.add(Get, "/api/organizations/{org}/customers", customers::list, "listCustomers", "List customers");
+    let base = "/api/organizations/{org}/subscriptions";
+    api.add(Get, base, subscriptions::list, "listSubscriptions", "List subscriptions");
+    api.add(Post, base, subscriptions::create, "createSubscription", "Create a subscription")
+        .fails(&["already_subscribed"]);
+    let one = "/api/organizations/{org}/subscriptions/{subscription}";
+    api.add(Get, one, subscriptions::get, "getSubscription", "Get a subscription");
+    api.add(Patch, one, subscriptions::change, "changeSubscription", "Change a subscription")
+        .fails(&["already_subscribed"]);
+    api.add(Delete, one, subscriptions::delete, "deleteSubscription", "Delete a subscription");
+}
+
+fn of_users(api: &mut Description) {
+    api.tag("Users", "The accounts of an organization.");
+    let base = "/api/organizations/{org}/users";
+    api.add(Get, base, users::list, "listUsers", "List users");
+    api.add(Post, base, users::create, "createUser", "Create a user")
+        .text("The account has no password. With `password_link`, the answer holds a link to set one.")
+        .fails(&["taken"]);
+    let one = "/api/organizations/{org}/users/{user}";
+    api.add(Get, one, users::get, "getUser", "Get a user");
+    api.add(Patch, one, users::change, "changeUser", "Change a user");
+    api.add(Delete, one, users::delete, "deleteUser", "Delete a user")
+        .text("Subscriptions end, and names, addresses and e-mails are blanked. It cannot be undone.")
+        .fails(&["last_owner", "own_account", "platform_owner"]);
+    let suspension = "/api/organizations/{org}/users/{user}/suspension";
+    api.add(Put, suspension, users::suspension::put, "suspendUser", "Suspend a user")
+        .text("All sessions of the user end.")
+        .fails(&["own_account"]);
+    api.add(Delete, suspension, users::suspension::delete, "activateUser", "End the suspension of a user");
+    let sessions = "/api/organizations/{org}/users/{user}/sessions";
+    api.add(Get, sessions, users::sessions::list, "listSessions", "List the sessions of a user");
+    api.add(Delete, sessions, users::sessions::end_all, "endSessions", "End all sessions of a user");
+    let one = "/api/organizations/{org}/users/{user}/sessions/{session}";
+    api.add(Delete, one, users::sessions::end, "endSession", "End a session");
+    let link = "/api/organizations/{org}/users/{user}/sign_in_link";
+    api.add(
+        Post,
+        link,
+        users::sign_in_link::create,
+        "createSignInLink",
+        "Create a link that signs the user in once",
+    )
+    .fails(&["user_suspended"]);
+    let link = "/api/organizations/{org}/users/{user}/password-link";
+    api.add(
+        Post,
+        link,
+        users::password_link::create,
+        "createPasswordLink",
+        "Create a link to set a password once",
+    )
+    .fails(&["user_suspended"]);
+}
+
+fn of_platform(api: &mut Description) {
+    api.tag("Platform", "What owners of the server do.");
+    api.add(
+        Get,
+        "/api/platform/organizations",
+        platform::list,
+        "listAllOrganizations",
+        "List all organizations",
+    );
+    let review = "/api/platform/organizations/{org}/review";
+    api.add(Post, review, platform::review, "reviewOrganization", "Approve or reject a pending organization")
+        .fails(&["not_found", "already_reviewed"]);
+    let suspension = "/api/platform/organizations/{org}/suspension";
+    api.add(Put, suspension, platform::suspend, "suspendOrganization", "Suspend an organization")
+        .text("All sessions of its users end.")
+        .fails(&["not_found", "organization_not_active", "platform_stays"]);
+    api.add(
+        Delete,
+        suspension,
+        platform::activate,
+        "activateOrganization",
+        "End the suspension of an organization",
+    )
+    .fails(&["not_found", "organization_not_active"]);
+    api.add(
+        Get,
+        "/api/platform/owners",
+        platform::owners::list,
+        "listPlatformOwners",
+        "List the owners of the server",
+    );
+    api.add(
+        Post,
+        "/api/platform/owners",
+        platform::owners::invite,
+        "invitePlatformOwner",
+        "Invite an owner of the server",
+    )
+    .text(
+        "The answer holds the only copy of the link. It does not reveal whether the address has an account.",
+    )
+    .fails(&["already_administrator", "too_many_invitations"]);
+    let one = "/api/platform/owners/{user}";
+    api.add(Delete, one, platform::owners::remove, "removePlatformOwner", "Remove an owner of the server")
+        .fails(&["not_found", "last_owner"]);
+}

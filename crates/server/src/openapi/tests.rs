@@ -1,0 +1,155 @@
+//! The document is complete and consistent, and a change of it shows as a difference of its snapshot.
+
+use super::codes::CODES as KNOWN;
+use super::operation::CODES;
+use super::{DOCUMENT, Description, operations};
+use crate::pages::views::ApiDocs;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What every route under these begins with is the API.
+const API: [&str; 2] = ["/api/", "/webhooks/"];
+/// What describes the API is no part of it.
+const ABOUT_IT: [&str; 2] = ["/api/openapi.json", "/api/docs"];
+/// Codes that no operation answers with: other methods of a path, and pages.
+const ELSEWHERE: [&str; 2] = ["method_not_allowed", "signed_out"];
+
+/// Every operation as `GET /api/…`, with its description.
+fn operations() -> Vec<(String, &'static Value)> {
+    let paths = DOCUMENT["paths"].as_object().expect("paths");
+    let all = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().expect("an item").iter();
+        methods.map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))
+    });
+    all.collect()
+}
+
+#[test]
+fn the_document_is_what_programs_know() {
+    let mut text = String::new();
+    print(&DOCUMENT, 0, &mut text);
+    insta::assert_snapshot!(text);
+}
+
+/// JSON in lines; what fits into one stands on one.
+fn print(value: &Value, depth: usize, text: &mut String) {
+    let short = value.to_string();
+    let parts: Vec<(String, &Value)> = match value {
+        Value::Object(fields) if short.len() + depth > 118 => {
+            fields.iter().map(|(name, value)| (format!("{name:?}: "), value)).collect()
+        }
+        Value::Array(items) if short.len() + depth > 118 => {
+            items.iter().map(|item| (String::new(), item)).collect()
+        }
+        _ => return text.push_str(&short),
+    };
+    let (open, close) = if value.is_array() { ('[', ']') } else { ('{', '}') };
+    text.push(open);
+    for (index, (name, part)) in parts.into_iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}\n{}{name}", " ".repeat(depth + 1)));
+        print(part, depth + 1, text);
+    }
+    text.push_str(&format!("\n{}{close}", " ".repeat(depth)));
+}
+
+#[test]
+fn every_route_of_the_api_is_described_and_nothing_else() {
+    let router = crate::router();
+    let of_api = router
+        .listed()
+        .iter()
+        .filter(|(_, path)| API.iter().any(|prefix| path.starts_with(prefix)) && !ABOUT_IT.contains(path));
+    let routes: BTreeSet<String> = of_api.map(|(method, path)| format!("{method} {path}")).collect();
+    let described: BTreeSet<String> = operations().into_iter().map(|(route, _)| route).collect();
+    let missing: Vec<_> = routes.difference(&described).collect();
+    assert!(missing.is_empty(), "add an entry to server/src/openapi/operations.rs for each of {missing:#?}");
+    let gone: Vec<_> = described.difference(&routes).collect();
+    assert!(gone.is_empty(), "no route in server/src/router.rs: {gone:#?}");
+}
+
+#[test]
+fn every_operation_is_described_in_full() {
+    let mut ids = BTreeSet::new();
+    let tags: Vec<&Value> =
+        DOCUMENT["tags"].as_array().expect("tags").iter().map(|tag| &tag["name"]).collect();
+    for (route, operation) in operations() {
+        let id = operation["operationId"].as_str().expect("an id");
+        assert!(ids.insert(id), "{route}: {id} is the id of two operations");
+        assert!(tags.contains(&&operation["tags"][0]), "{route} has no known tag");
+        assert!(!operation["summary"].as_str().expect("a summary").ends_with('.'), "{route}");
+        let security = operation["security"].as_array().expect("security");
+        assert!(!security.is_empty() || route.contains(" /webhooks/"), "{route} says nothing of credentials");
+        let responses = operation["responses"].as_object().expect("responses");
+        let done = responses.keys().filter(|status| status.starts_with('2')).count();
+        assert_eq!(done, 1, "{route} has one answer; `answers` in operations.rs says what it is");
+        let takes_body = operation.get("requestBody").is_some();
+        assert_eq!(takes_body, responses.contains_key("415"), "{route}");
+        for name in route.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+            let parameters = operation["parameters"].as_array().expect("parameters");
+            assert!(
+                parameters.iter().any(|one| one["name"] == name && one["in"] == "path"),
+                "{route}: {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_error_code_is_one_of_the_page_and_has_an_operation() {
+    let mut used = BTreeSet::new();
+    for (_, operation) in operations() {
+        for (_, response) in operation["responses"].as_object().expect("responses") {
+            let codes = response[CODES].as_array().into_iter().flatten();
+            used.extend(codes.filter_map(Value::as_str));
+        }
+    }
+    let known: BTreeSet<&str> =
+        KNOWN.iter().map(|code| code.code).filter(|code| !ELSEWHERE.contains(code)).collect();
+    let unused: Vec<_> = known.difference(&used).collect();
+    assert!(unused.is_empty(), "which operation answers with these? {unused:?}");
+
+    let mut api = Description::default();
+    operations::describe(&mut api);
+    let unknown: Vec<_> = api.operations.iter().flat_map(super::Operation::unknown_codes).collect();
+    assert!(unknown.is_empty(), "not in docs/errors.md: {unknown:?}");
+}
+
+#[test]
+fn a_name_stands_for_one_object_and_every_reference_leads_to_one() {
+    let mut api = Description::default();
+    operations::describe(&mut api);
+    let mut known = BTreeMap::new();
+    for (name, schema) in api.operations.into_iter().flat_map(|operation| operation.finish().3) {
+        let schema = serde_json::to_value(schema).expect("JSON");
+        let first = known.entry(name.clone()).or_insert_with(|| schema.clone());
+        assert_eq!(*first, schema, "two types are named {name}: use #[schema(as = …)]");
+    }
+    let text = DOCUMENT.to_string();
+    for target in text.split("\"$ref\":\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(DOCUMENT.pointer(target).is_some(), "{target}");
+    }
+}
+
+#[test]
+fn the_page_shows_every_route_object_and_code_and_its_links_lead_somewhere() {
+    let page = ApiDocs(&DOCUMENT).markup().into_string();
+    for (route, operation) in operations() {
+        let (method, path) = route.split_once(' ').expect("a method");
+        assert!(page.contains(&format!("{method}</span> <code>{path}</code>")), "{route}");
+        assert!(
+            page.contains(&format!("id=\"{}\"", operation["operationId"].as_str().expect("an id"))),
+            "{route}"
+        );
+    }
+    for code in KNOWN.iter() {
+        assert!(page.contains(&format!("id=\"code-{}\"", code.code)), "{}", code.code);
+    }
+    for anchor in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(page.contains(&format!("id=\"{anchor}\"")), "nothing has the id {anchor}");
+    }
+    let others = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let others: BTreeSet<&str> = others.filter(|target| !target.starts_with('#')).collect();
+    let own = ["/api/openapi.json", "/assets/logo.svg", "/assets/sarsen.css"];
+    assert_eq!(others, BTreeSet::from(own), "no address of another site");
+}
