@@ -43,7 +43,7 @@ enum Verb {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     created_at: Time,
     actor: String,
     actor_email: Nullable<String>,

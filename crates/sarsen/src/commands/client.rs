@@ -140,7 +140,7 @@ enum ScopesVerb {
 }
 
 #[derive(Deserialize)]
-struct Client {
+pub(super) struct Client {
     client_id: String,
     /// Only in the answer to the request that created the client.
     client_secret: Option<String>,
@@ -184,7 +184,7 @@ impl Record for Client {
 }
 
 #[derive(Deserialize)]
-struct Secret {
+pub(super) struct Secret {
     id: String,
     /// Only in the answer to the request that created the secret.
     client_secret: Option<String>,

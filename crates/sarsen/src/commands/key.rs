@@ -55,7 +55,7 @@ enum Verb {
 }
 
 #[derive(Deserialize)]
-struct Key {
+pub(super) struct Key {
     id: String,
     /// Only in the answer to the request that created the key.
     key: Option<String>,

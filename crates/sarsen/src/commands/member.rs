@@ -59,7 +59,7 @@ enum Verb {
 }
 
 #[derive(Deserialize)]
-struct Member {
+pub(super) struct Member {
     user: String,
     email: String,
     name: String,
@@ -79,7 +79,7 @@ impl Record for Member {
 
 /// An invitation that nobody has accepted yet.
 #[derive(Deserialize)]
-struct Open {
+pub(super) struct Open {
     id: String,
     email: String,
     role: String,

@@ -10,6 +10,8 @@ pub mod backup;
 pub mod bench;
 pub mod check;
 pub mod client;
+#[cfg(test)]
+mod contract;
 pub mod demo;
 pub mod doctor;
 pub mod init;

@@ -95,7 +95,7 @@ struct Decision {
 }
 
 #[derive(Deserialize)]
-struct Organization {
+pub(super) struct Organization {
     slug: String,
     name: String,
     status: String,

@@ -33,7 +33,7 @@ pub enum Verb {
 }
 
 #[derive(Deserialize)]
-struct Owner {
+pub(super) struct Owner {
     user: String,
     email: String,
     name: String,

@@ -62,7 +62,7 @@ struct Rules {
 }
 
 #[derive(Deserialize)]
-struct Service {
+pub(super) struct Service {
     slug: String,
     name: String,
     access_token_typ: String,

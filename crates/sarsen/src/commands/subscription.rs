@@ -86,7 +86,7 @@ struct Terms {
 }
 
 #[derive(Deserialize)]
-struct Subscription {
+pub(super) struct Subscription {
     id: String,
     plan: String,
     status: String,

@@ -114,7 +114,7 @@ struct ProfileArgs {
 }
 
 #[derive(Deserialize)]
-struct User {
+pub(super) struct User {
     id: String,
     email: String,
     email_verified: bool,
@@ -147,7 +147,7 @@ impl Record for User {
 }
 
 #[derive(Deserialize)]
-struct Session {
+pub(super) struct Session {
     id: String,
     kind: String,
     address: String,
@@ -170,7 +170,7 @@ impl Record for Session {
 }
 
 #[derive(Deserialize)]
-struct Link {
+pub(super) struct Link {
     url: String,
     expires_at: Time,
 }
