@@ -56,7 +56,7 @@ pub static PYTHON: Need = debian::package(&["python3", "python3-venv"], 50, pyth
 pub static PYTHON_PACKAGES: Need = Need {
     name: "Python packages",
     from: From::Own(python::install_packages),
-    megabytes: 60,
+    megabytes: 110,
     present: python::has_packages,
 };
 pub static NODE: Need =
