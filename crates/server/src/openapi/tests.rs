@@ -149,7 +149,10 @@ fn the_page_shows_every_route_object_and_code_and_its_links_lead_somewhere() {
         assert!(page.contains(&format!("id=\"{anchor}\"")), "nothing has the id {anchor}");
     }
     let others = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let others: BTreeSet<&str> = others.filter(|target| !target.starts_with('#')).collect();
-    let own = ["/api/openapi.json", "/assets/logo.svg", "/assets/sarsen.css"];
-    assert_eq!(others, BTreeSet::from(own), "no address of another site");
+    for target in others.filter(|target| !target.starts_with('#')) {
+        assert!(
+            target.starts_with('/') && !target.starts_with("//"),
+            "{target} is an address of another site"
+        );
+    }
 }
