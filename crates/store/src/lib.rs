@@ -14,19 +14,22 @@
 //! # Layout
 //! From the caller down:
 //! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`,
-//!   `query.rs` reads with a version.
-//!   `options.rs`: settings. `error.rs`: errors.
+//!   `query.rs` reads with a version. `options.rs`: settings. `error.rs`: errors.
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
+//! - `log.rs`, `log_place.rs`: durable logs and the places of their readers.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
-//!   them. `cache.rs`, `watch.rs`: the caches that it invalidates and the watches that it calls. `history.rs`: which keys
-//!   were published lately. `recheck.rs` tests their declarations. `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a clock that counts suspension.
-//! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `job.rs`, `replies.rs`, `runtime.rs`: how a command
-//!   or query gets to a database thread and its result back.
+//!   them. `history.rs`: which keys were published lately. `cache.rs`, `watch.rs`: the caches that the feed invalidates
+//!   and the watches that it calls. `recheck.rs` tests declarations.
+//! - `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a
+//!   clock that counts suspension.
+//! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `timings.rs`, `job.rs`, `replies.rs`,
+//!   `runtime.rs`: how a command or query gets to a database thread and its result back.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
 //!   public.
-//! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases (`table.rs`). `fault_injection.rs` (feature `fault-injection`):
-//!   faults for load tests. `testing/` (feature `testing`): throw-away databases.
+//! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases
+//!   (`table.rs`). `fault_injection.rs` (feature `fault-injection`): faults for load tests. `testing/` (feature
+//!   `testing`): throw-away databases.
 //!
 //! # Promises
 //! - `write` returns `Ok` only after the commit has been flushed to disk.
@@ -51,6 +54,8 @@ mod history;
 mod job;
 mod key;
 mod key_index;
+mod log;
+mod log_place;
 mod migrate;
 mod migration_text;
 #[cfg(feature = "mysql")]
@@ -77,6 +82,7 @@ mod table;
 pub mod testing;
 mod threads;
 mod time;
+mod timings;
 pub mod transfer;
 mod tx;
 mod uptime;
@@ -90,6 +96,7 @@ pub use error::Error;
 pub use key::Key;
 #[doc(hidden)]
 pub use linkme;
+pub use log::{Log, LogEntry, LogPage, PAYLOAD_MAX as LOG_PAYLOAD_MAX, log};
 pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
 pub use options::{Following, Options, WriterLimits};

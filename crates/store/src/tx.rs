@@ -1,5 +1,6 @@
 //! What a command or a query can do with the database.
 
+use crate::log::Appended;
 use crate::value::RowSource;
 use crate::{Dialect, Error, Key, Row, Sql, Time, Value, sql};
 
@@ -55,6 +56,8 @@ pub struct Tx<'c> {
     snapshot: Snapshot<'c>,
     changed: Vec<Key>,
     wrote: bool,
+    /// Entries of logs, which are written at the end.
+    pub(crate) appended: Vec<Appended>,
     tables_written: Vec<String>,
 }
 
@@ -156,6 +159,10 @@ impl<'c> Snapshot<'c> {
         self.conn.version_number()
     }
 
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.conn.dialect()
+    }
+
     pub(crate) fn prepare(&mut self, text: &str) -> Result<(), Error> {
         self.conn.prepare(text)
     }
@@ -171,7 +178,7 @@ impl<'c> Snapshot<'c> {
 impl<'c> Tx<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Tx<'c> {
         let snapshot = Snapshot::new(conn, checked);
-        Tx { snapshot, changed: Vec::new(), wrote: false, tables_written: Vec::new() }
+        Tx { snapshot, changed: Vec::new(), wrote: false, appended: Vec::new(), tables_written: Vec::new() }
     }
 
     /// Runs a statement that writes. Returns the number of rows that matched.
@@ -226,13 +233,16 @@ impl<'c> Tx<'c> {
     /// The effects of a command that ran with this result; `None` if it returned an error. Fails if a statement of it
     /// failed, or if it did not declare what it changed: then its own result must not be used.
     pub(crate) fn finish(
-        self,
+        mut self,
         ran: Result<bool, Error>,
         name: &'static str,
         watched: &[&str],
     ) -> Result<Option<Done>, Error> {
         if !ran? {
             return Ok(None);
+        }
+        if self.snapshot.failed.is_none() {
+            self.write_log()?;
         }
         if let Some(error) = self.snapshot.failed {
             return Err(error);

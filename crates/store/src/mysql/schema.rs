@@ -7,7 +7,7 @@ use super::change_log;
 use super::connection::Connection;
 use super::tx_mode::Vendor;
 use crate::tx::Connection as _;
-use crate::{Error, Migration, Row, migrate};
+use crate::{Dialect, Error, Migration, Row, log, migrate};
 
 /// Held by the session until it is released or ends. Its name is the server's, not the database's.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
@@ -25,6 +25,7 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
         return Err(Error::Open(text.to_owned()));
     }
     migrate::migrate(connection, migrations)?;
+    log::tables(Dialect::Mysql).iter().try_for_each(|table| connection.execute(table, &[]).map(drop))?;
     let number = change_log::prepare(connection)?;
     connection.batch(RELEASE)?;
     Ok(number)

@@ -13,6 +13,7 @@
 use super::connection::Connection;
 use super::errors::follows_another;
 use super::pg_snapshot::PgSnapshot;
+use crate::log_place;
 use crate::remote::key_text::{keys_of, text_of};
 use crate::tx::Connection as _;
 use crate::version::Epoch;
@@ -215,7 +216,8 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
 
 /// Removes the rows of another cluster, outside of a transaction.
 pub(super) fn start_anew(connection: &mut Connection) -> Result<(), Error> {
-    connection.batch_outside_tx(START_ANEW)
+    connection.batch_outside_tx(START_ANEW)?;
+    log_place::START_ANEW.iter().try_for_each(|statement| connection.batch_outside_tx(statement))
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;

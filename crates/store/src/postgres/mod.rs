@@ -33,7 +33,7 @@ use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::version::Epoch;
-use crate::{Dialect, Error, Migration, Options, migrate};
+use crate::{Dialect, Error, Migration, Options, log, log_place, migrate};
 use address::{Address, Server};
 use connection::Connection;
 use log_reader::LogReader;
@@ -140,6 +140,8 @@ fn prepare_schema(
 ) -> Result<(PgSnapshot, Epoch), Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, migrations)?;
+    let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
+    statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
     let (snapshot, history) = change_log::prepare(connection)?;
     let cluster = cluster::of(connection)?;
     connection.commit()?;

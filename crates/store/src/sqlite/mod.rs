@@ -24,7 +24,7 @@ use crate::job::Query;
 use crate::threads::spawn;
 use crate::tx::Connection as _;
 use crate::version::Epoch;
-use crate::{Error, Options, Snapshot, Sql, migrate};
+use crate::{Dialect, Error, Options, Snapshot, Sql, log, migrate};
 use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 pub(crate) use copy::copy;
@@ -181,6 +181,7 @@ fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64,
         "CREATE TABLE IF NOT EXISTS sarsen_version (id INTEGER PRIMARY KEY, version BIGINT NOT NULL)",
     )?;
     connection.batch("INSERT OR IGNORE INTO sarsen_version (id, version) VALUES (1, 0)")?;
+    log::tables(Dialect::Sqlite).iter().try_for_each(|table| connection.batch(table))?;
     migrate::migrate(connection, options.migrations)?;
     connection.batch("COMMIT")?;
     connection.learn_constraints()?;
