@@ -8,6 +8,7 @@ mod dead;
 mod docs;
 mod errors;
 mod imports;
+mod keys;
 mod layers;
 mod lines;
 mod links;

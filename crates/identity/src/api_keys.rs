@@ -66,7 +66,7 @@ pub struct NewApiKey {
 }
 
 /// A key, without its secret.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ApiKey {
     /// The id.
     pub id: ApiKeyId,
@@ -92,16 +92,6 @@ pub struct ApiKey {
     pub expires_at: Option<Time>,
     /// The time of its last use, accurate to five minutes; `None` if it was never used.
     pub last_used_at: Option<Time>,
-}
-
-impl ApiKey {
-    /// The keys of the rows that the validity of this key depends on.
-    pub fn keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = organizations::keys(&self.organization).into();
-        keys.push(key(&self.id));
-        keys.push(Key::row("services", "id", self.service.as_ref().map_or("", ServiceId::as_str)));
-        keys
-    }
 }
 
 const COLUMNS: &str =
@@ -281,15 +271,18 @@ pub fn parse(token: &[u8]) -> Option<Presented> {
     Some(Presented { id, secret: secret.to_owned() })
 }
 
-/// Verifies a presented key: it exists, its secret matches, it has not expired, and its organization is active.
+/// Verifies a presented key: it exists, its secret matches, it has not expired, and its organization is active. The
+/// result may be cached, so it does not have the time of the last use.
 pub fn verify(snapshot: &mut Snapshot<'_>, presented: &Presented, now: Time) -> Result<Option<ApiKey>> {
+    snapshot.depends(|| [key(&presented.id)]);
     let found: Option<(ApiKey, Vec<u8>)> =
         snapshot.one(&GET, args![&presented.id], |row| Ok((read(row)?, row.get(12)?)))?;
-    let Some((key, hash)) = found else { return Ok(None) };
+    let Some((found, hash)) = found else { return Ok(None) };
+    snapshot.depends(|| [services::key_of(found.service.as_ref())]);
     let is_valid = secrets::matches(presented.secret.as_bytes(), &hash)
-        && key.expires_at.is_none_or(|at| at > now)
-        && organizations::get(snapshot, &key.organization)?.status == Status::Active;
-    Ok(is_valid.then_some(key))
+        && found.expires_at.is_none_or(|at| at > now)
+        && organizations::get(snapshot, &found.organization)?.status == Status::Active;
+    Ok(is_valid.then_some(ApiKey { last_used_at: None, ..found }))
 }
 
 /// The scope of a key of this organization, as a command sees it. A key that was revoked, or that expired, is

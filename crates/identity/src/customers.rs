@@ -55,6 +55,11 @@ pub fn key_of_user(user: &UserId) -> Key {
     Key::row("customers", "user_id", user.as_str())
 }
 
+/// The key of the team customers that a user is a member of.
+pub(crate) fn key_of_memberships(user: &UserId) -> Key {
+    Key::row("customer_members", "user_id", user.as_str())
+}
+
 /// Creates the personal customer of a user.
 pub fn create_personal(
     tx: &mut Tx<'_>,
@@ -79,7 +84,7 @@ pub(crate) fn rename_personal(tx: &mut Tx<'_>, user: &UserId, name: &str) -> Res
 /// Removes a user from all team customers. The caller removes the seats.
 pub(crate) fn leave_teams(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     tx.exec(&LEAVE_TEAMS, args![user])?;
-    tx.changed(Key::row("customer_members", "user_id", user.as_str()));
+    tx.changed(key_of_memberships(user));
     Ok(())
 }
 
@@ -90,13 +95,14 @@ pub(crate) fn delete(tx: &mut Tx<'_>, customer: &Customer) -> Result<()> {
         tx.exec(&DELETE_MEMBERS, args![&customer.id])?;
     }
     tx.exec(&DELETE, args![&customer.id])?;
-    members.iter().for_each(|user| tx.changed(Key::row("customer_members", "user_id", user.as_str())));
+    members.iter().for_each(|user| tx.changed(key_of_memberships(user)));
     customer.user.iter().for_each(|user| tx.changed(key_of_user(user)));
     Ok(())
 }
 
 /// Finds the personal customer of a user.
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<CustomerId> {
+    snapshot.depends(|| [key_of_user(user)]);
     snapshot.one(&OF_USER, args![user], |row| row.get(0))?.ok_or(Error::NotFound { what: "customer" })
 }
 

@@ -1,16 +1,22 @@
 //! Entitlements: the features and limits of a service for a user. They are looked up on request and are
 //! not in tokens.
 
-use crate::ids::{CustomerId, ServiceId, UserId};
-use crate::subscriptions::Status;
-use crate::{Error, Result, Time, customers};
+use crate::ids::{CustomerId, PlanId, ServiceId, UserId};
+use crate::subscriptions::{self, Status};
+use crate::{Error, Result, Time, customers, plans};
 use serde_json::value::RawValue;
 use std::cmp::Reverse;
-use store::{FromValue, Key, Snapshot, ValueRef, args, sql, statements};
+use store::{FromValue, Row, Snapshot, ValueRef, args, sql, statements};
 
-/// Stored JSON. It is validated once, when it is read, and is copied into responses unchanged.
+/// Stored JSON; equal if its text is. It is validated once, when it is read, and is copied into responses unchanged.
 #[derive(Clone, Debug)]
 pub struct Json(Box<RawValue>);
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
 
 impl Json {
     fn parse(text: &str) -> Result<Json> {
@@ -32,7 +38,7 @@ impl FromValue for Json {
 }
 
 /// The entitlement of a user for a service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entitlement {
     /// The plan's slug; `free` without a subscription.
     pub plan: String,
@@ -59,20 +65,21 @@ impl Entitlement {
     }
 }
 
-/// A subscription that entitles the user.
+/// A subscription of the user or of a team.
 struct Candidate {
     entitlement: Entitlement,
-    plan: String,
+    /// False if the plan has seats and the user has none.
+    is_usable: bool,
+    plan: PlanId,
     price_cents: i64,
     subscription: String,
 }
 
-// The subscriptions of the user's personal customer, and of teams in which the user has a seat. A plan without seats
-// entitles every member. There are few, so the caller chooses: to sort or to search a list, SQLite makes a table in
-// memory, and 2,000 first requests at once then take 12 MiB more.
+// The subscriptions of the user's personal customer, and of the user's teams. There are few, so the caller chooses: to
+// sort or to search a list, SQLite makes a table in memory, and 2,000 first requests at once then take 12 MiB more.
 statements! {
     static OF_USER = sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id
+            p.price_cents, s.id, NULL, NULL
      FROM customers c
      JOIN subscriptions s ON s.customer_id = c.id
      JOIN plans p ON p.id = s.plan_id
@@ -81,13 +88,13 @@ statements! {
        AND s.status <> 'canceled' AND (s.current_period_end IS NULL OR s.current_period_end > ?3)
      UNION ALL
      SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id
+            p.price_cents, s.id, p.seats, t.user_id
      FROM customer_members m
      JOIN subscriptions s ON s.customer_id = m.customer_id
      JOIN plans p ON p.id = s.plan_id
      JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
      LEFT JOIN seats t ON t.subscription_id = s.id AND t.user_id = ?1
-     WHERE m.user_id = ?1 AND (p.seats IS NULL OR t.user_id IS NOT NULL)
+     WHERE m.user_id = ?1
        AND s.status <> 'canceled' AND (s.current_period_end IS NULL OR s.current_period_end > ?3)");
     static CUSTOMERS = sql("SELECT id FROM customers WHERE user_id = ?1
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
@@ -100,26 +107,29 @@ pub fn is_subscribed(
     service: &ServiceId,
     now: Time,
 ) -> Result<bool> {
-    let statuses: Vec<String> = snapshot.all(&OF_USER, args![user, service, now], |row| row.get(3))?;
-    Ok(statuses.iter().any(|status| Status::parse(status).is_ok_and(Status::is_live)))
+    let statuses: Vec<(String, bool)> =
+        snapshot.all(&OF_USER, args![user, service, now], |row| Ok((row.get(3)?, is_usable(row)?)))?;
+    Ok(statuses.iter().any(|(status, usable)| *usable && Status::parse(status).is_ok_and(Status::is_live)))
 }
 
-/// Reads the entitlement of `user` for `service` at `now`, with the keys of the rows that it depends on. Of several
-/// subscriptions, the one with the highest price counts.
+/// Reads the entitlement of `user` for `service` at `now`. Of several subscriptions, the one with the highest price
+/// counts. A plan with seats entitles only members who have one.
 pub fn of_user(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,
     service: &ServiceId,
     now: Time,
-) -> Result<(Entitlement, Vec<Key>)> {
+) -> Result<Entitlement> {
+    snapshot.depends(|| {
+        [
+            customers::key_of_user(user),
+            customers::key_of_memberships(user),
+            subscriptions::key_of_seats(user),
+            plans::key_of_service(service),
+        ]
+    });
     let customers: Vec<CustomerId> = snapshot.all(&CUSTOMERS, args![user], |row| row.get(0))?;
-    let mut keys = vec![
-        customers::key_of_user(user),
-        Key::row("customer_members", "user_id", user.as_str()),
-        Key::row("seats", "user_id", user.as_str()),
-        Key::row("plan_services", "service_id", service.as_str()),
-    ];
-    keys.extend(customers.iter().map(|id| Key::row("subscriptions", "customer_id", id.as_str())));
+    snapshot.depends(|| customers.iter().map(subscriptions::key));
     let candidates = snapshot.all(&OF_USER, args![user, service, now], |row| {
         let entitlement = Entitlement {
             plan: row.get(0)?,
@@ -130,20 +140,27 @@ pub fn of_user(
             customer: row.get(5)?,
             is_subscribed: true,
         };
-        Ok(Candidate { entitlement, plan: row.get(6)?, price_cents: row.get(7)?, subscription: row.get(8)? })
+        Ok(Candidate {
+            entitlement,
+            is_usable: is_usable(row)?,
+            plan: row.get(6)?,
+            price_cents: row.get(7)?,
+            subscription: row.get(8)?,
+        })
     })?;
-    // The query reads `plans`, so it must declare a key of `plans` even if it finds no subscription.
-    keys.push(Key::row("plans", "id", ""));
-    // A new price of any of these plans may change the choice.
-    keys.extend(candidates.iter().map(|candidate| Key::row("plans", "id", &candidate.plan)));
-    let found = candidates
-        .into_iter()
-        .filter(|candidate| Status::parse(&candidate.entitlement.status).is_ok_and(Status::is_live))
-        .min_by(|one, other| {
-            (Reverse(one.price_cents), &one.subscription)
-                .cmp(&(Reverse(other.price_cents), &other.subscription))
-        });
-    let entitlement = match found {
+    // A new price or number of seats of any of these plans may change the choice. The query reads `plans`, so it must
+    // declare a key of it even if it finds no subscription.
+    snapshot.depends(|| {
+        let plans = candidates.iter().map(|candidate| plans::key_of(Some(&candidate.plan)));
+        plans.chain([plans::key_of(None)]).collect::<Vec<_>>()
+    });
+    let is_live = |candidate: &Candidate| {
+        candidate.is_usable && Status::parse(&candidate.entitlement.status).is_ok_and(Status::is_live)
+    };
+    let found = candidates.into_iter().filter(is_live).min_by(|one, other| {
+        (Reverse(one.price_cents), &one.subscription).cmp(&(Reverse(other.price_cents), &other.subscription))
+    });
+    Ok(match found {
         Some(candidate) => candidate.entitlement,
         None => Entitlement {
             plan: "free".to_owned(),
@@ -154,6 +171,10 @@ pub fn of_user(
             customer: customers::of_user(snapshot, user)?,
             is_subscribed: false,
         },
-    };
-    Ok((entitlement, keys))
+    })
+}
+
+/// Whether a subscription entitles the user: a plan with seats entitles only members of the team who have one.
+fn is_usable(row: &Row<'_>) -> std::result::Result<bool, store::Error> {
+    Ok(row.get::<Option<i64>>(9)?.is_none() || row.get::<Option<UserId>>(10)?.is_some())
 }

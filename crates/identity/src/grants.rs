@@ -10,7 +10,7 @@ use crate::scan::Page;
 use crate::scopes::Scope;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::tokens::ACCESS_LIFE;
-use crate::{Error, Result, Time, sessions};
+use crate::{Error, Result, Time, clients, organizations, sessions, user_suspensions};
 use std::time::Duration;
 use store::{Key, Snapshot, Tx, args, insert, lock, sql, statements};
 
@@ -134,17 +134,6 @@ impl Grant {
     pub fn is_alive(&self, now: Time) -> bool {
         self.alive && self.session_expires_at > now
     }
-
-    /// The keys of the rows that [`Grant::is_alive`] depends on.
-    pub fn keys(&self) -> Vec<Key> {
-        vec![
-            key(&self.id),
-            sessions::key(&self.session),
-            Key::row("clients", "id", self.client.as_str()),
-            Key::row("user_suspensions", "user_id", self.user.as_str()),
-            Key::row("organization_suspensions", "organization_id", self.organization.as_str()),
-        ]
-    }
 }
 
 /// Creates a grant with the first refresh token of its family.
@@ -165,7 +154,8 @@ fn insert_refresh(tx: &mut Tx<'_>, refresh: &NewRefresh, grant: &GrantId, now: T
 
 /// Gets the grant with this id, with its current status.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
-    Ok(snapshot.one(&STATE, args![id], |row| {
+    snapshot.depends(|| [key(id)]);
+    let found = snapshot.one(&STATE, args![id], |row| {
         let stops: [Option<Time>; 4] = [row.get(5)?, row.get(6)?, row.get(9)?, row.get(10)?];
         // A user cannot authorize a client of another organization.
         let (organization, of_client): (OrganizationId, OrganizationId) = (row.get(1)?, row.get(12)?);
@@ -182,7 +172,18 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
             service: row.get(11)?,
             alive: at_home && stops.iter().all(Option::is_none),
         })
-    })?)
+    })?;
+    if let Some(grant) = &found {
+        snapshot.depends(|| {
+            [
+                sessions::key(&grant.session),
+                clients::key(&grant.client),
+                user_suspensions::key(&grant.user),
+                organizations::key_of_suspension(&grant.organization),
+            ]
+        });
+    }
+    Ok(found)
 }
 
 /// Whether a user has a grant at a service that is not revoked. The grant of an ended session counts until the cleanup

@@ -116,6 +116,11 @@ statements! {
     static RESEAL = sql("UPDATE signing_keys SET sealed = ?2 WHERE id = ?1");
 }
 
+/// The key of the ring: all of it is read at once.
+fn key() -> Key {
+    Key::table("signing_keys")
+}
+
 /// Stores a key unless another instance has stored a new one of this algorithm in the meantime.
 pub fn add_if_due(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     settings::lock_installation(tx)?;
@@ -130,7 +135,7 @@ pub fn add(tx: &mut Tx<'_>, new: &NewKey, now: Time) -> Result<()> {
     let signs_from = if first { Time::from_millis(0) } else { now + PUBLISH_AHEAD };
     tx.exec(&INSERT, args![&new.id, algorithm, &new.sealed, &new.public, now, signs_from])?;
     tx.exec(&RETIRE, args![algorithm, &new.id, signs_from + KEEP_RETIRED])?;
-    tx.changed(Key::table("signing_keys"));
+    tx.changed(key());
     Ok(())
 }
 
@@ -143,6 +148,7 @@ pub fn is_due(snapshot: &mut Snapshot<'_>, algorithm: Algorithm, now: Time) -> R
 /// Reads and decrypts the published keys.
 pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> Result<Ring> {
     type Stored = (KeyId, String, Vec<u8>, String, Time);
+    snapshot.depends(|| [key()]);
     let stored: Vec<Stored> = snapshot
         .all(&ALL, args![now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
     let keys = stored.into_iter().map(|(id, algorithm, sealed, public, signs_from)| {
@@ -181,7 +187,7 @@ pub(crate) fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: 
     for (id, _, sealed) in sealed(tx.snapshot())? {
         let resealed = to.seal(&place(&id), &from.open(&place(&id), &sealed)?, random)?;
         tx.exec(&RESEAL, args![&id, &resealed])?;
-        tx.changed(Key::table("signing_keys"));
+        tx.changed(key());
         count += 1;
     }
     Ok(count)
@@ -208,6 +214,16 @@ pub struct SigningKey {
     public: Json,
     signs_from: Time,
     pair: Pair,
+}
+
+/// A key with the same id is the same key.
+impl PartialEq for Ring {
+    fn eq(&self, other: &Ring) -> bool {
+        let is_same = |(one, other): (&SigningKey, &SigningKey)| {
+            one.id == other.id && one.public == other.public && one.signs_from == other.signs_from
+        };
+        self.keys.len() == other.keys.len() && self.keys.iter().zip(&*other.keys).all(is_same)
+    }
 }
 
 impl Ring {

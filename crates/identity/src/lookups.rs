@@ -1,8 +1,8 @@
 //! Caches for frequent reads: clients, verified access tokens and API keys, entitlements, users, organization statuses, the key
 //! ring.
 //!
-//! Each entry stores the keys of the rows that it was read from. A command that changes one of these keys invalidates
-//! the entry. A revocation therefore takes effect in this process before the call that made it returns.
+//! The functions that read declare the keys of the rows that an entry depends on. A command that changes one of these
+//! keys invalidates the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
 use crate::api_keys::{self, ApiKey};
 use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
@@ -13,7 +13,7 @@ use crate::tokens::{self, AccessClaims};
 use crate::users::{self, User};
 use crate::{Error, Result, Time, clients, grants, keys, organizations, revoked_tokens};
 use std::sync::Arc;
-use store::{Cache, Filled, Key, Snapshot, Store};
+use store::{Cache, Filled, Snapshot, Store};
 
 pub use crate::entitlements::Entitlement;
 
@@ -25,7 +25,7 @@ const USERS_MAX: usize = 20_000;
 const ORGANIZATIONS_MAX: usize = 5_000;
 
 /// A valid access token with the objects that it refers to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// The user; `None` if the client acts on its own behalf.
     pub user: Option<UserId>,
@@ -90,15 +90,12 @@ impl Lookups {
         let wanted = id.clone();
         let found = self.store.fill(&self.clients, id, now, move |snapshot| {
             let client = match clients::get(snapshot, &wanted) {
-                Ok(client) => client,
+                // Changes with requests, so it is not cached.
+                Ok(client) => clients::Client { pkce_used_at: None, ..client },
                 Err(Error::NotFound { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let mut keys: Vec<Key> = clients::keys(&wanted).into();
-            keys.push(Key::row("organizations", "id", client.organization.as_str()));
-            keys.push(organizations::key_of_rules(&client.organization));
-            keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
-            Ok::<_, Error>(Some(Filled { value: Arc::new(client), keys, until: Time::NEVER }))
+            Ok::<_, Error>(Some(Filled { value: Arc::new(client), until: Time::NEVER }))
         });
         found.await?.ok_or(Error::NotFound { what: "client" })
     }
@@ -108,8 +105,7 @@ impl Lookups {
         let wanted = organization.clone();
         let found = self.store.fill(&self.organizations, organization.clone(), now, move |snapshot| {
             let value = organizations::get(snapshot, &wanted)?.status;
-            let keys = organizations::keys(&wanted).into();
-            Ok::<_, Error>(Some(Filled { value, keys, until: Time::NEVER }))
+            Ok::<_, Error>(Some(Filled { value, until: Time::NEVER }))
         });
         found.await?.ok_or(Error::NotFound { what: "organization" })
     }
@@ -119,9 +115,8 @@ impl Lookups {
         let secret_key = self.secret_key.clone();
         let ring = self.store.fill(&self.rings, (), now, move |snapshot| {
             let value = keys::ring(snapshot, &secret_key, now)?;
-            let keys = vec![Key::table("signing_keys")];
             // The entry expires because keys retire at fixed times.
-            Ok::<_, Error>(Some(Filled { value, keys, until: now + keys::PUBLISH_AHEAD }))
+            Ok::<_, Error>(Some(Filled { value, until: now + keys::PUBLISH_AHEAD }))
         });
         ring.await?.ok_or_else(|| Error::Internal("no key ring".to_owned()))
     }
@@ -140,7 +135,9 @@ impl Lookups {
         let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
         let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
-        self.store.fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims, now)).await
+        self.store
+            .fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims.clone(), now))
+            .await
     }
 
     /// Verifies an API key. Returns `None` if it is invalid.
@@ -152,8 +149,8 @@ impl Lookups {
         let Some(presented) = api_keys::parse(token) else { return Ok(None) };
         let found = self.store.fill(&self.api_keys, hash, now, move |snapshot| {
             let Some(key) = api_keys::verify(snapshot, &presented, now)? else { return Ok(None) };
-            let (keys, until) = (key.keys(), key.expires_at.unwrap_or(Time::NEVER));
-            Ok::<_, Error>(Some(Filled { value: Arc::new(key), keys, until }))
+            let until = key.expires_at.unwrap_or(Time::NEVER);
+            Ok::<_, Error>(Some(Filled { value: Arc::new(key), until }))
         });
         found.await
     }
@@ -168,9 +165,9 @@ impl Lookups {
         let key = (user.clone(), service.clone());
         let (user, service) = key.clone();
         let found = self.store.fill(&self.entitlements, key, now, move |snapshot| {
-            let (entitlement, keys) = crate::entitlements::of_user(snapshot, &user, &service, now)?;
+            let entitlement = crate::entitlements::of_user(snapshot, &user, &service, now)?;
             let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
-            Ok::<_, Error>(Some(Filled { value: Arc::new(entitlement), keys, until }))
+            Ok::<_, Error>(Some(Filled { value: Arc::new(entitlement), until }))
         });
         found.await?.ok_or(Error::NotFound { what: "subscription" })
     }
@@ -185,9 +182,8 @@ impl Lookups {
     pub async fn user(&self, user: &UserId, now: Time) -> Result<Arc<User>> {
         let wanted = user.clone();
         let found = self.store.fill(&self.users, user.clone(), now, move |snapshot| {
-            let keys = users::keys(&wanted).into();
             let value = Arc::new(users::get(snapshot, &wanted)?);
-            Ok::<_, Error>(Some(Filled { value, keys, until: Time::NEVER }))
+            Ok::<_, Error>(Some(Filled { value, until: Time::NEVER }))
         });
         found.await?.ok_or(Error::NotFound { what: "user" })
     }
@@ -202,7 +198,6 @@ fn access_of(
     let audiences = claims.aud.clone().into_list();
     let scope = Scope::parse(&claims.scope);
     let grant = claims.jti.split_once('.').and_then(|(grant, _)| GrantId::parse(grant).ok());
-    let mut keys = vec![revoked_tokens::key(&claims.jti)];
     if revoked_tokens::contains(snapshot, &claims.jti)? {
         return Ok(None);
     }
@@ -211,7 +206,6 @@ fn access_of(
             let Some(grant) = grants::get(snapshot, &id)?.filter(|grant| grant.is_alive(now)) else {
                 return Ok(None);
             };
-            keys.extend(grant.keys());
             let until = expires_at.min(grant.session_expires_at);
             let access = Access {
                 user: Some(grant.user),
@@ -237,10 +231,7 @@ fn access_of(
             if organizations::get(snapshot, &client.organization)?.status != organizations::Status::Active {
                 return Ok(None);
             }
-            keys.extend(clients::keys(&id));
             let scope = scope.within(&client.scope);
-            keys.extend(organizations::keys(&client.organization));
-            keys.push(Key::row("services", "id", client.service.as_ref().map_or("", ServiceId::as_str)));
             let access = Access {
                 user: None,
                 session: None,
@@ -256,5 +247,5 @@ fn access_of(
             (access, expires_at)
         }
     };
-    Ok(Some(Filled { value: Arc::new(access), keys, until }))
+    Ok(Some(Filled { value: Arc::new(access), until }))
 }

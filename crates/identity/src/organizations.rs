@@ -198,12 +198,22 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<Organization, store::Er
 /// The keys of an organization's name, status and settings.
 pub fn keys(id: &OrganizationId) -> [Key; 5] {
     [
-        Key::row("organizations", "id", id.as_str()),
+        key(id),
         Key::row("organization_reviews", "organization_id", id.as_str()),
-        Key::row("organization_suspensions", "organization_id", id.as_str()),
+        key_of_suspension(id),
         key_of_rules(id),
         organization_deletions::key(id),
     ]
+}
+
+/// The key that changes with an organization's name.
+pub(crate) fn key(id: &OrganizationId) -> Key {
+    Key::row("organizations", "id", id.as_str())
+}
+
+/// The key that changes when an organization is suspended or activated.
+pub(crate) fn key_of_suspension(id: &OrganizationId) -> Key {
+    Key::row("organization_suspensions", "organization_id", id.as_str())
 }
 
 /// The key that changes when an organization changes a setting for its clients.
@@ -410,6 +420,7 @@ pub fn find(snapshot: &mut Snapshot<'_>, slug: &str) -> Result<Organization> {
 
 /// Gets the organization with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &OrganizationId) -> Result<Organization> {
+    snapshot.depends(|| keys(id));
     snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "organization" })
 }
 

@@ -39,7 +39,7 @@ impl PendingDeviceCodes {
         self.store.write_batched("device.begin", move |tx| devices::begin(tx, &made)).await?;
         let value = Code { hash: new.hash, client: new.client.clone() };
         let keys = vec![devices::key(&new.id)];
-        self.codes.insert(new.id.clone(), Filled { value, keys, until: new.expires_at }, before);
+        self.codes.insert(new.id.clone(), Filled { value, until: new.expires_at }, keys, before);
         Ok(())
     }
 

@@ -26,6 +26,7 @@ pub fn insert(tx: &mut Tx<'_>, jti: &str, expires_at: Time) -> Result<()> {
 
 /// Whether this token was revoked individually.
 pub(crate) fn contains(snapshot: &mut Snapshot<'_>, jti: &str) -> Result<bool> {
+    snapshot.depends(|| [key(jti)]);
     Ok(snapshot.one(&GET, args![jti], |row| row.get::<Time>(0))?.is_some())
 }
 

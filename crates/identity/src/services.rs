@@ -63,7 +63,12 @@ fn read(row: &Row<'_>) -> std::result::Result<Service, store::Error> {
 
 /// The key that changes with a service.
 pub fn key(id: &ServiceId) -> Key {
-    Key::row("services", "id", id.as_str())
+    key_of(Some(id))
+}
+
+/// The same for a client or an API key that may belong to no service. No service has the empty id.
+pub(crate) fn key_of(id: Option<&ServiceId>) -> Key {
+    Key::row("services", "id", id.map_or("", ServiceId::as_str))
 }
 
 /// Creates a service.

@@ -179,6 +179,11 @@ pub fn key(customer: &CustomerId) -> Key {
     Key::row("subscriptions", "customer_id", customer.as_str())
 }
 
+/// The key of a user's seats.
+pub(crate) fn key_of_seats(user: &UserId) -> Key {
+    Key::row("seats", "user_id", user.as_str())
+}
+
 /// Creates a subscription.
 pub fn create(
     tx: &mut Tx<'_>,
@@ -276,7 +281,7 @@ pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Re
     let seated: Vec<UserId> = tx.all(&SEATED, args![&subscription.id], |row| row.get(0))?;
     if !seated.is_empty() {
         tx.exec(&DELETE_SEATS, args![&subscription.id])?;
-        seated.iter().for_each(|user| tx.changed(Key::row("seats", "user_id", user.as_str())));
+        seated.iter().for_each(|user| tx.changed(key_of_seats(user)));
     }
     if tx.exec(&DELETE, args![&subscription.id])? == 0 {
         return Err(Error::NotFound { what: "subscription" });
@@ -297,7 +302,7 @@ pub(crate) fn cancel_all(tx: &mut Tx<'_>, customer: &CustomerId, now: Time) -> R
 /// Removes a user from all seats.
 pub(crate) fn leave_seats(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     tx.exec(&LEAVE_SEATS, args![user])?;
-    tx.changed(Key::row("seats", "user_id", user.as_str()));
+    tx.changed(key_of_seats(user));
     Ok(())
 }
 

@@ -91,7 +91,7 @@ impl Audience {
 }
 
 /// The claims of an access token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessClaims {
     /// The issuer, byte for byte as configured.
     pub iss: String,

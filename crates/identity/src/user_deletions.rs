@@ -15,7 +15,7 @@ use crate::{
     Error, Result, Time, administrators, consents, customers, invitations, organizations, passwords,
     sessions, subscriptions, user_suspensions,
 };
-use store::{Snapshot, Tx, args, insert, sql, statements};
+use store::{Key, Snapshot, Tx, args, insert, sql, statements};
 
 /// A deleted user whose sessions and audit entries are not blanked yet.
 #[derive(Clone, Debug)]
@@ -37,6 +37,11 @@ statements! {
      WHERE d.erased_at IS NULL ORDER BY d.user_id LIMIT 1");
     static FORGET = sql("DELETE FROM user_deletions WHERE user_id = ?1");
     static ERASED = sql("UPDATE user_deletions SET erased_at = ?2 WHERE user_id = ?1 AND erased_at IS NULL");
+}
+
+/// The key that changes when an account is deleted.
+pub(crate) fn key(user: &UserId) -> Key {
+    Key::row("user_deletions", "user_id", user.as_str())
 }
 
 /// Deletes an account. Fails for the actor's own account, for a platform owner and for the last owner of an organization.

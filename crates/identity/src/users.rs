@@ -3,13 +3,13 @@
 use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
-use crate::{Error, Result, Time, customers, names, user_search};
+use crate::{Error, Result, Time, customers, names, user_deletions, user_search, user_suspensions};
 use store::{
     Key, Row, Snapshot, Tx, Where, args, columns, insert, lock, select, sql, statements, update, upsert,
 };
 
 /// A user account.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct User {
     /// The id.
     pub id: UserId,
@@ -123,11 +123,7 @@ pub(crate) fn read(row: &Row<'_>) -> std::result::Result<User, store::Error> {
 
 /// The keys of an account's data and status.
 pub fn keys(id: &UserId) -> [Key; 3] {
-    [
-        Key::row("users", "id", id.as_str()),
-        Key::row("user_suspensions", "user_id", id.as_str()),
-        Key::row("user_deletions", "user_id", id.as_str()),
-    ]
+    [Key::row("users", "id", id.as_str()), user_suspensions::key(id), user_deletions::key(id)]
 }
 
 /// Creates an account and its personal customer.
@@ -283,6 +279,7 @@ pub fn newest(snapshot: &mut Snapshot<'_>, most: i64) -> Result<Vec<User>> {
 
 /// Gets the account with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<User> {
+    snapshot.depends(|| keys(id));
     snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "user" })
 }
 

@@ -172,18 +172,11 @@ impl App {
         random: Arc<dyn Random>,
         demo: Option<crate::dev::demo::Demo>,
     ) -> Result<App, identity::Error> {
-        let long_polls = Arc::new(LongPolls::default());
-        let weak = Arc::downgrade(&long_polls);
-        store.on_change(move |change| {
-            if let Some(long_polls) = weak.upgrade() {
-                long_polls.notify(change);
-            }
-        });
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
             hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
-            long_polls,
+            long_polls: Arc::default(),
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,
             last_seen: LastSeen::default(),

@@ -3,11 +3,15 @@
 //! The core calls a back end only through [`Database`] and [`Backend`]. This file names no back end, and a back end
 //! names nothing above this file; only `open.rs` names the back ends. `xtask/src/tidy/layers.rs` checks that.
 
-use crate::changes::{Feed, Version};
+use crate::changes::Feed;
 use crate::job::{Command, Query};
+use crate::key_index::{Owner, OwnerId};
 use crate::queue::Queue;
+use crate::recheck::Rechecks;
 use crate::replies::Replies;
 use crate::stats::Stats;
+use crate::version::Epoch;
+use crate::watch::Watches;
 use crate::{Error, Options, Snapshot, Sql};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,19 +78,39 @@ pub(crate) struct Shared {
     pub(crate) stats: Stats,
     pub(crate) options: Options,
     pub(crate) replies: Replies,
+    /// Watches of keys.
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) watches_owner: OwnerId,
+    /// Caches whose declarations are checked.
+    pub(crate) rechecks: Rechecks,
 }
 
 impl Shared {
-    /// For a back end in which `writers` threads run commands and commit up to `batch_max` of them at once.
-    pub(crate) fn new(options: Options, version: Version, writers: usize, batch_max: usize) -> Shared {
+    /// For a back end in which `writers` threads run commands and commit up to `batch_max` of them at once. `number` is
+    /// that of the state at the start.
+    pub(crate) fn new(
+        options: Options,
+        epoch: Epoch,
+        number: u64,
+        writers: usize,
+        batch_max: usize,
+    ) -> Shared {
         let deadline = options.writer.deadline;
+        let feed = Arc::new(Feed::new(epoch, number, options.following.clock.clone()));
+        let watches = Arc::new(Watches::default());
+        let owner: Arc<dyn Owner> = watches.clone();
         Shared {
             commands: Queue::new(batch_max, writers, deadline).batching(|job| job.is_batchable()),
-            queries: Queue::new(1, options.readers, deadline).batching(|query| query.is_point()),
-            feed: Arc::new(Feed::new(version, options.following.clock.clone())),
+            queries: Queue::<Box<dyn Query>>::new(1, options.readers, deadline)
+                .batching(|query| query.is_point())
+                .with_background(|query| query.is_background()),
+            watches_owner: feed.index.add_owner(Arc::downgrade(&owner)),
+            watches,
+            feed,
             stats: Stats::default(),
             options,
             replies: Replies::default(),
+            rechecks: Rechecks::default(),
         }
     }
 }

@@ -49,6 +49,11 @@ pub enum Error {
         /// The command's name.
         command: &'static str,
     },
+    /// The caller is not in a tokio runtime, or in one without timers. Nothing was done.
+    #[error(
+        "the store needs a tokio runtime with timers; build the runtime with `enable_time` and call the store in it"
+    )]
+    Runtime,
     /// The store is shutting down.
     #[error("the database is closing")]
     Stopped,
@@ -69,6 +74,13 @@ pub enum Error {
         name: &'static str,
         /// The table.
         table: String,
+    },
+    /// A command changed what a cached query reads, but one of them did not declare the key. Only with
+    /// [`crate::Options::check`].
+    #[error("cached {cache} are wrong after a commit: a changed key or a dependency was not declared")]
+    StaleCache {
+        /// The cache's name.
+        cache: &'static str,
     },
     /// The database cannot be opened or migrated.
     #[error("{0}")]

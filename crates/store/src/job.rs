@@ -1,6 +1,6 @@
 //! Commands and queries on their way to a database thread and back.
 
-use crate::{Error, Snapshot, Tx, Version};
+use crate::{Error, Snapshot, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -49,8 +49,10 @@ pub(crate) trait Query: Send {
     fn start(&mut self) -> bool;
     /// Whether it is a point read, which may share a snapshot with others.
     fn is_point(&self) -> bool;
-    /// The version that its snapshot must include.
-    fn needed(&self) -> Version;
+    /// Whether it yields to the queries of users.
+    fn is_background(&self) -> bool;
+    /// The number of the version that its snapshot must include.
+    fn needed(&self) -> u64;
     /// Runs the query, possibly again. The result is kept for [`Query::reply`].
     fn run(&mut self, snapshot: &mut Snapshot<'_>);
     /// Sends the caller the kept result, or `error` instead.
@@ -66,6 +68,22 @@ pub(crate) enum QueryKind {
     Scan,
     /// A replica may answer it.
     List,
+}
+
+/// Where and when a query is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) kind: QueryKind,
+    /// The number of the version that its snapshot must have reached.
+    pub(crate) needed: u64,
+    /// Users come first.
+    pub(crate) background: bool,
+}
+
+impl Plan {
+    pub(crate) fn of(kind: QueryKind) -> Plan {
+        Plan { kind, needed: 0, background: false }
+    }
 }
 
 pub(crate) struct CommandOf<T, E, F> {
@@ -128,7 +146,8 @@ where
 pub(crate) struct QueryOf<T, E, F> {
     pub(crate) function: F,
     pub(crate) point: bool,
-    pub(crate) needed: Version,
+    pub(crate) background: bool,
+    pub(crate) needed: u64,
     pub(crate) result: Option<Result<T, E>>,
     pub(crate) reply: oneshot::Sender<Result<T, E>>,
     pub(crate) start: Start,
@@ -150,7 +169,11 @@ where
         self.point
     }
 
-    fn needed(&self) -> Version {
+    fn is_background(&self) -> bool {
+        self.background
+    }
+
+    fn needed(&self) -> u64 {
         self.needed
     }
 

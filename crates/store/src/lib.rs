@@ -13,18 +13,23 @@
 //!
 //! # Layout
 //! From the caller down:
-//! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`.
-//!   `options.rs`: settings. `error.rs`: errors.
+//! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`,
+//!   `query.rs` reads with a version. `options.rs`: settings. `error.rs`: errors.
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
+//! - `log.rs`, `log_place.rs`: durable logs and the places of their readers.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
-//! - `changes.rs`, `cache.rs`: keys of changed rows, the feed of changes, and the caches that it invalidates.
-//!   `not_before.rs`: reads that must not be older than a version. `uptime.rs`: a clock that counts suspension.
-//! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `job.rs`, `replies.rs`: how a command or query
-//!   gets to a database thread and its result back.
+//! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
+//!   them. `history.rs`: which keys were published lately. `cache.rs`, `watch.rs`: the caches that the feed invalidates
+//!   and the watches that it calls. `recheck.rs` tests declarations.
+//! - `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a
+//!   clock that counts suspension.
+//! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `timings.rs`, `job.rs`, `replies.rs`,
+//!   `runtime.rs`: how a command or query gets to a database thread and its result back.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
 //!   public.
-//! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases (`table.rs`). `fault_injection.rs` (feature `fault-injection`):
-//!   faults for load tests. `testing/` (feature `testing`): throw-away databases.
+//! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases
+//!   (`table.rs`). `fault_injection.rs` (feature `fault-injection`): faults for load tests. `testing/` (feature
+//!   `testing`): throw-away databases.
 //!
 //! # Promises
 //! - `write` returns `Ok` only after the commit has been flushed to disk.
@@ -45,7 +50,12 @@ mod engine;
 mod error;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
+mod history;
 mod job;
+mod key;
+mod key_index;
+mod log;
+mod log_place;
 mod migrate;
 mod migration_text;
 #[cfg(feature = "mysql")]
@@ -55,11 +65,14 @@ mod open;
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod query;
 mod queue;
 mod reads;
+mod recheck;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod remote;
 mod replies;
+mod runtime;
 mod sql;
 mod sqlite;
 mod stats;
@@ -69,19 +82,25 @@ mod table;
 pub mod testing;
 mod threads;
 mod time;
+mod timings;
 pub mod transfer;
 mod tx;
 mod uptime;
 mod value;
+mod version;
+mod watch;
 
-pub use cache::{Cache, FeedPosition, Filled};
-pub use changes::{Change, Key, Version};
+pub use cache::{Cache, Filled};
+pub use changes::Change;
 pub use error::Error;
+pub use key::Key;
 #[doc(hidden)]
 pub use linkme;
+pub use log::{Log, LogEntry, LogPage, PAYLOAD_MAX as LOG_PAYLOAD_MAX, log};
 pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
 pub use options::{Following, Options, WriterLimits};
+pub use query::{Answer, Read};
 pub use sql::{
     Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, lock, select, sql, update, upsert,
 };
@@ -91,3 +110,5 @@ pub use time::Time;
 pub use tx::{Snapshot, Tx};
 pub use uptime::{BootTime, Uptime};
 pub use value::{FromValue, Row, Value, ValueRef};
+pub use version::{Epoch, InvalidVersion, Position, Version};
+pub use watch::Watch;

@@ -27,9 +27,9 @@ pub async fn not_before<F: Future>(version: Version, work: F) -> F::Output {
     BOUND.scope(Bound { version, fresh_read: Cell::new(false) }, work).await
 }
 
-/// The version that the current task requires; 0 if none.
-pub(crate) fn min_version() -> Version {
-    BOUND.try_with(|bound| bound.version).unwrap_or(0)
+/// The version that the current task requires.
+pub(crate) fn min_version() -> Option<Version> {
+    BOUND.try_with(|bound| bound.version).ok()
 }
 
 /// Records that a read of the current task used a new snapshot.

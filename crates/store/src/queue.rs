@@ -4,24 +4,33 @@
 //! predicted wait exceeds three quarters of the deadline is refused at once; the last quarter is a reserve for wrong
 //! predictions. An empty queue accepts every job, so one slow commit does not cause refusals after it.
 //!
+//! Jobs are of two classes. *Background* jobs (queries that are run again because something changed) may occupy all
+//! threads but one, so that users never wait for all of them, and get every fourth turn while users keep the threads
+//! busy. They do not count in the predicted wait of users; their number is limited.
+//!
 //! Batchable jobs are cheaper together. While one thread runs a batch, newly queued ones wait for that thread, up to a
 //! number of jobs and a time; beyond these another thread takes them.
 
 use crate::Error;
+use crate::timings::Timings;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// With this many batchable jobs queued, a second thread takes a batch too.
 const SECOND_BATCH_AT: usize = 16;
+/// While users wait, a background job is taken after this many turns of theirs.
+const TURNS_OF_USERS: u32 = 3;
+/// More background jobs are refused.
+const BACKGROUND_MAX: usize = 1024;
 /// A thread that has run a batch for this long may be stuck, so another one takes the next batch.
 const STUCK_AFTER: Duration = Duration::from_millis(20);
 
 pub(crate) struct Queue<J> {
     state: Mutex<State<J>>,
     arrived: Condvar,
-    /// Jobs that have not started, including those that a thread has taken.
+    /// Jobs of users that have not started, including those that a thread has taken.
     waiting: AtomicUsize,
     pub(crate) timings: Timings,
     batch_max: usize,
@@ -30,10 +39,17 @@ pub(crate) struct Queue<J> {
     pub(crate) deadline: Duration,
     /// Which jobs are cheaper together.
     is_batchable: fn(&J) -> bool,
+    /// Which jobs are background jobs.
+    is_background: fn(&J) -> bool,
 }
 
 struct State<J> {
     jobs: VecDeque<J>,
+    background: VecDeque<J>,
+    /// Threads that run a background job.
+    background_running: usize,
+    /// Turns of users since the last background job, while one waits.
+    turns_of_users: u32,
     closed: bool,
     /// Threads that run a batch, and when the last of them began.
     batches: usize,
@@ -41,6 +57,13 @@ struct State<J> {
 }
 
 impl<J> State<J> {
+    /// Whether a thread of this many takes a background job now.
+    fn is_background_next(&self, threads: usize) -> bool {
+        let has_room = self.background_running < (threads - 1).max(1);
+        let is_due = self.jobs.is_empty() || self.turns_of_users >= TURNS_OF_USERS;
+        has_room && is_due && !self.background.is_empty()
+    }
+
     /// Whether a thread that runs a batch will soon take the queued ones.
     fn is_batch_running(&self) -> bool {
         self.batches > 0 && self.jobs.len() < SECOND_BATCH_AT && self.batch_started.elapsed() < STUCK_AFTER
@@ -49,17 +72,29 @@ impl<J> State<J> {
 
 /// Jobs that a thread has taken. Dropped when they are done.
 pub(crate) struct Turn<'q, J> {
-    /// `None` for a single job.
-    batch_of: Option<&'q Queue<J>>,
+    queue: &'q Queue<J>,
+    kind: TurnKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TurnKind {
+    Single,
+    Batch,
+    Background,
 }
 
 impl<J> Drop for Turn<'_, J> {
     fn drop(&mut self) {
-        let Some(queue) = self.batch_of else { return };
-        let mut state = queue.state.lock();
-        state.batches -= 1;
-        if !state.jobs.is_empty() {
-            queue.arrived.notify_one();
+        if self.kind == TurnKind::Single {
+            return;
+        }
+        let mut state = self.queue.state.lock();
+        match self.kind {
+            TurnKind::Background => state.background_running -= 1,
+            TurnKind::Batch | TurnKind::Single => state.batches -= 1,
+        }
+        if !state.jobs.is_empty() || !state.background.is_empty() {
+            self.queue.arrived.notify_one();
         }
     }
 }
@@ -69,6 +104,9 @@ impl<J> Queue<J> {
         Queue {
             state: Mutex::new(State {
                 jobs: VecDeque::new(),
+                background: VecDeque::new(),
+                background_running: 0,
+                turns_of_users: 0,
                 closed: false,
                 batches: 0,
                 batch_started: Instant::now(),
@@ -80,6 +118,7 @@ impl<J> Queue<J> {
             threads: threads.max(1),
             deadline,
             is_batchable: |_| false,
+            is_background: |_| false,
         }
     }
 
@@ -88,8 +127,16 @@ impl<J> Queue<J> {
         Queue { is_batchable, ..self }
     }
 
+    /// Makes jobs of this kind background jobs.
+    pub(crate) fn with_background(self, is_background: fn(&J) -> bool) -> Queue<J> {
+        Queue { is_background, ..self }
+    }
+
     /// Appends a job, or returns it with the reason for the refusal.
     pub(crate) fn push(&self, job: J) -> Result<(), (J, Error)> {
+        if (self.is_background)(&job) {
+            return self.push_background(job);
+        }
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting > 0 {
             let predicted = self.predicted_wait(waiting);
@@ -111,6 +158,20 @@ impl<J> Queue<J> {
         if !is_left {
             self.arrived.notify_one();
         }
+        Ok(())
+    }
+
+    fn push_background(&self, job: J) -> Result<(), (J, Error)> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err((job, Error::Stopped));
+        }
+        if state.background.len() >= BACKGROUND_MAX {
+            return Err((job, Error::Overloaded { retry_after: self.deadline }));
+        }
+        state.background.push_back(job);
+        drop(state);
+        self.arrived.notify_one();
         Ok(())
     }
 
@@ -136,29 +197,42 @@ impl<J> Queue<J> {
         true
     }
 
-    /// Moves up to `most` queued jobs into `into`, without blocking.
+    /// Moves up to `most` queued jobs of any class into `into`, without blocking.
     pub(crate) fn take_more(&self, into: &mut VecDeque<J>, most: usize) {
         let mut state = self.state.lock();
         let count = state.jobs.len().min(most);
         into.extend(state.jobs.drain(..count));
+        let count = state.background.len().min(most - count);
+        into.extend(state.background.drain(..count));
     }
 
-    /// Blocks until there is a single job or a batch of up to `most`. Returns `None` when closed and empty.
+    /// Blocks until there is a single job, a background job, or a batch of up to `most`. Returns `None` when closed and
+    /// empty.
     pub(crate) fn take_turn(&self, into: &mut VecDeque<J>, most: usize) -> Option<Turn<'_, J>> {
         let mut state = self.state.lock();
         loop {
+            if state.is_background_next(self.threads)
+                && let Some(job) = state.background.pop_front()
+            {
+                state.background_running += 1;
+                state.turns_of_users = 0;
+                into.push_back(job);
+                return Some(Turn { queue: self, kind: TurnKind::Background });
+            }
             let batched =
                 state.jobs.iter().take(most.max(1)).take_while(|job| (self.is_batchable)(job)).count();
             if batched > 0 && (state.closed || !state.is_batch_running()) {
                 state.batches += 1;
+                state.turns_of_users += u32::from(!state.background.is_empty());
                 state.batch_started = Instant::now();
                 into.extend(state.jobs.drain(..batched));
-                return Some(Turn { batch_of: Some(self) });
+                return Some(Turn { queue: self, kind: TurnKind::Batch });
             }
             let single = state.jobs.iter().position(|job| !(self.is_batchable)(job));
             if let Some(job) = single.and_then(|place| state.jobs.remove(place)) {
+                state.turns_of_users += u32::from(!state.background.is_empty());
                 into.push_back(job);
-                return Some(Turn { batch_of: None });
+                return Some(Turn { queue: self, kind: TurnKind::Single });
             }
             if state.closed {
                 return None;
@@ -173,8 +247,10 @@ impl<J> Queue<J> {
     }
 
     /// A taken job was started or dropped.
-    pub(crate) fn started(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn started(&self, job: &J) {
+        if !(self.is_background)(job) {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Accepts no more jobs. Queued ones are still run.
@@ -185,40 +261,6 @@ impl<J> Queue<J> {
 
     pub(crate) fn depth(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
-    }
-}
-
-/// A run that takes longer than this is capped at a multiple of the average.
-const SLOW_NS: u64 = 1_000_000;
-
-/// Measured times: the average run of a job and the median of recent commits.
-#[derive(Default)]
-pub(crate) struct Timings {
-    run_ns: AtomicU64,
-    commit_ns: AtomicU64,
-    last_commits: Mutex<VecDeque<u64>>,
-}
-
-impl Timings {
-    /// Records that `jobs` ran for `run` in total. Each sample has a weight of 1/16, and outliers are capped, so that one
-    /// slow job does not count as a slow database.
-    pub(crate) fn record_run(&self, jobs: usize, run: Duration) {
-        let average = self.run_ns.load(Ordering::Relaxed);
-        let each = (run.as_nanos() as u64 / jobs.max(1) as u64).min(average.saturating_mul(8).max(SLOW_NS));
-        let next = average - average / 16 + each / 16;
-        self.run_ns.store(next, Ordering::Relaxed);
-    }
-
-    /// Records a commit. A single slow one does not move the median of fifteen.
-    pub(crate) fn record_commit(&self, took: Duration) {
-        let mut last = self.last_commits.lock();
-        if last.len() == 15 {
-            last.pop_front();
-        }
-        last.push_back(took.as_nanos() as u64);
-        let mut sorted: Vec<u64> = last.iter().copied().collect();
-        sorted.sort_unstable();
-        self.commit_ns.store(sorted[sorted.len() / 2], Ordering::Relaxed);
     }
 }
 
@@ -327,6 +369,59 @@ mod tests {
         assert_eq!(take().1, [15]);
         drop(stuck);
         assert!(take().0.is_none());
+    }
+
+    /// Jobs from 100 on are background jobs.
+    fn queue_with_background(threads: usize, jobs: impl IntoIterator<Item = u32>) -> Queue<u32> {
+        let queue = Queue::new(1, threads, Duration::from_secs(1)).with_background(|job| *job >= 100);
+        for job in jobs {
+            queue.push(job).map_err(|(_, error)| error).expect("admitted");
+        }
+        queue
+    }
+
+    fn take(queue: &Queue<u32>) -> (u32, Turn<'_, u32>) {
+        let mut taken = VecDeque::new();
+        let turn = queue.take_turn(&mut taken, 1).expect("a job");
+        (taken[0], turn)
+    }
+
+    #[test]
+    fn background_jobs_leave_one_thread_to_users() {
+        let queue = queue_with_background(3, [100, 101, 102]);
+        let (first, second) = (take(&queue), take(&queue));
+        assert_eq!((first.0, second.0), (100, 101));
+        assert!(!queue.state.lock().is_background_next(3), "the third thread is for users");
+        queue.push(1).map_err(|(_, error)| error).expect("admitted");
+        assert_eq!(take(&queue).0, 1);
+        drop(first);
+        assert_eq!(take(&queue).0, 102);
+    }
+
+    #[test]
+    fn neither_class_starves_the_other() {
+        for threads in [1, 2] {
+            let queue = queue_with_background(threads, (100..110).chain(0..30));
+            let order: Vec<u32> = (0..40).map(|_| take(&queue).0).collect();
+            let place = |job| order.iter().position(|taken| *taken == job).expect("taken");
+            assert!(place(0) < 3 && place(29) < 40, "{order:?}");
+            let background: Vec<usize> = (100..110).map(place).collect();
+            assert!(background.windows(2).all(|pair| pair[1] - pair[0] <= 4), "every fourth turn: {order:?}");
+        }
+    }
+
+    #[test]
+    fn background_jobs_refuse_no_user_and_have_a_bound_of_their_own() {
+        let queue = queue_with_background(2, (0..BACKGROUND_MAX as u32).map(|job| 100 + job));
+        queue.timings.record_run(1, Duration::from_secs(1));
+        assert!(queue.push(1).is_ok() && queue.depth() == 1);
+        assert!(matches!(queue.push(5_000), Err((5_000, Error::Overloaded { .. }))));
+        let (job, turn) = take(&queue);
+        queue.started(&job);
+        drop(turn);
+        let next = take(&queue).0;
+        queue.started(&next);
+        assert_eq!((job, next, queue.depth()), (1, 100, 0), "only users count");
     }
 
     #[test]

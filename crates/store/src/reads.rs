@@ -1,14 +1,18 @@
 //! Reads: point reads, scans, lists, and reads through a cache.
 
 use crate::cache::{Cache, Filled};
-use crate::job::{Query, QueryKind, QueryOf, Start, guarded, once};
+use crate::job::{Plan, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::not_before;
 use crate::store::wait;
-use crate::{Error, Snapshot, Store};
+use crate::{Error, Snapshot, Store, runtime};
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How long a background query may wait before it starts: users come first, and nobody waits for it.
+const BACKGROUND_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Store {
     /// Runs a point read: one or two look-ups by a unique key. With SQLite it runs on the calling thread.
@@ -31,7 +35,7 @@ impl Store {
                 result
             }
             // Boxed, so that the futures of point reads that run inline stay small.
-            (_, _, Some(query)) => Box::pin(self.queue(once(query), QueryKind::Point)).await,
+            (_, _, Some(query)) => Box::pin(self.queue(once(query), Plan::of(QueryKind::Point))).await,
             _ => Err(Error::Stopped.into()),
         }
     }
@@ -43,7 +47,7 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.queue(once(query), QueryKind::Scan).await
+        self.queue(once(query), Plan::of(QueryKind::Scan)).await
     }
 
     /// Runs a query that only displays data. A replica may answer it with a state that is slightly old, but never older
@@ -54,22 +58,27 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.queue(query, QueryKind::List).await
+        self.queue(query, Plan::of(QueryKind::List)).await
     }
 
-    async fn queue<T, E, F>(&self, function: F, kind: QueryKind) -> Result<T, E>
+    /// Runs a query on another thread.
+    pub(crate) async fn queue<T, E, F>(&self, function: F, plan: Plan) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
         F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
     {
+        runtime::of_caller()?;
+        let Plan { kind, needed, background } = plan;
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
-        let needed = not_before::min_version().max(shared.feed.written());
+        let carried = not_before::min_version().map_or(0, |version| shared.feed.needed(version));
+        let needed = needed.max(carried).max(shared.feed.written());
         let job = QueryOf {
             function,
             point: kind == QueryKind::Point,
+            background,
             needed,
             result: None,
             reply,
@@ -80,23 +89,25 @@ impl Store {
         let replica = self.inner.backend.replica_queue().filter(|_| kind == QueryKind::List);
         if let Some(queue) = replica {
             match queue.push(job) {
-                Ok(()) => return self.answered(answer, &start).await,
+                Ok(()) => return self.answered(answer, &start, background).await,
                 // The replica's queue is full, so the primary answers.
                 Err((given_back, _)) => job = given_back,
             }
         }
         shared.queries.push(job).map_err(|(_, error)| error)?;
-        self.answered(answer, &start).await
+        self.answered(answer, &start, background).await
     }
 
     async fn answered<T, E: From<Error>>(
         &self,
         answer: oneshot::Receiver<Result<T, E>>,
         start: &Start,
+        background: bool,
     ) -> Result<T, E> {
         let shared = &self.inner.shared;
         shared.stats.reads.fetch_add(1, Ordering::Relaxed);
-        let result = wait(answer, start, shared.queries.deadline).await?;
+        let deadline = if background { BACKGROUND_DEADLINE } else { shared.queries.deadline };
+        let result = wait(answer, start, deadline).await?;
         if result.is_ok() {
             not_before::note_fresh_read();
         }
@@ -109,10 +120,11 @@ impl Store {
         K: Hash + Eq + Clone + Send + Sync + 'static,
         V: Clone + Send + Sync + 'static,
     {
-        Cache::new(name, capacity, &self.inner.shared.feed)
+        Cache::new(name, capacity, &self.inner.shared)
     }
 
-    /// Returns the entry of `cache`, or runs a point read and caches its result. `None` from the query means that the row
+    /// Returns the entry of `cache`, or runs a point read and caches its result until one of the keys changes that the
+    /// read declared ([`Snapshot::depends`]). `None` from the query means that the row
     /// does not exist; that is not cached.
     pub fn fill<'a, K, V, E, F>(
         &'a self,
@@ -123,9 +135,9 @@ impl Store {
     ) -> impl Future<Output = Result<Option<V>, E>> + Send + 'a
     where
         K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
+        V: Clone + PartialEq + Send + Sync + 'static,
         E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
         let known = cache.get(&key, now);
         // Boxed, so that the futures of cache hits stay small.
@@ -143,32 +155,37 @@ impl Store {
         cache: &Cache<K, V>,
         key: K,
         now: crate::Time,
-        query: F,
+        mut query: F,
     ) -> Result<Option<V>, E>
     where
         K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
+        V: Clone + PartialEq + Send + Sync + 'static,
         E: From<Error> + Send + 'static,
-        F: FnOnce(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
         let shared = self.inner.shared.clone();
         let checked = cache.clone();
         let seen = shared.feed.position();
         let filled = self
             .point(move |snapshot| {
-                let filled = query(snapshot)?;
-                if let (Some(filled), Some(tables)) = (&filled, &snapshot.tables_read) {
-                    checked.check(tables, shared.options.watched, &filled.keys)?;
+                let (filled, keys) = snapshot.recorded(&mut query)?;
+                let Some(filled) = filled else { return Ok(None) };
+                let tables = snapshot.tables_read.take();
+                if let Some(tables) = &tables {
+                    checked.check(tables, shared.options.watched, &keys)?;
                 }
-                Ok::<_, E>(filled)
+                Ok::<_, E>(Some((filled, keys, tables.map(|tables| (tables, query)))))
             })
             .await?;
-        Ok(filled.map(|filled| {
-            let value = filled.value.clone();
-            if filled.until > now {
-                cache.keep(key, filled, seen);
+        let Some((Filled { value, until }, keys, check)) = filled else { return Ok(None) };
+        if until > now {
+            if let (Some(queries), Some((tables, mut query))) = (cache.queries(), check) {
+                let again =
+                    move |snapshot: &mut Snapshot<'_>| query(snapshot).ok()?.map(|filled| filled.value);
+                queries.note(key.clone(), value.clone(), tables, Box::new(again));
             }
-            value
-        }))
+            cache.keep(key, Filled { value: value.clone(), until }, &keys, seen);
+        }
+        Ok(Some(value))
     }
 }

@@ -1,15 +1,14 @@
 //! The handle to a database.
 
-use crate::changes::{Change, Version};
+use crate::changes::Change;
 use crate::engine::{Backend, Shared};
 use crate::job::{CommandOf, Start};
 use crate::stats::StatsSnapshot;
-use crate::{Error, Sql, Tx, not_before};
+use crate::{Error, Position, Sql, Tx, Version, not_before, runtime};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// A database. Clones share it. Dropping them closes nothing: call [`Store::close`].
@@ -56,6 +55,7 @@ impl Store {
         E: From<Error> + Send + 'static,
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
+        let runtime = runtime::of_caller()?;
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
         let shared = &self.inner.shared;
@@ -65,7 +65,7 @@ impl Store {
             function,
             result: None,
             reply: Some(reply),
-            runtime: Handle::try_current().ok(),
+            runtime: Some(runtime),
             start: start.clone(),
         };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
@@ -111,6 +111,16 @@ impl Store {
         self.inner.shared.feed.subscribe(Box::new(listener));
     }
 
+    /// How far this process has published changes.
+    pub fn position(&self) -> Position {
+        self.inner.shared.feed.position()
+    }
+
+    /// The version with this number in the current epoch, for a number that a response carried.
+    pub fn version_at(&self, number: u64) -> Version {
+        self.inner.shared.feed.at(number)
+    }
+
     /// This process has published every commit up to this version. Instances that share a database server have versions
     /// in common, which follow a commit by a few milliseconds.
     pub fn version(&self) -> Version {
@@ -128,12 +138,15 @@ impl Store {
     /// [`Store::shown`]; a read from the primary is what reveals that.
     pub fn version_token(&self) -> Version {
         let feed = &self.inner.shared.feed;
-        let carried = if not_before::had_fresh_read() && feed.versions_are_shared() {
-            0
-        } else {
-            not_before::min_version()
-        };
-        feed.shown().max(carried)
+        let shown = feed.shown();
+        match not_before::min_version() {
+            Some(carried)
+                if carried > shown && !(not_before::had_fresh_read() && feed.versions_are_shared()) =>
+            {
+                carried
+            }
+            _ => shown,
+        }
     }
 
     /// Whether several instances may use the database at once. A file has one process.

@@ -1,5 +1,6 @@
 //! What a command or a query can do with the database.
 
+use crate::log::Appended;
 use crate::value::RowSource;
 use crate::{Dialect, Error, Key, Row, Sql, Time, Value, sql};
 
@@ -26,6 +27,8 @@ pub(crate) trait Connection {
     ) -> Result<(), Error>;
     /// Prepares a statement without running it.
     fn prepare(&mut self, sql: &str) -> Result<(), Error>;
+    /// The number of the version that the open snapshot shows; `None` where the server has none.
+    fn version_number(&mut self) -> Result<Option<u64>, Error>;
     /// The tables that `sql` reads and writes, if the back end reports them (SQLite, while checking declarations).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
@@ -40,6 +43,8 @@ pub(crate) struct Tables {
 /// A consistent view of the database, for reading.
 pub struct Snapshot<'c> {
     conn: &'c mut dyn Connection,
+    /// What the running query has declared; `None` while nobody needs it.
+    dependencies: Option<Vec<Key>>,
     /// The tables read so far; only while declarations are checked.
     pub(crate) tables_read: Option<Vec<String>>,
     /// The first error of a statement, not of the function that read its rows.
@@ -51,6 +56,8 @@ pub struct Tx<'c> {
     snapshot: Snapshot<'c>,
     changed: Vec<Key>,
     wrote: bool,
+    /// Entries of logs, which are written at the end.
+    pub(crate) appended: Vec<Appended>,
     tables_written: Vec<String>,
 }
 
@@ -59,11 +66,34 @@ pub(crate) struct Done {
     /// The keys that it declared.
     pub(crate) changed: Vec<Key>,
     pub(crate) wrote: bool,
+    /// The tables that it wrote to, while declarations are checked.
+    pub(crate) tables_written: Vec<String>,
 }
 
 impl<'c> Snapshot<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Snapshot<'c> {
-        Snapshot { conn, tables_read: checked.then(Vec::new), failed: None }
+        Snapshot { conn, dependencies: None, tables_read: checked.then(Vec::new), failed: None }
+    }
+
+    /// Declares that the result depends on these keys. The function that reads the rows calls it, with keys that the
+    /// table's module makes. The keys are made only for a result that is cached or watched.
+    pub fn depends<K: IntoIterator<Item = Key>>(&mut self, keys: impl FnOnce() -> K) {
+        if let Some(dependencies) = &mut self.dependencies {
+            dependencies.extend(keys());
+        }
+    }
+
+    /// Runs `query` and returns its result with the keys that it declared, without duplicates.
+    pub(crate) fn recorded<T, E>(
+        &mut self,
+        query: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<(T, Vec<Key>), E> {
+        self.dependencies = Some(Vec::new());
+        let result = query(self);
+        let mut keys = self.dependencies.take().unwrap_or_default();
+        keys.sort_unstable();
+        keys.dedup();
+        Ok((result?, keys))
     }
 
     /// All rows, each converted by `read`.
@@ -124,6 +154,15 @@ impl<'c> Snapshot<'c> {
         if own { result } else { self.note(result) }
     }
 
+    /// The number of the version that it shows; `None` on a server without versions.
+    pub(crate) fn version_number(&mut self) -> Result<Option<u64>, Error> {
+        self.conn.version_number()
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.conn.dialect()
+    }
+
     pub(crate) fn prepare(&mut self, text: &str) -> Result<(), Error> {
         self.conn.prepare(text)
     }
@@ -139,7 +178,7 @@ impl<'c> Snapshot<'c> {
 impl<'c> Tx<'c> {
     pub(crate) fn new(conn: &'c mut dyn Connection, checked: bool) -> Tx<'c> {
         let snapshot = Snapshot::new(conn, checked);
-        Tx { snapshot, changed: Vec::new(), wrote: false, tables_written: Vec::new() }
+        Tx { snapshot, changed: Vec::new(), wrote: false, appended: Vec::new(), tables_written: Vec::new() }
     }
 
     /// Runs a statement that writes. Returns the number of rows that matched.
@@ -194,13 +233,16 @@ impl<'c> Tx<'c> {
     /// The effects of a command that ran with this result; `None` if it returned an error. Fails if a statement of it
     /// failed, or if it did not declare what it changed: then its own result must not be used.
     pub(crate) fn finish(
-        self,
+        mut self,
         ran: Result<bool, Error>,
         name: &'static str,
         watched: &[&str],
     ) -> Result<Option<Done>, Error> {
         if !ran? {
             return Ok(None);
+        }
+        if self.snapshot.failed.is_none() {
+            self.write_log()?;
         }
         if let Some(error) = self.snapshot.failed {
             return Err(error);
@@ -210,7 +252,10 @@ impl<'c> Tx<'c> {
         });
         match undeclared {
             Some(table) => Err(Error::Undeclared { name, table: table.clone() }),
-            None => Ok(Some(Done { changed: self.changed, wrote: self.wrote })),
+            None => {
+                let Tx { changed, wrote, tables_written, .. } = self;
+                Ok(Some(Done { changed, wrote, tables_written }))
+            }
         }
     }
 }

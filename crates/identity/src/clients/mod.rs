@@ -23,11 +23,11 @@ use crate::organizations::DeviceFlow;
 use crate::scopes::Scope;
 use crate::secrets::matches;
 use crate::tokens::AccessTokenTyp;
-use crate::{Error, Result, Time, names};
+use crate::{Error, Result, Time, names, organizations, services};
 use store::{Key, Row, Snapshot, Tx, Where, args, insert, select, sql, statements, upsert};
 
 /// A client with the data of its organization and service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Client {
     /// The `client_id`.
     pub id: ClientId,
@@ -53,7 +53,7 @@ pub struct Client {
     pub device_flow: DeviceFlow,
     /// Whether the authorization endpoint requires PKCE.
     pub pkce: Pkce,
-    /// When the client last sent a challenge, to within an hour. A cached client shows the time of the first read.
+    /// When the client last sent a challenge, to within an hour. A cached client does not have it.
     pub pkce_used_at: Option<Time>,
     /// Whether a user must give consent before the client gets its first code.
     pub consent_required: bool,
@@ -232,10 +232,15 @@ fn read(row: &Row<'_>) -> std::result::Result<Client, store::Error> {
     })
 }
 
+/// The key of a client's own row.
+pub(crate) fn key(id: &ClientId) -> Key {
+    Key::row("clients", "id", id.as_str())
+}
+
 /// The keys of a client, without those of its service and organization.
 pub fn keys(id: &ClientId) -> [Key; 4] {
     [
-        Key::row("clients", "id", id.as_str()),
+        key(id),
         Key::row("redirect_uris", "client_id", id.as_str()),
         Key::row("post_logout_redirect_uris", "client_id", id.as_str()),
         Key::row("client_secrets", "client_id", id.as_str()),
@@ -376,7 +381,13 @@ fn refuse_first_party(client: &Client) -> Result<()> {
 
 /// Gets the client with this id.
 pub fn get(snapshot: &mut Snapshot<'_>, id: &ClientId) -> Result<Client> {
+    snapshot.depends(|| keys(id));
     let mut client = snapshot.one(&GET, args![id], read)?.ok_or(Error::NotFound { what: "client" })?;
+    snapshot.depends(|| {
+        let organization = &client.organization;
+        let service = services::key_of(client.service.as_ref());
+        [organizations::key(organization), organizations::key_of_rules(organization), service]
+    });
     client.redirect_uris = snapshot.all(&URIS, args![id], |row| row.get(0))?;
     client.post_logout_redirect_uris = snapshot.all(&POST_LOGOUT_URIS, args![id], |row| row.get(0))?;
     client.secret_hashes = snapshot.all(&SECRET_HASHES, args![id], |row| row.get(0))?;

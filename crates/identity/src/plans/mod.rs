@@ -144,10 +144,19 @@ fn read_covered(row: &Row<'_>) -> std::result::Result<Covered, store::Error> {
 
 /// The keys that change with a plan: its own key and one for each service that it covers.
 pub fn keys(plan: &Plan) -> Vec<Key> {
-    let mut keys = vec![Key::row("plans", "id", plan.id.as_str())];
-    let covered = plan.services.iter();
-    keys.extend(covered.map(|service| Key::row("plan_services", "service_id", service.id.as_str())));
+    let mut keys = vec![key_of(Some(&plan.id))];
+    keys.extend(plan.services.iter().map(|service| key_of_service(&service.id)));
     keys
+}
+
+/// The key that changes with a plan, for a reader that may have found none. No plan has the empty id.
+pub(crate) fn key_of(id: Option<&PlanId>) -> Key {
+    Key::row("plans", "id", id.map_or("", PlanId::as_str))
+}
+
+/// The key that changes when a plan begins or ceases to cover a service.
+pub(crate) fn key_of_service(service: &ServiceId) -> Key {
+    Key::row("plan_services", "service_id", service.as_str())
 }
 
 /// Creates a plan.
@@ -214,7 +223,7 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     let (features, limits) = (json(&changed.features)?, json(&changed.limits)?);
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
-    keys(plan).into_iter().for_each(|key| tx.changed(key));
+    tx.changed(key_of(Some(&plan.id)));
     audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.changed_fields())?;
     Ok(changed)
 }

@@ -4,6 +4,7 @@ mod administrators;
 mod audit_trail;
 mod catalog;
 mod device_flow;
+mod entitlements;
 mod keys;
 mod leases;
 mod links;

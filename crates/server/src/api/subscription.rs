@@ -47,7 +47,7 @@ pub(crate) struct AnswerBody<'a> {
 
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     // Read before the data, so that the data may be newer than the version but never older.
-    let version = caller.version().to_string();
+    let version = caller.version().number().to_string();
     let start = caller.subscription().await?;
     Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
 }
@@ -79,9 +79,9 @@ impl SubscriptionAnswers {
         }
         let (slug, (user, service)) = (slug.to_owned(), key.clone());
         let found = self.store.fill(&self.written, key, now, move |snapshot| {
-            let (entitlement, keys) = entitlements::of_user(snapshot, &user, &service, now)?;
+            let entitlement = entitlements::of_user(snapshot, &user, &service, now)?;
             let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
-            Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), keys, until }))
+            Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), until }))
         });
         found.await?.ok_or(Error::NotFound { what: "subscription" })
     }

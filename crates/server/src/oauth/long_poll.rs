@@ -5,7 +5,6 @@
 
 use crate::limits::network::network;
 use identity::Time;
-use identity::devices;
 use identity::ids::DeviceId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -13,7 +12,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Change;
 use tokio::sync::Notify;
 
 /// The interval at which a device should poll.
@@ -125,23 +123,6 @@ impl LongPolls {
         Some(HeldPoll { long_polls: self.clone(), device: device.clone(), number, wake })
     }
 
-    /// Runs on the thread that publishes changes and wakes the affected polls. A poll that is woken without a decision
-    /// answers `authorization_pending`.
-    pub(crate) fn notify(&self, change: &Change) {
-        for key in change.keys.iter() {
-            if key.is_everything() {
-                self.state.lock().held.values().for_each(|held| held.wake.notify_one());
-            }
-            if let Some(id) = key.value_of("device_authorizations", "id")
-                && let Ok(id) = DeviceId::parse(id)
-                && let Some(held) = self.state.lock().held.get(&id)
-            {
-                debug_assert_eq!(*key, devices::key(&id));
-                held.wake.notify_one();
-            }
-        }
-    }
-
     /// Releases every held poll and holds no more.
     pub(crate) fn close(&self) {
         self.closing.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -168,6 +149,12 @@ impl State {
 }
 
 impl HeldPoll {
+    /// Wakes this poll when the code changes. A poll that is woken without a decision answers `authorization_pending`.
+    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let wake = self.wake.clone();
+        move || wake.notify_one()
+    }
+
     /// Waits for a decision, a newer poll, the stop of the server, or the end of `longest`.
     pub(crate) async fn wait(&self, longest: Duration) {
         // The caller reads the state again to see which of them it was.

@@ -76,7 +76,7 @@ fn render(app: &App) -> String {
         ("sarsen_hash_done_total", hash_done),
         ("sarsen_hash_refused_total", hash_refused),
         ("sarsen_passwords_throttled_total", app.password_guesses.refused()),
-        ("sarsen_store_version", app.store.version()),
+        ("sarsen_store_version", app.store.version().number()),
         ("sarsen_store_commands_total", stats.commands),
         ("sarsen_store_commands_failed_total", stats.failed),
         ("sarsen_store_commands_refused_total", stats.refused),

@@ -13,7 +13,6 @@ use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use store::Version;
 
 /// A form's parameters, written as a form again.
 pub fn form(bytes: &[u8]) -> Option<String> {
@@ -66,9 +65,9 @@ pub fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     client_auth::basic_credentials(headers).ok().flatten()
 }
 
-/// The version that a caller has seen; `Err` when it is none.
+/// The number of the version that a caller has seen; `Err` when it is none.
 #[expect(clippy::result_unit_err, reason = "how it is refused is not asked here")]
-pub fn version(headers: &HeaderMap) -> Result<Option<Version>, ()> {
+pub fn version(headers: &HeaderMap) -> Result<Option<u64>, ()> {
     middleware::carried(headers).map_err(drop)
 }
 

@@ -93,7 +93,7 @@ where
         };
         let headers = response.headers_mut();
         if versioned {
-            headers.insert(VERSION, HeaderValue::from(version));
+            headers.insert(VERSION, HeaderValue::from(version.number()));
             name_metadata(&app, headers);
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -175,7 +175,7 @@ fn answering<B>(
     routes: &Routes,
     peer: Peer,
     request: Request<B>,
-    carried: Option<Version>,
+    carried: Option<u64>,
     attempt: Option<Arc<Attempt>>,
 ) -> (Answering, &'static str)
 where
@@ -193,17 +193,17 @@ where
         let (first, app) = (answer, app.clone());
         answer = Box::pin(async move { attempt.settle(&app, first.await).await });
     }
-    let Some(version) = carried else {
+    let Some(number) = carried else {
         return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), route);
     };
-    let app = app.clone();
+    let (app, version) = (app.clone(), app.store.version_at(number));
     let answer = async move { (answer.await, app.store.version_token()) };
     let answer = store::not_before(version, answer);
     (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), route)
 }
 
-/// The version that the caller sent back from an earlier response, of this instance or another one.
-pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
+/// The number of the version that the caller sent back from an earlier response, of this instance or another one.
+pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());
     version.map(Some).ok_or_else(|| {

@@ -11,7 +11,7 @@
 use super::connection::Connection;
 use crate::remote::key_text::text_of;
 use crate::tx::Connection as _;
-use crate::{Error, Key, Row, Value, Version};
+use crate::{Error, Key, Row, Value};
 use std::fmt;
 
 /// Numbers are given before the commit, and so arrive out of order.
@@ -30,8 +30,8 @@ const TRIM: &str = "DELETE FROM change_log WHERE seq <= ?1";
 /// How many of the newest numbers are kept.
 const KEPT: i64 = 100_000;
 
-/// Makes the log, and says which version the database has.
-pub(super) fn prepare(connection: &mut Connection) -> Result<Version, Error> {
+/// Makes the log. Returns the number from which this process counts.
+pub(super) fn prepare(connection: &mut Connection) -> Result<u64, Error> {
     connection.execute(TABLE, &[])?;
     if number(connection, HAS_MARKS)? == 0 {
         connection.execute(ADD_MARKS, &[])?;

@@ -265,6 +265,11 @@ impl tx::Connection for Connection {
         })
     }
 
+    /// Instances on MySQL have no versions in common.
+    fn version_number(&mut self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
     /// The server does not report it.
     fn tables(&mut self, _sql: &str) -> Option<Tables> {
         None

@@ -14,7 +14,7 @@ use crate::engine::Shared;
 use crate::remote::key_text::keys_of;
 use crate::remote::{Failure, ReconnectingSession, TxMode};
 use crate::tx::Connection as _;
-use crate::{Error, Key, Row, Value, Version};
+use crate::{Error, Key, Row, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -30,7 +30,7 @@ const MISSING_MAX: usize = 10_000;
 /// and locking its row a transaction does nothing that could take so long.
 const MISSING_CHECK_AFTER: Duration = Duration::from_secs(10);
 /// So many numbers before our start may belong to transactions that had not committed by then.
-const LOOK_BACK: Version = 1000;
+const LOOK_BACK: u64 = 1000;
 /// So many old missing numbers are looked into at once.
 const CHECKS_MAX: usize = 20;
 
@@ -45,9 +45,9 @@ pub(super) struct LogReader {
     shared: Arc<Shared>,
     publisher: Arc<Publisher>,
     /// Rows up to here were seen, but for those that are missing.
-    cursor: Version,
+    cursor: u64,
     /// Since when.
-    missing: BTreeMap<Version, Instant>,
+    missing: BTreeMap<u64, Instant>,
     /// Until the first read has ended: nothing is cached from before it, so nothing is published.
     is_starting: bool,
     is_disconnected: bool,
@@ -134,7 +134,7 @@ impl LogReader {
     fn read(&mut self) -> Result<bool, Error> {
         let now = Instant::now();
         self.missing.extend(self.publisher.take_late().into_iter().map(|seq| (seq, now)));
-        let missed: Vec<Version> = self.missing.keys().copied().collect();
+        let missed: Vec<u64> = self.missing.keys().copied().collect();
         let [few, many] = GAP_BATCHES;
         let length = if missed.len() > few { many } else { few };
         for some in missed.chunks(length) {
@@ -157,7 +157,7 @@ impl LogReader {
         Ok(more)
     }
 
-    fn rows(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<(Version, String)>, Error> {
+    fn rows(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<(u64, String)>, Error> {
         let connection = self.session.begin(TxMode::Log, Instant::now())?;
         let mut rows = Vec::new();
         let read = connection.query(sql, args, &mut |row| {
@@ -170,10 +170,10 @@ impl LogReader {
     }
 
     /// Moves the cursor to `seq`, and remembers the numbers on the way.
-    fn advance_cursor(&mut self, seq: Version) {
+    fn advance_cursor(&mut self, seq: u64) {
         let skipped = self.cursor + 1..seq;
         self.cursor = seq;
-        if self.missing.len() as Version + (skipped.end - skipped.start) > MISSING_MAX as Version {
+        if self.missing.len() as u64 + (skipped.end - skipped.start) > MISSING_MAX as u64 {
             tracing::warn!("too much of the log of changes is missing; all that is cached is read anew");
             self.missing.clear();
             self.publish_everything();
@@ -189,7 +189,7 @@ impl LogReader {
         self.publisher.publish(vec![Key::everything()]);
     }
 
-    fn publish(&self, seq: Version, keys: &str) {
+    fn publish(&self, seq: u64, keys: &str) {
         if !self.publisher.take_own(seq) && !self.is_starting && !keys.is_empty() {
             self.publisher.publish(keys_of(keys));
         }
@@ -198,7 +198,7 @@ impl LogReader {
     /// Forgets numbers that were taken by transactions that are no more.
     fn drop_rolled_back(&mut self) -> Result<(), Error> {
         let old = self.missing.iter().filter(|(_, since)| since.elapsed() > MISSING_CHECK_AFTER);
-        let old: Vec<Version> = old.map(|(seq, _)| *seq).take(CHECKS_MAX).collect();
+        let old: Vec<u64> = old.map(|(seq, _)| *seq).take(CHECKS_MAX).collect();
         for seq in old {
             let connection = self.session.begin(TxMode::Log, Instant::now())?;
             let mut is_there = false;

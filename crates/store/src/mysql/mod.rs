@@ -32,6 +32,7 @@ use crate::engine::Undo;
 use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
+use crate::version::Epoch;
 use crate::{Dialect, Error, Options};
 use address::Address;
 use log_reader::LogReader;
@@ -46,12 +47,12 @@ pub(crate) struct Mysql;
 impl Database for Mysql {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(Address::parse(&options.url)?.server()?);
-        let version = on_its_own_thread({
+        let number = on_its_own_thread({
             let (server, migrations) = (server.clone(), options.migrations);
             move || remote::prepare_schema(server, |connection| schema::prepare(connection, migrations))
         })?;
         let writers = options.writers.max(1);
-        let shared = Arc::new(Shared::new(options, version, writers, 1));
+        let shared = Arc::new(Shared::new(options, Epoch::of_this_process(), number, writers, 1));
         let publisher = Arc::new(Publisher::new(shared.feed.clone()));
         // The log reader ends when `stop` is dropped.
         let (stop, stopped) = channel::<()>();

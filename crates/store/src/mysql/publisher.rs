@@ -1,14 +1,14 @@
 //! Publishes what changed, each change once: own commits on the thread that made them, those of other instances on the
 //! thread that reads the change log.
 
+use crate::Key;
 use crate::changes::Feed;
-use crate::{Key, Version};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How often a process trims the log, in commits.
-const TRIM_EVERY: Version = 10_000;
+const TRIM_EVERY: u64 = 10_000;
 /// Own rows that the log reader has not met yet; more only when it cannot reach the server.
 const OWN_MAX: usize = 100_000;
 
@@ -62,9 +62,7 @@ impl Publisher {
     /// Publishes a commit that is durable. True when it is time to trim the log.
     pub(super) fn publish(&self, keys: Vec<Key>) -> bool {
         let _turn = self.turn.lock();
-        let version = self.feed.version() + 1;
-        self.feed.publish(version, keys);
-        version.is_multiple_of(TRIM_EVERY)
+        self.feed.publish(keys).0.is_multiple_of(TRIM_EVERY)
     }
 }
 
@@ -72,10 +70,11 @@ impl Publisher {
 mod tests {
     use super::*;
     use crate::BootTime;
+    use crate::version::Epoch;
 
     #[test]
     fn a_row_of_our_own_is_known_once() {
-        let publisher = Publisher::new(Arc::new(Feed::new(0, Arc::new(BootTime))));
+        let publisher = Publisher::new(Arc::new(Feed::new(Epoch(1), 0, Arc::new(BootTime))));
         publisher.note_own(7);
         assert_eq!(
             [publisher.take_own(7), publisher.take_own(7), publisher.take_own(8)],
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_late_row_is_not_our_own_and_is_left_to_the_log_reader_once() {
-        let publisher = Publisher::new(Arc::new(Feed::new(0, Arc::new(BootTime))));
+        let publisher = Publisher::new(Arc::new(Feed::new(Epoch(1), 0, Arc::new(BootTime))));
         publisher.note_own(7);
         publisher.note_late(7);
         assert!(!publisher.take_own(7));

@@ -7,7 +7,7 @@ use super::change_log;
 use super::connection::Connection;
 use super::tx_mode::Vendor;
 use crate::tx::Connection as _;
-use crate::{Error, Migration, Row, Version, migrate};
+use crate::{Dialect, Error, Migration, Row, log, migrate};
 
 /// Held by the session until it is released or ends. Its name is the server's, not the database's.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
@@ -16,8 +16,8 @@ const RELEASE: &str = "DO RELEASE_LOCK(CONCAT('sarsen ', MD5(DATABASE())))";
 const MARIADB_MIN: (u32, u32, u32) = (10, 6, 0);
 const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
 
-/// Checks the server, brings the schema up to date; the version that the database has.
-pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<Version, Error> {
+/// Checks the server and migrates the schema. Returns the number from which this process counts.
+pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<u64, Error> {
     check_version(connection)?;
     check_durability(connection)?;
     if number(connection, LOCK)? != 1 {
@@ -25,9 +25,10 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
         return Err(Error::Open(text.to_owned()));
     }
     migrate::migrate(connection, migrations)?;
-    let version = change_log::prepare(connection)?;
+    log::tables(Dialect::Mysql).iter().try_for_each(|table| connection.execute(table, &[]).map(drop))?;
+    let number = change_log::prepare(connection)?;
     connection.batch(RELEASE)?;
-    Ok(version)
+    Ok(number)
 }
 
 fn check_version(connection: &mut Connection) -> Result<(), Error> {

@@ -6,12 +6,17 @@
 //!
 //! Every transaction that writes has a row, also without keys, with a mark of its own: a server that
 //! crashed may give the id of a lost transaction to another one, and only the mark identifies it.
+//!
+//! Ids are numbers of versions. They compare within one history of the database, which `change_log_history` and the
+//! server identify.
 
 use super::connection::Connection;
 use super::errors::follows_another;
 use super::pg_snapshot::PgSnapshot;
+use crate::log_place;
 use crate::remote::key_text::{keys_of, text_of};
 use crate::tx::Connection as _;
+use crate::version::Epoch;
 use crate::{Error, Key, Row, Value};
 use std::fmt;
 
@@ -23,18 +28,31 @@ CREATE TABLE IF NOT EXISTS change_log (
     mark BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (xid, seq));
 CREATE TABLE IF NOT EXISTS change_log_cut (only_row BIGINT PRIMARY KEY, below BIGINT NOT NULL);
-INSERT INTO change_log_cut (only_row, below) VALUES (0, 0) ON CONFLICT DO NOTHING";
+INSERT INTO change_log_cut (only_row, below) VALUES (0, 0) ON CONFLICT DO NOTHING;
+CREATE TABLE IF NOT EXISTS change_log_history (only_row BIGINT PRIMARY KEY, number BIGINT NOT NULL);
+INSERT INTO change_log_history (only_row, number) VALUES (0, 0) ON CONFLICT DO NOTHING";
 const LOG: &str = "INSERT INTO change_log (keys, mark) VALUES ($1, $2) RETURNING CAST(xid AS TEXT)";
 const FIND: &str = "SELECT 1 FROM change_log WHERE xid = CAST(CAST($1 AS TEXT) AS XID8) AND mark = $2";
-const NOW: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
-/// First the current snapshot, how far the log is cut off, and whether the server follows another one; then every row
-/// that the snapshot before did not include. One statement, so one snapshot.
+/// The current snapshot and the history; see [`History`].
+const NOW: &str = "
+SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT number FROM change_log_history),
+    (SELECT CAST(oid AS BIGINT) FROM pg_database WHERE datname = current_database()),
+    CASE WHEN pg_is_in_recovery() THEN '' ELSE SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END";
+/// First the current snapshot, how far the log is cut off, whether the server follows another one, and the history; then
+/// every row that the snapshot before did not include. One statement, so one snapshot.
 const NEWS: &str = "
-SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), pg_is_in_recovery(), NULL, NULL
+SELECT CAST(pg_current_snapshot() AS TEXT), (SELECT below FROM change_log_cut), pg_is_in_recovery(), NULL, NULL,
+    (SELECT number FROM change_log_history),
+    (SELECT CAST(oid AS BIGINT) FROM pg_database WHERE datname = current_database()),
+    CASE WHEN pg_is_in_recovery() THEN '' ELSE SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END
 UNION ALL
-SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid >= CAST($1 AS XID8)
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL, NULL, NULL
+    FROM change_log WHERE xid >= CAST($1 AS XID8)
 UNION ALL
-SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
+SELECT NULL, NULL, NULL, CAST(xid AS TEXT), keys, NULL, NULL, NULL
+    FROM change_log WHERE xid = ANY (CAST($2 AS XID8[]))";
+/// The first instance that notices begins the new history; the condition makes it the only one.
+const BEGIN_HISTORY: &str = "UPDATE change_log_history SET number = number + 1 WHERE number = $1";
 
 /// Removes what no transaction of this cluster can have written: ids that are not assigned yet. They come from a dump of
 /// another cluster. Counts what there was.
@@ -58,10 +76,37 @@ const CUT: &str = "DELETE FROM change_log WHERE ctid = ANY (ARRAY(
 /// Rows that are cut off at once: a slice takes some ten milliseconds.
 const SLICE: u64 = 5000;
 
+/// What tells one history of the database from another, beside the cluster: a restored dump has another database, a
+/// promoted standby another timeline. Where neither differs, as after the restore of a disk, the number does: an
+/// instance that sees ids go back increments it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct History {
+    number: i64,
+    database: i64,
+    timeline: String,
+}
+
+impl History {
+    /// From a row that has it from this column on.
+    fn read(row: &Row<'_>, first: usize) -> Result<History, Error> {
+        Ok(History { number: row.get(first)?, database: row.get(first + 1)?, timeline: row.get(first + 2)? })
+    }
+
+    /// The epoch of this history in a cluster. Every instance computes the same: FNV-1a of the text.
+    pub(super) fn epoch(&self, cluster: Option<&str>) -> Epoch {
+        let History { number, database, timeline } = self;
+        let text = format!("{} {database} {timeline} {number}", cluster.unwrap_or_default());
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Epoch(text.bytes().fold(0xcbf2_9ce4_8422_2325, hash))
+    }
+}
+
 /// One read of the log.
 pub(super) struct News {
     /// What this read could see.
     pub(super) snapshot: PgSnapshot,
+    /// The history that it belongs to.
+    pub(super) history: History,
     /// Rows of transactions before this one may be gone.
     pub(super) cut_below: u64,
     /// Transactions that the read before could not see.
@@ -76,8 +121,8 @@ impl News {
     }
 }
 
-/// Makes the log, and returns what can be seen of it.
-pub(super) fn prepare(connection: &mut Connection) -> Result<PgSnapshot, Error> {
+/// Makes the log, and returns what can be seen of it and in which history.
+pub(super) fn prepare(connection: &mut Connection) -> Result<(PgSnapshot, History), Error> {
     connection.batch(TABLES)?;
     let mut removed = 0_i64;
     connection.query(START_ANEW, &[], &mut |row| {
@@ -87,12 +132,20 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<PgSnapshot, Error> 
     if removed > 0 {
         tracing::warn!("the change log came with a dump of another cluster; it starts anew");
     }
-    let mut text = String::new();
+    let mut now = None;
     connection.query(NOW, &[], &mut |row| {
-        text = Row::new(row).get(0)?;
+        let row = Row::new(row);
+        let text: String = row.get(0)?;
+        let snapshot = PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?;
+        now = Some((snapshot, History::read(&row, 1)?));
         Ok(false)
     })?;
-    PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))
+    now.ok_or_else(no_snapshot)
+}
+
+/// Begins another history, outside of a transaction, unless another instance has done so since `before` was read.
+pub(super) fn begin_history(connection: &mut Connection, before: &History) -> Result<(), Error> {
+    connection.query_outside_tx(BEGIN_HISTORY, &[Value::Int(before.number)], &mut |_| Ok(true))
 }
 
 /// A transaction in the log: enough to ask what became of it.
@@ -141,11 +194,12 @@ pub(super) fn shows_more(connection: &mut Connection, other: &PgSnapshot) -> Res
 /// Reads the rows that have appeared since `before`. Fails on a standby, whose state may be old.
 pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<News, Error> {
     let (next, running) = (before.xmax().to_string(), before.xip_array());
-    let (mut snapshot, mut cut_below, mut changes) = (None, 0, Vec::new());
+    let (mut first, mut cut_below, mut changes) = (None, 0, Vec::new());
     connection.query_outside_tx(NEWS, &[Value::from(&next), Value::from(&running)], &mut |row| {
         let row = Row::new(row);
         if let Some(text) = row.get::<Option<String>>(0)? {
-            snapshot = Some(PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?);
+            let snapshot = PgSnapshot::parse(&text).ok_or_else(|| unreadable(&text))?;
+            first = Some((snapshot, History::read(&row, 5)?));
             cut_below = row.get::<i64>(1)?.unsigned_abs();
             if row.get(2)? {
                 return Err(follows_another());
@@ -156,14 +210,14 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
         }
         Ok(true)
     })?;
-    let snapshot =
-        snapshot.ok_or_else(|| Error::Database("the log of changes gave no snapshot".to_owned()))?;
-    Ok(News { snapshot, cut_below, changes })
+    let (snapshot, history) = first.ok_or_else(no_snapshot)?;
+    Ok(News { snapshot, history, cut_below, changes })
 }
 
 /// Removes the rows of another cluster, outside of a transaction.
 pub(super) fn start_anew(connection: &mut Connection) -> Result<(), Error> {
-    connection.batch_outside_tx(START_ANEW)
+    connection.batch_outside_tx(START_ANEW)?;
+    log_place::START_ANEW.iter().try_for_each(|statement| connection.batch_outside_tx(statement))
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;
@@ -174,6 +228,10 @@ pub(super) fn cut(connection: &mut Connection, below: u64) -> Result<bool, Error
     }
     let gone = connection.execute(CUT, &[Value::from(below.to_string())])?;
     Ok(gone == SLICE)
+}
+
+fn no_snapshot() -> Error {
+    Error::Database("the log of changes gave no snapshot".to_owned())
 }
 
 fn unreadable(text: &str) -> Error {

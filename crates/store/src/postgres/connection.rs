@@ -13,7 +13,7 @@ use super::{change_log, cluster, tx_mode};
 use crate::remote::{Failure, ReconnectingSession, Session, SnapshotInfo, TxMode, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Value, Version};
+use crate::{Dialect, Error, Value};
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::{ToSql, Type};
 use ::postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
@@ -256,7 +256,7 @@ impl Session for Connection {
         cluster::of(self)
     }
 
-    fn newest(&mut self) -> Option<Version> {
+    fn newest(&mut self) -> Option<u64> {
         // Who begins the next transaction notices a connection that was lost.
         self.current_snapshot().ok().map(|snapshot| snapshot.xmax())
     }
@@ -306,6 +306,10 @@ impl tx::Connection for Connection {
             Error::Database(text) => Error::Database(format!("{text}: {sql}")),
             other => other,
         })
+    }
+
+    fn version_number(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.snapshot.as_ref().map(PgSnapshot::xmax))
     }
 
     /// The server does not report it.

@@ -6,10 +6,10 @@
 //! caches are not used; after a reconnection they are emptied.
 
 use super::address::Server;
-use super::change_log;
 use super::connection::Connection;
 use super::notify::{BACKOFF_MAX, BACKOFF_MIN, GAP, Signal};
 use super::publisher::Publisher;
+use super::{change_log, cluster};
 use crate::options::Following;
 use crate::remote::Backoff;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(super) struct LogReader {
     signal: Arc<Signal>,
     following: Following,
     connection: Option<Connection>,
+    /// The cluster that the connection leads to.
+    cluster: Option<String>,
     /// When the last read began; none before the first.
     last: Option<Duration>,
 }
@@ -32,7 +34,7 @@ impl LogReader {
         signal: Arc<Signal>,
         following: Following,
     ) -> LogReader {
-        LogReader { server, publisher, signal, following, connection: None, last: None }
+        LogReader { server, publisher, signal, following, connection: None, cluster: None, last: None }
     }
 
     /// Follows the log until the signal is closed.
@@ -62,15 +64,25 @@ impl LogReader {
     fn read(&mut self) -> Result<(), crate::Error> {
         let open = match self.connection.take() {
             Some(open) => open,
-            None => Connection::connect(&self.server)?,
+            None => {
+                let mut open = Connection::connect(&self.server)?;
+                self.cluster = cluster::of(&mut open)?;
+                open
+            }
         };
         let connection = self.connection.insert(open);
         let asked = self.following.clock.now();
-        let news = change_log::news(connection, &self.publisher.snapshot())?;
+        let before = self.publisher.snapshot();
+        let mut news = change_log::news(connection, &before)?;
+        if news.snapshot.xmax() < before.xmax() {
+            change_log::begin_history(connection, &news.history)?;
+            news = change_log::news(connection, &before)?;
+        }
         if news.is_foreign() {
             change_log::start_anew(connection)?;
         }
-        self.publisher.publish_read(news, asked);
+        let epoch = news.history.epoch(self.cluster.as_deref());
+        self.publisher.publish_read(news, epoch, asked);
         let away = self.last.map_or(Duration::ZERO, |last| self.following.clock.now().saturating_sub(last));
         if away > self.following.lag_max {
             tracing::warn!(

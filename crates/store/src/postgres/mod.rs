@@ -32,7 +32,8 @@ use crate::engine::Undo;
 use crate::engine::{Database, Opened, Shared};
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
-use crate::{Dialect, Error, Migration, Options, migrate};
+use crate::version::Epoch;
+use crate::{Dialect, Error, Migration, Options, log, log_place, migrate};
 use address::{Address, Server};
 use connection::Connection;
 use log_reader::LogReader;
@@ -52,13 +53,13 @@ pub(crate) struct Postgres;
 impl Database for Postgres {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(parse(&options.url)?.primary()?);
-        let snapshot = on_its_own_thread({
+        let (snapshot, epoch) = on_its_own_thread({
             let (server, migrations) = (server.clone(), options.migrations);
             move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
         })?;
         let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
         let writers = options.writers.max(1);
-        let shared = Arc::new(Shared::new(options, snapshot.xmin(), writers, 1));
+        let shared = Arc::new(Shared::new(options, epoch, snapshot.xmin(), writers, 1));
         let (wake_reader, notify_others) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
         let publisher = Publisher::new(shared.feed.clone(), snapshot, notify_others.clone(), &shared.options);
         let publisher = Arc::new(publisher);
@@ -132,11 +133,17 @@ impl Drop for Signals {
     }
 }
 
-/// Migrates the schema and creates the change log. Returns the snapshot from which the log is read.
-fn prepare_schema(connection: &mut Connection, migrations: &[Migration]) -> Result<PgSnapshot, Error> {
+/// Migrates the schema and creates the change log. Returns the snapshot from which the log is read, and its epoch.
+fn prepare_schema(
+    connection: &mut Connection,
+    migrations: &[Migration],
+) -> Result<(PgSnapshot, Epoch), Error> {
     connection.batch(SCHEMA_LOCK)?;
     migrate::migrate(connection, migrations)?;
-    let snapshot = change_log::prepare(connection)?;
+    let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
+    statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
+    let (snapshot, history) = change_log::prepare(connection)?;
+    let cluster = cluster::of(connection)?;
     connection.commit()?;
-    Ok(snapshot)
+    Ok((snapshot, history.epoch(cluster.as_deref())))
 }

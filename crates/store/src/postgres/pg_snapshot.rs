@@ -4,7 +4,6 @@
 //! transactions committed and however long another one still runs. This is true on a primary. In the
 //! snapshot of a standby only the horizon is reliable, not the list of running transactions.
 
-use crate::Version;
 use std::fmt::Write as _;
 
 /// A snapshot: `xmin:xmax:running,running,…`.
@@ -39,7 +38,7 @@ impl PgSnapshot {
     }
 
     /// Behind it nothing will appear any more; it never goes back.
-    pub(crate) fn xmin(&self) -> Version {
+    pub(crate) fn xmin(&self) -> u64 {
         self.xmin
     }
 

@@ -10,7 +10,8 @@ use super::change_log::News;
 use super::notify::Signal;
 use super::pg_snapshot::PgSnapshot;
 use crate::changes::Feed;
-use crate::{Key, Options, Version};
+use crate::version::Epoch;
+use crate::{Key, Options};
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -127,7 +128,7 @@ impl Publisher {
     }
 
     /// Publishes what the tail has read: it `asked` then, and what had been committed by then is in.
-    pub(super) fn publish_read(&self, news: News, asked: Duration) {
+    pub(super) fn publish_read(&self, news: News, epoch: Epoch, asked: Duration) {
         let mut state = self.state.lock();
         let connected_anew = std::mem::take(&mut state.lost);
         // After a restore, or after the promotion of a standby that had not received everything, ids come again, and
@@ -135,8 +136,19 @@ impl Publisher {
         let foreign = news.is_foreign();
         let missed = !foreign && news.cut_below > state.snapshot.xmin();
         let went_back = news.snapshot.xmax() < state.snapshot.xmax();
-        if connected_anew || foreign || missed || went_back {
-            tracing::warn!(connected_anew, foreign, missed, went_back, "all cached entries are dropped");
+        let other_history = epoch != self.feed.epoch();
+        if other_history {
+            self.feed.begin_epoch(epoch, news.snapshot.xmin(), news.snapshot.xmax());
+        }
+        if connected_anew || foreign || missed || went_back || other_history {
+            tracing::warn!(
+                connected_anew,
+                foreign,
+                missed,
+                went_back,
+                other_history,
+                "all cached entries are dropped"
+            );
             state.own.clear();
             self.publish(vec![Key::everything()]);
         } else {
@@ -201,14 +213,14 @@ impl Publisher {
     /// With the lock held.
     fn publish(&self, keys: Vec<Key>) {
         if !keys.is_empty() {
-            self.feed.publish(self.feed.position() + 1, keys);
+            self.feed.publish(keys);
         }
     }
 }
 
 /// The first version whose state holds the transaction. An id that cannot be read is in none.
-fn version_with(xid: &str) -> Version {
-    xid.parse().map_or(0, |xid: Version| xid.saturating_add(1))
+fn version_with(xid: &str) -> u64 {
+    xid.parse().map_or(0, |xid: u64| xid.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -218,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_became_of_a_commit_is_known_to_who_is_read_from_also_when_nobody_else_knows() {
-        let feed = Arc::new(Feed::new(7, Arc::new(BootTime)));
+        let feed = Arc::new(Feed::new(Epoch(1), 7, Arc::new(BootTime)));
         let snapshot = PgSnapshot::parse("7:7:").expect("reads");
         let publisher =
             Publisher::new(feed.clone(), snapshot, Arc::default(), &Options::new("postgres://db.test", &[]));

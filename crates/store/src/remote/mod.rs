@@ -33,7 +33,7 @@ use crate::engine::{Backend, Opened, Shared};
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::threads::spawn;
-use crate::{Dialect, Error, Snapshot, Sql, Version};
+use crate::{Dialect, Error, Snapshot, Sql};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -165,7 +165,11 @@ impl Query for Preparation {
         false
     }
 
-    fn needed(&self) -> Version {
+    fn is_background(&self) -> bool {
+        false
+    }
+
+    fn needed(&self) -> u64 {
         0
     }
 

@@ -23,7 +23,7 @@ pub(super) fn answer_queries<S: Session>(mut session: ReconnectingSession<S>, sh
     while let Some(_turn) = queries.take_turn(&mut taken, POINTS_MAX) {
         let mut opened = None;
         for query in taken.drain(..) {
-            queries.started();
+            queries.started(&query);
             answer(query, &mut opened, &mut session, shared);
         }
         if opened.is_some() {
@@ -54,13 +54,16 @@ fn answer<S: Session>(
             }
             query.run(&mut Snapshot::new(connection, shared.options.check));
             let failure = connection.failure();
+            let is_background = query.is_background();
             // Nothing was written: the caller need not wait for the end of the transaction.
             query.reply(None);
             if failure.is_some() {
                 *opened = None;
                 session.finish();
             }
-            shared.queries.timings.record_run(1, began.elapsed());
+            if !is_background {
+                shared.queries.timings.record_run(1, began.elapsed());
+            }
         }
         Err(error) => query.reply(Some(error)),
     }

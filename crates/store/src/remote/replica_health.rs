@@ -38,7 +38,7 @@ fn check<S: Session>(
     let mut logged = None;
     loop {
         let required = replicas.required(SnapshotInfo {
-            horizon: shared.feed.version(),
+            horizon: shared.feed.version().number(),
             end: shared.feed.snapshot_end(),
             in_recovery: false,
         });
@@ -81,7 +81,7 @@ fn monitor(replicas: &Replicas) {
         if replicas.is_stalled() {
             replicas.queries.take_more(&mut waiting, usize::MAX);
             for query in waiting.drain(..) {
-                replicas.queries.started();
+                replicas.queries.started(&query);
                 if let Err((query, error)) = replicas.shared.queries.push(query) {
                     query.reply(Some(error));
                 }

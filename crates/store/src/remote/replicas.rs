@@ -13,7 +13,7 @@ use crate::engine::Shared;
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::threads::{pause, spawn};
-use crate::{Error, Snapshot, Version};
+use crate::{Error, Snapshot};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ struct State {
     /// What could be seen on the primary, and when; not older than [`LAG_MAX`] but for the first.
     primary: VecDeque<(Instant, SnapshotInfo)>,
     /// The state that the replica must have before it is read from again.
-    needed: Version,
+    needed: u64,
     stopped: bool,
 }
 
@@ -67,7 +67,8 @@ impl Replicas {
     pub(super) fn new(shared: Arc<Shared>) -> Replicas {
         let options = &shared.options;
         Replicas {
-            queries: Queue::new(1, options.readers, options.writer.deadline),
+            queries: Queue::new(1, options.readers, options.writer.deadline)
+                .with_background(|query| query.is_background()),
             healthy_ms: options.replicas.iter().map(|_| AtomicU64::new(UNHEALTHY)).collect(),
             threads: options.readers.max(1),
             busy: AtomicUsize::new(0),
@@ -124,7 +125,7 @@ impl Replicas {
     }
 
     /// Does not read from a replica until it has the state `needed`, and a look has found it good.
-    fn stop_reading(&self, replica: usize, needed: Version, why: &str) {
+    fn stop_reading(&self, replica: usize, needed: u64, why: &str) {
         let mut state = self.state.lock();
         state.needed = state.needed.max(needed);
         if let Some(healthy_ms) = self.healthy_ms.get(replica)
@@ -186,9 +187,9 @@ fn answer_queries<S: Session>(
     let shared = &replicas.shared;
     let mut standbys: Vec<Standby<S>> = addresses.iter().cloned().map(Standby::new).collect();
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
-    while replicas.queries.take(&mut taken, 1) {
+    while let Some(_turn) = replicas.queries.take_turn(&mut taken, 1) {
         for mut query in taken.drain(..) {
-            replicas.queries.started();
+            replicas.queries.started(&query);
             if !query.start() {
                 continue;
             }
@@ -220,6 +221,11 @@ fn read<S: Session>(
     replicas: &Replicas,
 ) -> bool {
     let (began, shared) = (Instant::now(), &replicas.shared);
+    let record = |query: &dyn Query| {
+        if !query.is_background() {
+            replicas.queries.timings.record_run(1, began.elapsed());
+        }
+    };
     loop {
         let (connection, info) = match standby.begin(primary) {
             Ok(begun) => begun,
@@ -238,7 +244,7 @@ fn read<S: Session>(
                     replicas.stop_reading(replica, 0, &error.to_string());
                 }
                 standby.finish();
-                replicas.queries.timings.record_run(1, began.elapsed());
+                record(query);
                 return false;
             }
             shared.feed.note_shown(info.end);
@@ -248,15 +254,15 @@ fn read<S: Session>(
             let failure = connection.failure();
             let failed = failure.is_some_and(|(_, error)| !matches!(error, Error::TooSlow { .. }));
             standby.finish();
-            replicas.queries.timings.record_run(1, began.elapsed());
+            record(query);
             return !failed;
         }
         standby.finish();
         if began.elapsed() >= CATCH_UP_MAX {
-            replicas.queries.timings.record_run(1, began.elapsed());
+            record(query);
             // A caller may name a state that there is not, of a database before it was restored or made up: that
             // concerns nobody else. One that there is has been shown here when the primary has answered.
-            if query.needed() <= shared.feed.shown() {
+            if query.needed() <= shared.feed.shown().number() {
                 replicas.stop_reading(replica, query.needed(), "it does not have yet what a caller has seen");
             }
             return false;

@@ -4,7 +4,7 @@
 //! run again from one that failed by itself.
 
 use super::ReconnectingSession;
-use crate::{Error, Version, tx};
+use crate::{Error, tx};
 use std::time::Duration;
 
 /// An open connection.
@@ -48,7 +48,7 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     }
 
     /// The first version that no transaction can see yet, read outside of a transaction; none if the server does not report it.
-    fn newest(&mut self) -> Option<Version> {
+    fn newest(&mut self) -> Option<u64> {
         None
     }
 }
@@ -57,9 +57,9 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SnapshotInfo {
     /// Every commit before this version.
-    pub(crate) horizon: Version,
+    pub(crate) horizon: u64,
     /// No commit from this version on.
-    pub(crate) end: Version,
+    pub(crate) end: u64,
     /// The server follows another one. Only [`TxMode::Replica`] asks.
     pub(crate) in_recovery: bool,
 }

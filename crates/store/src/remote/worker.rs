@@ -72,7 +72,7 @@ impl<L: ChangeLog> Worker<L> {
         let most = BATCHED_MAX.min(shared.options.writer.batch_max);
         while let Some(turn) = shared.commands.take_turn(&mut taken, most) {
             let started = taken.drain(..).filter(|job| {
-                shared.commands.started();
+                shared.commands.started(job);
                 job.start()
             });
             let mut jobs: Vec<Job> = started.collect();
@@ -112,7 +112,7 @@ impl<L: ChangeLog> Worker<L> {
     fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<Done> {
         let connection = self.session.begin(TxMode::Command, until).ok()?;
         let options = &self.shared.options;
-        let mut all = Done { changed: Vec::new(), wrote: false };
+        let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
         for job in jobs {
             let mut tx = Tx::new(connection, options.check);
             let ran = job.run(&mut tx);

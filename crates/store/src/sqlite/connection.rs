@@ -19,6 +19,9 @@ const STATEMENT_CACHE: usize = 1024;
 /// Steps of SQLite's machine between two looks at the clock: about a tenth of a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
+/// The number of the last commit.
+const NUMBER: &str = "SELECT version FROM sarsen_version WHERE id = 1";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Writer,
@@ -179,6 +182,16 @@ impl Connection {
         &mut self.raw
     }
 
+    /// The number of the last commit that can be seen.
+    pub(super) fn number(&mut self) -> Result<u64, Error> {
+        let mut number = 0_i64;
+        tx::Connection::query(self, NUMBER, &[], &mut |row| {
+            number = crate::Row::new(row).get(0)?;
+            Ok(false)
+        })?;
+        Ok(number.unsigned_abs())
+    }
+
     /// The steps of the query plan, one a line.
     pub(super) fn explain(&self, sql: &str) -> Result<String, Error> {
         let explain = || {
@@ -231,6 +244,10 @@ impl tx::Connection for Connection {
 
     fn prepare(&mut self, sql: &str) -> Result<(), Error> {
         self.raw.prepare(sql).map(|_| ()).map_err(|error| Error::Database(format!("{error}: {sql}")))
+    }
+
+    fn version_number(&mut self) -> Result<Option<u64>, Error> {
+        self.number().map(Some)
     }
 
     fn tables(&mut self, sql: &str) -> Option<Tables> {

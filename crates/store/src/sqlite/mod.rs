@@ -23,7 +23,8 @@ use crate::engine::{Backend, Database, Opened, Shared};
 use crate::job::Query;
 use crate::threads::spawn;
 use crate::tx::Connection as _;
-use crate::{Error, Options, Snapshot, Sql, migrate};
+use crate::version::Epoch;
+use crate::{Dialect, Error, Options, Snapshot, Sql, log, migrate};
 use checkpoint::Checkpointer;
 use connection::{Connection, Role};
 pub(crate) use copy::copy;
@@ -67,16 +68,18 @@ impl Database for Sqlite {
         let path = path_of(&options.url)?;
         let lock = FileLock::take(&path)?;
         let mut connection = Connection::open(&path, Role::Writer, options.check)?;
-        let version = prepare_schema(&mut connection, &options)?;
+        let number = prepare_schema(&mut connection, &options)?;
+        // A copied file cannot be told from the original, so every start begins an epoch.
+        let epoch = Epoch::of_this_process();
 
         let batch_max = options.writer.batch_max;
-        let shared = Arc::new(Shared::new(options, version, 1, batch_max));
+        let shared = Arc::new(Shared::new(options, epoch, number, 1, batch_max));
         let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone())?);
         let mut threads = vec![spawn("sarsen-checkpoint", {
             let checkpointer = checkpointer.clone();
             move || checkpointer.run()
         })?];
-        let writer = Writer::new(path.clone(), connection, shared.clone(), checkpointer.clone(), version)?;
+        let writer = Writer::new(path.clone(), connection, shared.clone(), checkpointer.clone(), number)?;
         threads.push(spawn("sarsen-writer", move || writer.run())?);
         for _ in 0..shared.options.readers.max(1) {
             let (path, shared) = (path.clone(), shared.clone());
@@ -171,31 +174,27 @@ impl Backend for SqliteBackend {
     }
 }
 
-/// The schema and the version that the file has.
+/// Migrates the schema. Returns the number of the last commit.
 fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64, Error> {
     connection.batch("BEGIN IMMEDIATE")?;
     connection.batch(
         "CREATE TABLE IF NOT EXISTS sarsen_version (id INTEGER PRIMARY KEY, version BIGINT NOT NULL)",
     )?;
     connection.batch("INSERT OR IGNORE INTO sarsen_version (id, version) VALUES (1, 0)")?;
+    log::tables(Dialect::Sqlite).iter().try_for_each(|table| connection.batch(table))?;
     migrate::migrate(connection, options.migrations)?;
     connection.batch("COMMIT")?;
-    let mut version = 0_i64;
-    connection.query("SELECT version FROM sarsen_version WHERE id = 1", &[], &mut |row| {
-        version = crate::Row::new(row).get(0)?;
-        Ok(false)
-    })?;
     connection.learn_constraints()?;
-    Ok(version.unsigned_abs())
+    connection.number()
 }
 
 /// A reader thread: takes queries until the queue closes.
 fn answer_queries(path: &Path, shared: &Shared) {
     let mut connection = None;
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
-    while shared.queries.take(&mut taken, 1) {
+    while let Some(_turn) = shared.queries.take_turn(&mut taken, 1) {
         for mut query in taken.drain(..) {
-            shared.queries.started();
+            shared.queries.started(&query);
             if query.start() {
                 connection = answer(query, connection.take(), path, shared);
             }
@@ -225,7 +224,9 @@ fn answer(
         query.run(snapshot);
         has_run = true;
     });
-    shared.queries.timings.record_run(1, began.elapsed());
+    if !query.is_background() {
+        shared.queries.timings.record_run(1, began.elapsed());
+    }
     match ran {
         Ok(()) => {
             query.reply(None);

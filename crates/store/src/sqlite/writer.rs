@@ -12,7 +12,7 @@ use super::connection::{Connection, Role};
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::tx::Connection as _;
-use crate::{Error, Key, Tx, Value};
+use crate::{Error, Key, Snapshot, Tx, Value};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ pub(super) struct Writer {
     connection: Connection,
     shared: Arc<Shared>,
     checkpointer: Arc<Checkpointer>,
-    version: u64,
+    /// The number of the last commit.
+    number: u64,
 }
 
 /// What became of the commands that ran in one transaction.
@@ -45,6 +46,8 @@ struct Batch {
     ran: Vec<(Job, Option<Error>)>,
     changed: Vec<Key>,
     wrote: bool,
+    /// While declarations are checked.
+    tables_written: Vec<String>,
     kept: u64,
 }
 
@@ -66,10 +69,10 @@ impl Writer {
         mut connection: Connection,
         shared: Arc<Shared>,
         checkpointer: Arc<Checkpointer>,
-        version: u64,
+        number: u64,
     ) -> Result<Writer, Error> {
         checkpointer.watch(&mut connection)?;
-        Ok(Writer { path, connection, shared, checkpointer, version })
+        Ok(Writer { path, connection, shared, checkpointer, number })
     }
 
     /// Serves commands until the queue is closed and empty.
@@ -213,6 +216,7 @@ impl Writer {
             Ok(Some(done)) => {
                 batch.changed.extend(done.changed);
                 batch.wrote |= done.wrote;
+                batch.tables_written.extend(done.tables_written);
                 batch.kept += 1;
                 batch.ran.push((job, None));
             }
@@ -227,20 +231,21 @@ impl Writer {
         let shared = self.shared.clone();
         let stats = &shared.stats;
         let began = Instant::now();
-        let version = self.version + u64::from(batch.wrote);
+        let number = self.number + u64::from(batch.wrote);
         // A reader may see the commit before it is published.
-        shared.feed.note_shown(version);
-        let committed = self.flush(batch.wrote, version);
+        shared.feed.note_shown(number);
+        let committed = self.flush(batch.wrote, number);
         let took = began.elapsed();
         match committed {
             Ok(()) => {
                 if batch.wrote {
-                    self.version = version;
+                    self.number = number;
                     shared.commands.timings.record_commit(took);
                     stats.committed(took);
                     batch.changed.sort_unstable();
                     batch.changed.dedup();
-                    shared.feed.publish(version, batch.changed);
+                    shared.feed.publish(std::mem::take(&mut batch.changed));
+                    self.check_caches(&mut batch);
                 }
                 stats.commands.fetch_add(batch.kept, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64 - batch.kept, Relaxed);
@@ -257,12 +262,22 @@ impl Writer {
         }
     }
 
+    /// Replaces the results of the commands by an error if they made a cached result wrong without a key of it. For
+    /// tests: the commit stays.
+    fn check_caches(&mut self, batch: &mut Batch) {
+        let mut snapshot = Snapshot::new(&mut self.connection, false);
+        let Err(error) = self.shared.rechecks.run(&mut snapshot, &batch.tables_written) else { return };
+        let commands: Vec<&str> = batch.ran.iter().map(|(job, _)| job.name()).collect();
+        tracing::error!(%error, ?commands, "a command or a cached query did not declare a key");
+        batch.ran.iter_mut().for_each(|(_, own)| *own = Some(error.clone()));
+    }
+
     /// Returns when the transaction is on disk.
-    fn flush(&mut self, wrote: bool, version: u64) -> Result<(), Error> {
+    fn flush(&mut self, wrote: bool, number: u64) -> Result<(), Error> {
         if wrote {
             self.shared.options.writer.delay_commit();
             let update = "UPDATE sarsen_version SET version = ?1 WHERE id = 1";
-            self.connection.execute(update, &[Value::Int(version as i64)])?;
+            self.connection.execute(update, &[Value::Int(number as i64)])?;
         }
         self.connection.commit()
     }
@@ -307,7 +322,7 @@ impl Writer {
 fn next(waiting: &mut VecDeque<Job>, shared: &Shared) -> Option<Job> {
     loop {
         let job = waiting.pop_front()?;
-        shared.commands.started();
+        shared.commands.started(&job);
         if job.start() {
             return Some(job);
         }

@@ -2,7 +2,7 @@
 
 use crate::postgres::pg_snapshot::PgSnapshot;
 use crate::remote::key_text;
-use crate::{Error, Key, Options, Version};
+use crate::{Error, Key, Options};
 
 /// Whether a database URL can be read.
 pub fn database_url(url: &str) -> Result<(), Error> {
@@ -34,7 +34,7 @@ impl SnapshotText {
     }
 
     /// Before it every transaction had ended, and from the second on none.
-    pub fn bounds(&self) -> (Version, u64) {
+    pub fn bounds(&self) -> (u64, u64) {
         (self.0.xmin(), self.0.xmax())
     }
 

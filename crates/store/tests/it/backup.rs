@@ -279,7 +279,7 @@ async fn count(options: Options) -> (i64, u64) {
     let store = Store::open(options).expect("opens");
     let rows = store.read(|snapshot| snapshot.one(&COUNT, args![], |row| row.get(0)));
     let rows = rows.await.map_err(|error: Error| error).expect("reads").expect("a count");
-    let version = store.version();
+    let version = store.version().number();
     store.close();
     (rows, version)
 }
@@ -295,7 +295,7 @@ async fn a_restore_keeps_the_old_database_and_continues_behind_its_versions() {
     let taken = test.store.backup(&saved).expect_err("not overwritten").to_string();
     assert!(taken.contains("exists"), "{taken}");
     test.add("n2", "ada", "two").await.expect("writes");
-    let old_version = test.store.version();
+    let old_version = test.store.version().number();
 
     let accept = |_: &Path| Ok::<_, Error>(());
     let served = backup::restore(&saved, &path, &kept, accept).expect_err("it is in use").to_string();

@@ -3,7 +3,7 @@
 use crate::support::{BODY, Database, INSERT, TestStore};
 use std::sync::Arc;
 use std::sync::Mutex;
-use store::{Cache, Error, Filled, Key, Time, args};
+use store::{Cache, Error, Filled, Key, Position, Time, args};
 
 on_each_database!(
     a_cached_answer_is_right_when_write_returns,
@@ -24,8 +24,8 @@ async fn cached(test: &TestStore, cache: &Cache<String, String>, id: &str) -> Op
     let wanted = id.to_owned();
     let filled = test.store.fill(cache, id.to_owned(), NOW, move |snapshot| {
         let body: Option<String> = snapshot.one(&BODY, args![&wanted], |row| row.get(0))?;
-        let keys = vec![Key::row("notes", "id", &wanted)];
-        Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
+        snapshot.depends(|| [Key::row("notes", "id", &wanted)]);
+        Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
     });
     filled.await.expect("fills")
 }
@@ -63,9 +63,7 @@ async fn an_entry_ends_at_its_time(database: Database) {
     let test = database.open();
     let cache: Cache<u8, u8> = test.store.cache("numbers", 100);
     let until = Time::from_millis(2_000);
-    let fill = |value| {
-        move |_: &mut store::Snapshot<'_>| Ok::<_, Error>(Some(Filled { value, keys: vec![], until }))
-    };
+    let fill = |value| move |_: &mut store::Snapshot<'_>| Ok::<_, Error>(Some(Filled { value, until }));
     assert_eq!(test.store.fill(&cache, 1, NOW, fill(1)).await.expect("fills"), Some(1));
     assert_eq!(cache.get(&1, Time::from_millis(1_999)), Some(1));
     assert_eq!(cache.get(&1, until), None);
@@ -74,22 +72,21 @@ async fn an_entry_ends_at_its_time(database: Database) {
 async fn what_was_just_written_is_remembered_unless_it_has_changed_since(database: Database) {
     let test = database.open();
     let cache = test.store.cache("bodies", 100);
-    let of = |body: &str| Filled {
-        value: body.to_owned(),
-        keys: vec![Key::row("notes", "id", "n")],
-        until: Time::NEVER,
+    let insert = |body: &str, before| {
+        let filled = Filled { value: body.to_owned(), until: Time::NEVER };
+        cache.insert("n".to_owned(), filled, vec![Key::row("notes", "id", "n")], before);
     };
     let before = cache.position();
     test.add("n", "ada", "one").await.expect("writes");
     let after = cache.position();
-    cache.insert("n".to_owned(), of("one"), after);
+    insert("one", after);
     // Where others write, one of them may have acknowledged a change of it by now.
     let remembered = (database == Database::Sqlite).then_some("one");
     assert_eq!(cache.get("n", NOW).as_deref(), remembered);
     rename(&test, "n", "two").await;
     assert_eq!(cache.get("n", NOW), None);
     for moment in [before, after] {
-        cache.insert("n".to_owned(), of("one"), moment);
+        insert("one", moment);
         assert_eq!(cache.get("n", NOW), None);
     }
 }
@@ -113,10 +110,10 @@ async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it(database: Dat
 
 async fn listeners_hear_of_each_commit_in_order_and_of_no_other(database: Database) {
     let test = Arc::new(database.open());
-    let heard = Arc::new(Mutex::new(Vec::<(u64, Vec<Key>)>::new()));
+    let heard = Arc::new(Mutex::new(Vec::<(Position, Vec<Key>)>::new()));
     let ear = heard.clone();
     test.store.on_change(move |change| {
-        ear.lock().expect("no panic").push((change.version, change.keys.to_vec()));
+        ear.lock().expect("no panic").push((change.position, change.keys.to_vec()));
     });
     let jobs = (0..40).map(|number| {
         let test = test.clone();
@@ -132,7 +129,7 @@ async fn listeners_hear_of_each_commit_in_order_and_of_no_other(database: Databa
         expected.extend(added.then(|| Key::row("notes", "id", &id)));
     }
     let heard = heard.lock().expect("no panic");
-    assert!(heard.iter().map(|(version, _)| version).is_sorted_by(|one, next| one < next), "{heard:?}");
+    assert!(heard.iter().map(|(position, _)| position).is_sorted_by(|one, next| one < next), "{heard:?}");
     let mut keys: Vec<Key> = heard.iter().flat_map(|(_, keys)| keys.clone()).collect();
     keys.sort();
     expected.sort();
@@ -179,7 +176,7 @@ async fn a_very_small_cache_stays_within_its_bound_too(database: Database) {
 
 async fn versions_count_commits_and_survive_a_restart(database: Database) {
     let test = database.open();
-    let first = test.store.version();
+    let first = test.store.version().number();
     test.add("a", "ada", "a").await.expect("writes");
     let before = moves_beyond(first, &test).await;
     static CLEAR: store::Sql = store::sql("DELETE FROM samples");
@@ -187,7 +184,7 @@ async fn versions_count_commits_and_survive_a_restart(database: Database) {
     silent.await.map_err(|error: Error| error).expect("nothing depends on it");
     let last = moves_beyond(before, &test).await; // A commit without keys counts too.
     let test = test.reopen();
-    assert!(test.store.version() >= last);
+    assert!(test.store.version().number() >= last);
     test.add("c", "ada", "c").await.expect("writes");
     moves_beyond(last, &test).await;
 }
@@ -195,9 +192,9 @@ async fn versions_count_commits_and_survive_a_restart(database: Database) {
 /// The version of all instances follows a commit by some milliseconds.
 async fn moves_beyond(version: u64, test: &TestStore) -> u64 {
     let began = std::time::Instant::now();
-    while test.store.version() <= version {
+    while test.store.version().number() <= version {
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "still {version}");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    test.store.version()
+    test.store.version().number()
 }

@@ -25,8 +25,8 @@ pub async fn cached(store: &Store, cache: &Cache<String, String>, id: &str) -> O
     let wanted = id.to_owned();
     let filled = store.fill(cache, id.to_owned(), NOW, move |snapshot| {
         let body: Option<String> = snapshot.one(&BODY, args![&wanted], |row| row.get(0))?;
-        let keys = vec![Key::row("notes", "id", &wanted)];
-        Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
+        snapshot.depends(|| [Key::row("notes", "id", &wanted)]);
+        Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
     });
     filled.await.expect("fills")
 }
@@ -237,9 +237,9 @@ async fn a_long_transaction_holds_back_the_version_and_nothing_else() {
         let took = soon("the entry goes", || cache.get("n", NOW).is_none()).await;
         assert!(took < Duration::from_secs(5), "{took:?}");
     }
-    assert!(other.version() < next.unsigned_abs(), "it is not in yet");
+    assert!(other.version().number() < next.unsigned_abs(), "it is not in yet");
     long.end("COMMIT");
-    soon("the version moves on", || other.version() > next.unsigned_abs()).await;
+    soon("the version moves on", || other.version().number() > next.unsigned_abs()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,8 +258,8 @@ async fn an_answer_that_was_read_before_a_foreign_commit_is_not_kept() {
                 let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
                 has_read.send(()).expect("the test waits");
                 may_go_on.recv().expect("the test says when");
-                let keys = vec![Key::row("notes", "id", "n")];
-                Ok::<_, Error>(body.map(|value| Filled { value, keys, until: Time::NEVER }))
+                snapshot.depends(|| [Key::row("notes", "id", "n")]);
+                Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
             });
             filled.await.expect("fills")
         }

@@ -1,6 +1,6 @@
 //! What the store promises, through its public face.
 //!
-//! - `commands.rs`, `changes.rs`, `values.rs`, `faults.rs`: the same promises on every database.
+//! - `commands.rs`, `changes.rs`, `versions.rs`, `watches.rs`, `read_classes.rs`, `logs.rs`, `values.rs`, `faults.rs`: the same promises on every database.
 //! - `flushes.rs`: by trace of the system calls.
 //! - `random.rs`: any mixture of commands leaves exactly what the succeeding ones did.
 //! - `sqlite.rs`, `postgres.rs`, `mysql.rs`: what only one of them can go through; `remote.rs`: what both servers can.
@@ -26,12 +26,14 @@ mod foreign_servers;
 mod instances;
 mod late_commit;
 mod log_capture;
+mod logs;
 mod mysql;
 mod outages;
 mod pooler;
 mod postgres;
 mod proxy;
 mod random;
+mod read_classes;
 mod remote;
 mod replicas;
 mod restored_dump;
@@ -41,3 +43,5 @@ mod sqlite;
 mod tls;
 mod transfer;
 mod values;
+mod versions;
+mod watches;

@@ -1,6 +1,7 @@
 //! A dump restored into a fresh PostgreSQL cluster, whose transaction ids are lower than those in the change log.
 
 use crate::instances::{NOW, keep, rename, soon};
+use crate::logs;
 use crate::proxy::Proxy;
 use crate::support::{MIGRATIONS, add};
 use std::sync::Arc;
@@ -53,6 +54,10 @@ async fn old_and_restored() -> Option<(OwnServer, OwnServer)> {
         added += 1;
         add(&store, &format!("m{added}"), "ada", &format!("{added}")).await.expect("writes");
     }
+    logs::append(&store, "one", logs::AT).await.expect("writes");
+    let page = logs::page(&store, "reader", 10).await;
+    assert!(logs::keep(&store, "reader", &page).await);
+    logs::append(&store, "two", logs::AT).await.expect("writes");
     store.close();
     tokio::task::block_in_place(|| old.restore_into(&fresh));
     let next = number(&fresh, "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)");
@@ -82,6 +87,20 @@ async fn a_restored_dump_starts_its_change_log_anew() {
     works_as_usual(&one, &other, &fresh).await;
     one.close();
     other.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_a_log_gets_every_entry_of_a_restored_dump() {
+    let Some((_old, fresh)) = old_and_restored().await else { return };
+    let store = open(fresh.url());
+    logs::append(&store, "three", logs::AT).await.expect("writes");
+    let page = logs::page(&store, "reader", 10).await;
+    // The reader's place had ids of the other cluster, so it begins again.
+    assert_eq!(logs::payloads(&page.entries), ["one", "two", "three"]);
+    assert!(logs::keep(&store, "reader", &page).await);
+    logs::append(&store, "four", logs::AT).await.expect("writes");
+    assert_eq!(logs::payloads(&logs::page(&store, "reader", 10).await.entries), ["four"]);
+    store.close();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,12 @@
-//! Callers may live in several tokio runtimes, of which some have ended and some stand still.
+//! Callers may live in several tokio runtimes, of which some have ended and some stand still. One without timers is
+//! refused.
 
 use crate::support::{Database, TestStore};
+use std::pin::pin;
 use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use store::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -53,4 +57,23 @@ fn one_thread() -> Runtime {
 fn write(runtime: &Runtime, test: &TestStore, id: &str) {
     let written = runtime.block_on(async { timeout(Duration::from_secs(20), test.add(id, "ada", id)).await });
     assert_eq!(written.expect("a reply").expect("writes"), 1, "{id}");
+}
+
+/// What one poll gives outside of every runtime.
+fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_runtime_without_timers_is_refused_before_anything_is_done() {
+    let test = Database::Sqlite.open();
+    let bare = Builder::new_current_thread().build().expect("a runtime");
+    let written = bare.block_on(test.add("n", "ada", "one"));
+    assert!(matches!(written, Err(Error::Runtime)), "{written:?}");
+    let read = bare.block_on(test.store.read(|_| Ok::<_, Error>(())));
+    assert!(read.expect_err("no timers").to_string().contains("enable_time"));
+    let outside = poll_once(test.add("n", "ada", "one"));
+    assert!(matches!(outside, Poll::Ready(Err(Error::Runtime))), "{outside:?}");
+    assert_eq!(one_thread().block_on(test.count()), 0, "nothing was queued");
+    write(&one_thread(), &test, "n");
 }

@@ -4,7 +4,7 @@
 use crate::support::{BODY, Database, INSERT, TestStore};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Cache, Error, Filled, Key, Options, Store, Time, args};
+use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
 
 #[tokio::test]
 async fn a_second_owner_is_told_who_the_first_is() {
@@ -147,8 +147,54 @@ async fn a_cached_query_must_declare_what_it_reads() {
     let cache: Cache<u8, String> = test.store.cache("bodies", 10);
     let filled = test.store.fill(&cache, 1, Time::from_millis(1_000), |snapshot| {
         let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
-        Ok::<_, Error>(body.map(|value| Filled { value, keys: vec![], until: Time::NEVER }))
+        Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
     });
     let refused = filled.await.expect_err("undeclared");
     assert!(matches!(refused, Error::Undeclared { name: "bodies", .. }), "{refused:?}");
+}
+
+/// Caches the body of a note under the key of the note `declared`.
+async fn cache_body(test: &TestStore, cache: &Cache<u8, String>, declared: &'static str) {
+    let filled = test.store.fill(cache, 1, Time::from_millis(1_000), move |snapshot| {
+        let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
+        snapshot.depends(|| [Key::row("notes", "id", declared)]);
+        Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
+    });
+    assert!(filled.await.expect("reads").is_some());
+}
+
+async fn rename_as(test: &TestStore, declared: &'static str, body: &'static str) -> Result<u64, Error> {
+    static RENAME: Sql = sql("UPDATE notes SET body = ?1 WHERE id = 'n'");
+    let renamed = test.store.write("note.rename", move |tx| {
+        tx.changed(Key::row("notes", "id", declared));
+        tx.exec(&RENAME, args![body])
+    });
+    renamed.await
+}
+
+#[tokio::test]
+async fn a_commit_that_makes_a_cached_result_wrong_fails_its_command() {
+    for (dependency, change, is_found) in
+        [("n", "n", false), ("m", "n", true), ("n", "m", true), ("m", "m", false)]
+    {
+        let test = Database::Sqlite.open();
+        test.add("n", "ada", "one").await.expect("writes");
+        let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+        cache_body(&test, &cache, dependency).await;
+        let renamed = rename_as(&test, change, "two").await;
+        let is_stale = matches!(renamed, Err(Error::StaleCache { cache: "bodies" }));
+        assert_eq!(is_stale, is_found, "{dependency} {change}: {renamed:?}");
+        assert_eq!(test.body("n").await.as_deref(), Some("two"), "the commit stays");
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_changes_nothing_of_a_cached_result_passes() {
+    let test = Database::Sqlite.open();
+    test.add("n", "ada", "one").await.expect("writes");
+    let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+    cache_body(&test, &cache, "n").await;
+    test.add("m", "ada", "other").await.expect("writes");
+    rename_as(&test, "m", "one").await.expect("the same value again");
+    assert_eq!(cache.len(), 1);
 }

@@ -71,11 +71,15 @@ async fn answer(
     }
     let Some(hold) = app.long_polls.hold(&id, address) else { return Err(pending()) };
     // The user may have decided between the first read and taking the place, so the row is read again.
+    let seen = app.store.position();
     let device = look(app, client, code).await?;
     if device.state(app.now()) != State::Pending {
         return decided(app, client, device).await;
     }
-    hold.wait(preferred.unwrap_or(app.settings.hold_max)).await;
+    // Without a watch, the code has changed since that read.
+    if let Some(_watch) = app.store.watch(&[devices::key(&id)], seen, hold.waker()) {
+        hold.wait(preferred.unwrap_or(app.settings.hold_max)).await;
+    }
     if !hold.is_newest() {
         return Err(pending());
     }

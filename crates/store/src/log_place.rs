@@ -1,0 +1,126 @@
+//! The place of a reader in a log on PostgreSQL.
+//!
+//! Numbers of entries are given before the commit, so an entry may appear behind one that was read. A place is a
+//! snapshot: what it can see has been read. Between two snapshots entries are read in the order of their numbers, page
+//! by page; a place in between has both snapshots and the number of the last entry that was read.
+//!
+//! Ids of transactions belong to one cluster. The rows and places of a dump that was restored into a younger cluster have
+//! ids that it has not given yet; [`START_ANEW`] makes such rows new and forgets the places, so readers get every entry
+//! again that is still kept.
+
+use crate::log::{LogEntry, read};
+use crate::{Error, Snapshot, Sql, args, sql};
+use std::fmt;
+
+/// Run at each start, before anything is read.
+pub(crate) const START_ANEW: [&str; 2] = [
+    "DELETE FROM sarsen_log_readers WHERE EXISTS (SELECT 1 FROM sarsen_log
+         WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()))
+     OR CAST(SPLIT_PART(place, ':', 2) AS XID8) > pg_snapshot_xmax(pg_current_snapshot())",
+    "UPDATE sarsen_log SET xid = pg_current_xact_id() WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
+];
+
+static NOW: Sql = sql("SELECT CAST(pg_current_snapshot() AS TEXT)");
+/// Entries that the first snapshot did not include and the second does, behind a number. The lower bound of ids keeps to
+/// the index.
+static BETWEEN: Sql = sql("SELECT seq, at_ms, payload FROM sarsen_log
+     WHERE log_name = ?1
+       AND xid >= pg_snapshot_xmin(CAST(CAST(?2 AS TEXT) AS PG_SNAPSHOT))
+       AND NOT pg_visible_in_snapshot(xid, CAST(CAST(?2 AS TEXT) AS PG_SNAPSHOT))
+       AND pg_visible_in_snapshot(xid, CAST(CAST(?3 AS TEXT) AS PG_SNAPSHOT))
+       AND seq > ?4
+     ORDER BY seq LIMIT ?5");
+
+/// What a reader has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PgPlace {
+    /// All that this snapshot includes …
+    read: String,
+    /// … and of what this one adds, the entries up to a number.
+    part: Option<(String, i64)>,
+    /// The largest number that was read.
+    largest: i64,
+}
+
+impl PgPlace {
+    /// `snapshot;largest` or `snapshot;largest;next snapshot;number`. Without a text: the beginning.
+    pub(crate) fn parse(text: Option<&str>) -> Result<PgPlace, Error> {
+        let Some(text) = text else { return Ok(PgPlace { read: "1:1:".to_owned(), part: None, largest: 0 }) };
+        let broken = || Error::Database(format!("{text:?} is no place in a log"));
+        let mut parts = text.split(';');
+        let read = parts.next().filter(|read| !read.is_empty()).ok_or_else(broken)?.to_owned();
+        let number = |part: Option<&str>| part.and_then(|part| part.parse().ok()).ok_or_else(broken);
+        let largest = number(parts.next())?;
+        let part = match parts.next() {
+            None => None,
+            Some(next) => Some((next.to_owned(), number(parts.next())?)),
+        };
+        Ok(PgPlace { read, part, largest })
+    }
+
+    /// True if entries that were trimmed up to this number may not have been read.
+    pub(crate) fn may_miss(&self, trimmed: i64) -> bool {
+        trimmed > self.largest
+    }
+}
+
+impl fmt::Display for PgPlace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{};{}", self.read, self.largest)?;
+        match &self.part {
+            None => Ok(()),
+            Some((next, number)) => write!(out, ";{next};{number}"),
+        }
+    }
+}
+
+impl Snapshot<'_> {
+    /// The entries behind a place, and the place behind them.
+    pub(crate) fn page_behind(
+        &mut self,
+        log: &str,
+        place: PgPlace,
+        most: usize,
+    ) -> Result<(Vec<LogEntry>, PgPlace), Error> {
+        let (mut place, mut entries) = (place, Vec::new());
+        // First the rest of a part, if there is one, then what this snapshot adds.
+        while entries.len() < most {
+            let is_rest = place.part.is_some();
+            let (next, number) = match place.part.take() {
+                Some(part) => part,
+                None => (self.one(&NOW, &[], |row| row.get(0))?.unwrap_or_default(), 0),
+            };
+            let room = most - entries.len();
+            let found = self.all(&BETWEEN, args![log, &place.read, &next, number, room as i64], read)?;
+            let last = found.last().map_or(number, |entry| entry.number);
+            place.largest = place.largest.max(last);
+            let is_full = found.len() == room;
+            entries.extend(found);
+            if is_full {
+                place.part = Some((next, last));
+                break;
+            }
+            place.read = next;
+            if !is_rest {
+                break;
+            }
+        }
+        Ok((entries, place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_back_from_its_text_and_nothing_else_is_one() {
+        for text in ["1:1:;0", "10:20:12,15;77", "10:20:12;77;30:30:;80"] {
+            assert_eq!(PgPlace::parse(Some(text)).expect("a place").to_string(), text);
+        }
+        for text in ["", ";", "10:20:", "10:20:;x", "10:20:;1;30:30:"] {
+            assert!(PgPlace::parse(Some(text)).is_err(), "{text:?}");
+        }
+        assert_eq!(PgPlace::parse(None).expect("the beginning").to_string(), "1:1:;0");
+    }
+}

@@ -1,0 +1,76 @@
+//! Reads that say which state they show, for results that are sent, compared or watched later.
+
+use crate::job::{Plan, QueryKind};
+use crate::{Error, Key, Position, Snapshot, Store, Version};
+
+/// How a query is run. The default reads the primary's newest state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Read {
+    not_older_than: Option<Version>,
+    from_replica: bool,
+    background: bool,
+}
+
+/// A result and the state that it shows.
+#[derive(Clone, Debug)]
+pub struct Answer<T> {
+    /// The result.
+    pub value: T,
+    /// The version of the snapshot. The snapshot includes everything that it can include; on PostgreSQL single commits
+    /// just before it may be missing.
+    pub version: Version,
+    /// Everything that this process had published up to here is in the snapshot. What is published later may be.
+    pub seen: Position,
+    /// What the result depends on, as the query declared it ([`Snapshot::depends`]).
+    pub keys: Vec<Key>,
+}
+
+impl Read {
+    /// The result must not be older than this version of any instance.
+    #[must_use]
+    pub fn not_older_than(self, version: Version) -> Read {
+        Read { not_older_than: Some(version), ..self }
+    }
+
+    /// A replica may answer, if it has reached everything that this process has published. Without one that has, the
+    /// primary answers.
+    #[must_use]
+    pub fn from_replica(self) -> Read {
+        Read { from_replica: true, ..self }
+    }
+
+    /// Nobody waits for the result, as when a live query runs again. Such queries leave one reader thread to users, get
+    /// every fourth turn while users keep all threads busy, and may wait for ten seconds.
+    #[must_use]
+    pub fn in_background(self) -> Read {
+        Read { background: true, ..self }
+    }
+}
+
+impl Store {
+    /// Runs a query on a reader thread, in one snapshot, and returns its result with the version of the snapshot. The
+    /// query may run more than once.
+    pub async fn query<T, E, F>(&self, read: Read, mut query: F) -> Result<Answer<T>, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+        F: FnMut(&mut Snapshot<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let feed = &self.inner.shared.feed;
+        // Noted before the snapshot. If another epoch begins meanwhile, a client replaces this answer by any of that.
+        let (seen, epoch) = (feed.position(), feed.epoch());
+        let needed = read.not_older_than.map_or(0, |version| feed.needed(version));
+        let (kind, needed) = match read.from_replica {
+            true => (QueryKind::List, needed.max(feed.snapshot_end())),
+            false => (QueryKind::Scan, needed),
+        };
+        let run = move |snapshot: &mut Snapshot<'_>| {
+            let number = snapshot.version_number()?;
+            Ok::<_, E>((snapshot.recorded(&mut query)?, number))
+        };
+        let ((value, keys), number) =
+            self.queue(run, Plan { kind, needed, background: read.background }).await?;
+        let version = Version { epoch, number: number.unwrap_or(seen.0) };
+        Ok(Answer { value, version, seen, keys })
+    }
+}

@@ -1,0 +1,205 @@
+//! Durable logs: each entry is read once and in order, whatever happens meanwhile.
+
+use crate::instances::Foreign;
+use crate::support::{Database, TestStore};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::{Error, Log, LogEntry, LogPage, Sql, Store, Time, args, lock, log, sql};
+
+on_each_database!(
+    a_reader_gets_every_entry_once_and_those_of_one_row_in_order,
+    an_entry_is_part_of_its_command,
+    of_two_readers_with_one_name_one_moves_the_place,
+    readers_keep_their_places_and_do_not_move_each_other,
+    trimmed_entries_are_missed_by_readers_that_were_behind,
+    a_watch_is_called_for_a_new_entry,
+);
+
+static EVENTS: Log = log("events");
+static BODY: Sql = sql("SELECT body FROM notes WHERE id = 'counter'");
+static SET_BODY: Sql = sql("UPDATE notes SET body = ?1 WHERE id = 'counter'");
+static LOCK: Sql = lock("notes", "id");
+
+pub const AT: Time = Time::from_millis(1_000);
+
+pub async fn append(store: &Store, payload: &str, at: Time) -> Result<(), Error> {
+    let payload = payload.to_owned();
+    store.write("event.append", move |tx| tx.append(&EVENTS, at, &*payload)).await
+}
+
+pub async fn page(store: &Store, reader: &'static str, most: usize) -> LogPage {
+    let page = store.read(move |snapshot| snapshot.log_page(&EVENTS, reader, most));
+    page.await.map_err(|error: Error| error).expect("reads")
+}
+
+pub async fn keep(store: &Store, reader: &'static str, page: &LogPage) -> bool {
+    let page = page.clone();
+    let kept = store.write("event.keep", move |tx| tx.keep_place(&EVENTS, reader, &page));
+    kept.await.map_err(|error: Error| error).expect("writes")
+}
+
+pub fn payloads(entries: &[LogEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| &*entry.payload).collect()
+}
+
+/// Increments a number in a row and appends the new value with the writer's own count. Some commands fail at the end.
+async fn increment(store: &Store, writer: usize, count: usize) {
+    let fails = count % 5 == 4;
+    let written = store.write("event.increment", move |tx| {
+        tx.lock(&LOCK, "counter".into())?;
+        let body: String = tx.one(&BODY, args![], |row| row.get(0))?.unwrap_or_default();
+        let next = body.parse::<u64>().unwrap_or_default() + 1;
+        tx.append(&EVENTS, AT, format!("{next} {writer} {count}"))?;
+        tx.changed(store::Key::row("notes", "id", "counter"));
+        tx.exec(&SET_BODY, args![next.to_string()])?;
+        if fails { Err(Error::Stopped) } else { Ok(()) }
+    });
+    assert_eq!(written.await.is_err(), fails);
+}
+
+async fn a_reader_gets_every_entry_once_and_those_of_one_row_in_order(database: Database) {
+    const WRITERS: usize = 4;
+    const COUNT: usize = 50;
+    let test = database.open();
+    test.add("counter", "ada", "0").await.expect("writes");
+    let writers = (0..WRITERS).map(|writer| {
+        let store = test.store.clone();
+        tokio::spawn(async move {
+            for count in 0..COUNT {
+                increment(&store, writer, count).await;
+                // Another one that has nothing to do with the row.
+                append(&store, &format!("- {writer} {count}"), AT).await.expect("writes");
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let (mut all, mut is_done) = (Vec::new(), false);
+    loop {
+        let next = page(&test.store, "reader", 7).await;
+        assert!(keep(&test.store, "reader", &next).await && !next.missed);
+        let is_empty = next.entries.is_empty();
+        all.extend(next.entries);
+        if is_empty && is_done {
+            break;
+        }
+        is_done = writers.iter().all(tokio::task::JoinHandle::is_finished);
+    }
+    for writer in writers {
+        writer.await.expect("joins");
+    }
+    assert_in_order(&all, WRITERS, COUNT);
+}
+
+fn assert_in_order(all: &[LogEntry], writers: usize, count: usize) {
+    let mut of_writers: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
+    let mut of_row = Vec::new();
+    for payload in payloads(all) {
+        let parts: Vec<&str> = payload.split(' ').collect();
+        let [value, writer, number] = parts.as_slice() else { panic!("{payload}") };
+        of_row.extend(value.parse::<usize>());
+        of_writers.entry((*writer, *value == "-")).or_default().push(number.parse().expect("a number"));
+    }
+    let committed = writers * count * 4 / 5;
+    assert_eq!(of_row, (1..=committed).collect::<Vec<_>>(), "each value of the row, in its order");
+    for ((writer, is_free), numbers) in of_writers {
+        let expected: Vec<usize> = (0..count).filter(|number| is_free || number % 5 != 4).collect();
+        assert_eq!(numbers, expected, "of writer {writer}, once and in its order");
+    }
+}
+
+async fn an_entry_is_part_of_its_command(database: Database) {
+    let test = database.open();
+    let refused = test.store.write("event.refuse", |tx| {
+        tx.append(&EVENTS, AT, "never")?;
+        Err::<(), _>(Error::Stopped)
+    });
+    assert!(refused.await.is_err());
+    append(&test.store, "a ∆ 'b'\n\\", AT).await.expect("writes");
+    let page = page(&test.store, "reader", 10).await;
+    assert_eq!(payloads(&page.entries), ["a ∆ 'b'\n\\"]);
+    assert_eq!(page.entries[0].at, AT);
+    let long = append(&test.store, &"x".repeat(store::LOG_PAYLOAD_MAX + 1), AT).await;
+    assert!(long.expect_err("too long").to_string().contains("limit"));
+    append(&test.store, &"x".repeat(store::LOG_PAYLOAD_MAX), AT).await.expect("fits");
+}
+
+async fn of_two_readers_with_one_name_one_moves_the_place(database: Database) {
+    let test = database.open();
+    for round in 0..3 {
+        append(&test.store, &format!("{round}"), AT).await.expect("writes");
+        let (one, other) = (page(&test.store, "reader", 10).await, page(&test.store, "reader", 10).await);
+        assert_eq!(payloads(&one.entries), payloads(&other.entries));
+        let kept = [keep(&test.store, "reader", &one).await, keep(&test.store, "reader", &other).await];
+        assert_eq!(kept, [true, false], "round {round}");
+        assert!(page(&test.store, "reader", 10).await.entries.is_empty());
+    }
+}
+
+async fn readers_keep_their_places_and_do_not_move_each_other(database: Database) {
+    let test = database.open();
+    for number in 0..5 {
+        append(&test.store, &number.to_string(), AT).await.expect("writes");
+    }
+    let first = page(&test.store, "slow", 2).await;
+    assert_eq!(payloads(&first.entries), ["0", "1"]);
+    assert!(keep(&test.store, "slow", &first).await);
+    let all = page(&test.store, "quick", 10).await;
+    assert!(all.entries.len() == 5 && keep(&test.store, "quick", &all).await);
+    let test: TestStore = test.reopen();
+    append(&test.store, "5", AT).await.expect("writes");
+    assert_eq!(payloads(&page(&test.store, "slow", 10).await.entries), ["2", "3", "4", "5"]);
+    assert_eq!(payloads(&page(&test.store, "quick", 10).await.entries), ["5"]);
+}
+
+async fn trimmed_entries_are_missed_by_readers_that_were_behind(database: Database) {
+    let test = database.open();
+    for number in 0..6 {
+        append(&test.store, &number.to_string(), Time::from_millis(1_000 + number)).await.expect("writes");
+    }
+    for (reader, most) in [("behind", 2), ("level", 4)] {
+        let next = page(&test.store, reader, most).await;
+        assert!(keep(&test.store, reader, &next).await);
+    }
+    let before = Time::from_millis(1_004);
+    let trim = test.store.write("event.trim", move |tx| tx.trim_log(&EVENTS, before));
+    assert!(!trim.await.map_err(|error: Error| error).expect("trims"), "that was all");
+    for (reader, missed) in [("behind", true), ("level", false), ("new", false)] {
+        let next = page(&test.store, reader, 10).await;
+        assert_eq!((payloads(&next.entries), next.missed), (vec!["4", "5"], missed), "{reader}");
+        assert!(keep(&test.store, reader, &next).await);
+        assert!(!page(&test.store, reader, 10).await.missed, "it goes on from there");
+    }
+}
+
+async fn a_watch_is_called_for_a_new_entry(database: Database) {
+    let test = database.open();
+    let (wake, woken) = std::sync::mpsc::channel();
+    let _watch = test.store.watch(&[EVENTS.key()], test.store.position(), move || {
+        // The test may have ended.
+        let _ = wake.send(());
+    });
+    append(&test.store, "one", AT).await.expect("writes");
+    woken.recv_timeout(Duration::from_secs(20)).expect("called");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_appears_late_is_read_once() {
+    let Some(database) = Database::postgres() else { return };
+    let test = database.open();
+    let late = tokio::task::block_in_place(|| {
+        let insert = "INSERT INTO sarsen_log (log_name, at_ms, payload) VALUES ('events', 1000, 'late')";
+        Foreign::begin(test.database().config(), insert)
+    });
+    for number in 0..5 {
+        append(&test.store, &number.to_string(), AT).await.expect("writes");
+    }
+    let first = page(&test.store, "reader", 3).await;
+    assert_eq!(payloads(&first.entries), ["0", "1", "2"]);
+    assert!(keep(&test.store, "reader", &first).await);
+    tokio::task::block_in_place(|| late.end("COMMIT"));
+    append(&test.store, "5", AT).await.expect("writes");
+    let rest = page(&test.store, "reader", 10).await;
+    assert_eq!(payloads(&rest.entries), ["3", "4", "late", "5"], "first the rest of the page before");
+    assert!(keep(&test.store, "reader", &rest).await && !rest.missed);
+    assert!(page(&test.store, "reader", 10).await.entries.is_empty());
+}
