@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `router.rs`: every route, in one table. The URL finds the file:
-//! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
+//! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see; `webhooks/`: events of
+//!   payment providers.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: from the socket to a handler: listener, middleware, authentication, JSON, errors.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
@@ -25,6 +26,7 @@ mod router;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod web;
+mod webhooks;
 
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
