@@ -18,6 +18,7 @@ const POSTGRES_DAILY: &[Selection] = &[
     Selection {
         package: "server",
         modules: &[
+            "billing::",
             "device::",
             "housekeeping::",
             "instances::",
@@ -29,8 +30,11 @@ const POSTGRES_DAILY: &[Selection] = &[
     },
     SURVIVAL,
 ];
-const MARIADB_DAILY: &[Selection] =
-    &[DOMAIN, Selection { package: "server", modules: &["device::", "presence::", "upgrades::"] }, SURVIVAL];
+const MARIADB_DAILY: &[Selection] = &[
+    DOMAIN,
+    Selection { package: "server", modules: &["billing::", "device::", "presence::", "upgrades::"] },
+    SURVIVAL,
+];
 
 /// In a soak: all that asks for a database.
 const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, SURVIVAL];

@@ -1,6 +1,6 @@
 //! The audit log. Each entry is written in the same transaction as the change that it describes.
 
-use crate::ids::{ApiKeyId, AuditId, ClientId, OrganizationId, UserId};
+use crate::ids::{ApiKeyId, AuditId, BillingConnectionId, ClientId, OrganizationId, UserId};
 use crate::organizations::{self, PLATFORM};
 use crate::scan::Page;
 use crate::secrets::Random;
@@ -11,7 +11,7 @@ use store::{Snapshot, Tx, Where, args, insert, sql, statements};
 /// The actor of a request. It is created once per request and passed to every command that writes an audit entry.
 #[derive(Debug)]
 pub struct Actor {
-    /// The id of a user, an API key or a machine client, `system`, or `unknown`.
+    /// The id of a user, an API key, a machine client or a billing connection, `system`, or `unknown`.
     pub who: String,
     /// The client's IP address, or empty.
     pub address: String,
@@ -48,6 +48,11 @@ impl Actor {
 
     /// A machine client with a token of its own.
     pub fn client(id: &ClientId, address: &str, now: Time, random: &dyn Random) -> Actor {
+        Actor::new(id.to_string(), address.to_owned(), now, random)
+    }
+
+    /// A payment provider.
+    pub fn billing(id: &BillingConnectionId, address: &str, now: Time, random: &dyn Random) -> Actor {
         Actor::new(id.to_string(), address.to_owned(), now, random)
     }
 
@@ -126,7 +131,7 @@ pub fn note(
 pub struct Entry {
     /// The id. Ids sort by time.
     pub id: AuditId,
-    /// The id of a user, an API key or a machine client, `system` for the server itself, or `unknown` for an
+    /// The id of a user, an API key, a machine client or a billing connection, `system` for the server itself, or `unknown` for an
     /// unauthenticated client.
     pub actor: String,
     /// The actor's e-mail address, if the organization may see it.

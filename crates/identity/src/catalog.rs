@@ -2,6 +2,7 @@
 //! module above services, clients, plans and subscriptions, so that those need not import each other.
 
 use crate::audit::Actor;
+use crate::billing::prices;
 use crate::plans::{self, Plan};
 use crate::services::{self, Service};
 use crate::{Error, Result, api_keys, clients, subscriptions};
@@ -20,11 +21,15 @@ pub fn delete_service(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Resu
     services::remove(tx, service, actor)
 }
 
-/// Deletes a plan. It must have no subscriptions.
+/// Deletes a plan. It must have no subscriptions and no prices of billing connections.
 pub fn delete_plan(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> {
     tx.lock(&plans::LOCK, (&plan.id).into())?;
     if subscriptions::any_of_plan(tx.snapshot(), &plan.id)? {
         let problem = "this plan still has subscriptions; move or delete them first";
+        return Err(Error::refused("plan_in_use", problem));
+    }
+    if prices::any_of_plan(tx.snapshot(), plan)? {
+        let problem = "a billing connection has a price for this plan; remove the price first";
         return Err(Error::refused("plan_in_use", problem));
     }
     plans::remove(tx, plan, actor)

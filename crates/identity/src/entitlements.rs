@@ -50,6 +50,8 @@ pub struct Entitlement {
     pub status: String,
     /// The end of the paid period.
     pub current_period_end: Option<Time>,
+    /// The time at which it ends unless the subscription changes.
+    pub ends_at: Option<Time>,
     /// The customer that the user acts for.
     pub customer: CustomerId,
     /// Whether it comes from a subscription: the user's own, or a seat in that of a team.
@@ -79,23 +81,25 @@ struct Candidate {
 // sort or to search a list, SQLite makes a table in memory, and 2,000 first requests at once then take 12 MiB more.
 statements! {
     static OF_USER = sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id, NULL, NULL
+            p.price_cents, s.id, NULL, NULL, s.access_until
      FROM customers c
      JOIN subscriptions s ON s.customer_id = c.id
      JOIN plans p ON p.id = s.plan_id
      JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
      WHERE c.user_id = ?1
-       AND s.status <> 'canceled' AND (s.current_period_end IS NULL OR s.current_period_end > ?3)
+       AND s.status <> 'canceled'
+       AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?3)
      UNION ALL
      SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id, p.seats, t.user_id
+            p.price_cents, s.id, p.seats, t.user_id, s.access_until
      FROM customer_members m
      JOIN subscriptions s ON s.customer_id = m.customer_id
      JOIN plans p ON p.id = s.plan_id
      JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
      LEFT JOIN seats t ON t.subscription_id = s.id AND t.user_id = ?1
      WHERE m.user_id = ?1
-       AND s.status <> 'canceled' AND (s.current_period_end IS NULL OR s.current_period_end > ?3)");
+       AND s.status <> 'canceled'
+       AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?3)");
     static CUSTOMERS = sql("SELECT id FROM customers WHERE user_id = ?1
      UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
 }
@@ -131,12 +135,14 @@ pub fn of_user(
     let customers: Vec<CustomerId> = snapshot.all(&CUSTOMERS, args![user], |row| row.get(0))?;
     snapshot.depends(|| customers.iter().map(subscriptions::key));
     let candidates = snapshot.all(&OF_USER, args![user, service, now], |row| {
+        let (period_end, access_until): (Option<Time>, Option<Time>) = (row.get(4)?, row.get(11)?);
         let entitlement = Entitlement {
             plan: row.get(0)?,
             features: row.get(1)?,
             limits: row.get(2)?,
             status: row.get(3)?,
-            current_period_end: row.get(4)?,
+            current_period_end: period_end,
+            ends_at: period_end.map(|end| access_until.unwrap_or(end)),
             customer: row.get(5)?,
             is_subscribed: true,
         };
@@ -168,6 +174,7 @@ pub fn of_user(
             limits: Json::parse("{}")?,
             status: "active".to_owned(),
             current_period_end: None,
+            ends_at: None,
             customer: customers::of_user(snapshot, user)?,
             is_subscribed: false,
         },

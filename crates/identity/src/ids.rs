@@ -175,6 +175,10 @@ ids! {
     LinkId = "link" / "link";
     /// An invitation of an administrator.
     InvitationId = "invitation" / "invitation";
+    /// A connection to a payment provider.
+    BillingConnectionId = "billing" / "billing connection";
+    /// An event that a payment provider has sent.
+    BillingEventId = "billingevent" / "billing event";
     /// An audit log entry.
     AuditId = "audit" / "audit entry";
 }

@@ -6,6 +6,7 @@
 //! - administration: `organizations`, `organization_deletions`, `administrators`, `invitations`, `api_keys`, `programs`,
 //!   `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
+//! - payment providers: `billing`
 //! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
@@ -25,6 +26,7 @@ pub mod api_keys;
 pub mod audit;
 pub mod authorization_codes;
 pub mod authorization_requests;
+pub mod billing;
 pub mod catalog;
 pub mod cleanup;
 pub mod clients;

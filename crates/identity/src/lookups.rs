@@ -166,7 +166,7 @@ impl Lookups {
         let (user, service) = key.clone();
         let found = self.store.fill(&self.entitlements, key, now, move |snapshot| {
             let entitlement = crate::entitlements::of_user(snapshot, &user, &service, now)?;
-            let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
+            let until = entitlement.ends_at.unwrap_or(Time::NEVER);
             Ok::<_, Error>(Some(Filled { value: Arc::new(entitlement), until }))
         });
         found.await?.ok_or(Error::NotFound { what: "subscription" })

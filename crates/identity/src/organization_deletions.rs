@@ -5,6 +5,7 @@
 //! tokens and addresses contain it, so nobody else may get it.
 
 use crate::audit::{self, Actor};
+use crate::billing::connections;
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, PLATFORM, Status};
 use crate::{
@@ -85,6 +86,10 @@ pub fn due(snapshot: &mut Snapshot<'_>, now: Time) -> Result<Option<Organization
 pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor) -> Result<bool> {
     let mut left = most;
     // Each kind only after those that refer to it.
+    left -= connections::erase_some(tx, id, left)?;
+    if left <= 0 {
+        return Ok(false);
+    }
     for subscription in subscriptions::list(tx.snapshot(), id, &subscriptions::Filter::default(), None, left)?
     {
         subscriptions::delete(tx, &subscription, actor)?;

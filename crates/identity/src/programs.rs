@@ -26,6 +26,8 @@ pub const SCOPES: &[&str] = &[
     "users:read",
     "users:write",
     "audit:read",
+    "billing:read",
+    "billing:write",
 ];
 
 /// Whether a request reads or changes something.

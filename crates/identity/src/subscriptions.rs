@@ -4,7 +4,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{CustomerId, OrganizationId, PlanId, SubscriptionId, UserId};
 use crate::plans::{self, Plan};
 use crate::{Error, Result, Time, customers, users};
-use store::{Key, Row, Snapshot, Tx, Where, args, sql, statements};
+use store::{Key, Row, Snapshot, Tx, Where, args, select, sql, statements};
 
 /// The status of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub struct Subscription {
     pub status: Status,
     /// The end of the paid period.
     pub current_period_end: Option<Time>,
+    /// The end of access, if that is not the end of the period.
+    pub access_until: Option<Time>,
     /// The creation time.
     pub created_at: Time,
     /// The time of the last change.
@@ -99,6 +101,8 @@ pub struct NewSubscription {
     pub status: Status,
     /// The end of the paid period.
     pub current_period_end: Option<Time>,
+    /// The end of access, if that is not the end of the period.
+    pub access_until: Option<Time>,
 }
 
 /// The input for [`patch`]. `None` leaves a field unchanged.
@@ -110,12 +114,14 @@ pub struct SubscriptionPatch {
     pub status: Option<Status>,
     /// The end of the paid period. `Some(None)` removes it.
     pub current_period_end: Option<Option<Time>>,
+    /// The end of access, if that is not the end of the period. It applies to the new `current_period_end` only.
+    pub access_until: Option<Time>,
 }
 
 /// Every subscription has a customer and a plan. The LEFT JOIN makes MySQL and MariaDB read `subscriptions` first, in
 /// the order of the list.
 const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
-            s.current_period_end, s.created_at, s.updated_at, c.name, u.email
+            s.current_period_end, s.created_at, s.updated_at, c.name, u.email, s.access_until
      FROM subscriptions s
      LEFT JOIN customers c ON c.id = s.customer_id
      LEFT JOIN plans p ON p.id = s.plan_id
@@ -123,10 +129,10 @@ const COLUMNS: &str = "SELECT s.id, s.organization_id, s.customer_id, c.user_id,
 
 statements! {
     static INSERT = sql("INSERT INTO subscriptions (id, organization_id, customer_id, plan_id, status, current_period_end,
-                                created_at, updated_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)");
+                                access_until, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)");
     static GET = sql("SELECT s.id, s.organization_id, s.customer_id, c.user_id, s.plan_id, p.slug, s.status,
-            s.current_period_end, s.created_at, s.updated_at, c.name, u.email
+            s.current_period_end, s.created_at, s.updated_at, c.name, u.email, s.access_until
      FROM subscriptions s
      JOIN customers c ON c.id = s.customer_id
      JOIN plans p ON p.id = s.plan_id
@@ -137,17 +143,19 @@ statements! {
 statements! {
     static ANOTHER_LIVE = sql("SELECT p.slug FROM subscriptions s JOIN plans p ON p.id = s.plan_id
      WHERE s.customer_id = ?1 AND s.id <> ?2 AND s.status IN ('active', 'trialing', 'past_due')
-       AND (s.current_period_end IS NULL OR s.current_period_end > ?4)
+       AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?4)
        AND EXISTS (SELECT 1 FROM plan_services mine JOIN plan_services other ON other.service_id = mine.service_id
                    WHERE mine.plan_id = ?3 AND other.plan_id = s.plan_id)
      LIMIT 1");
     static PATCH = sql(
-        "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, updated_at = ?5 WHERE id = ?1",
+        "UPDATE subscriptions SET plan_id = ?2, status = ?3, current_period_end = ?4, access_until = ?5, updated_at = ?6
+     WHERE id = ?1",
     );
     static CANCEL_ALL = sql(
         "UPDATE subscriptions SET status = 'canceled', updated_at = ?2 WHERE customer_id = ?1 AND status <> 'canceled'",
     );
     static LEAVE_SEATS = sql("DELETE FROM seats WHERE user_id = ?1");
+    static OF_CUSTOMER = select(COLUMNS, "WHERE s.customer_id = ?1 ORDER BY s.id LIMIT ?2");
     static SEATED = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
     static DELETE_SEATS = sql("DELETE FROM seats WHERE subscription_id = ?1");
     static DELETE = sql("DELETE FROM subscriptions WHERE id = ?1");
@@ -171,6 +179,7 @@ fn read(row: &Row<'_>) -> std::result::Result<Subscription, store::Error> {
         customer_name: row.get(10)?,
         // The address of a deleted user is the id.
         user_email: row.get::<Option<String>>(11)?.filter(|email| UserId::parse(email).is_err()),
+        access_until: row.get(12)?,
     })
 }
 
@@ -213,13 +222,14 @@ pub fn create(
         plan_slug: plan.slug.clone(),
         status: new.status,
         current_period_end: new.current_period_end,
+        access_until: new.access_until,
         created_at: actor.now,
         updated_at: actor.now,
     };
     require_one_live(tx, &made, &plan, actor.now)?;
     let (customer, status) = (&made.customer, made.status.as_str());
-    let row = args![&made.id, organization, customer, &plan.id, status, made.current_period_end, actor.now];
-    tx.exec(&INSERT, row)?;
+    let (end, until) = (made.current_period_end, made.access_until);
+    tx.exec(&INSERT, args![&made.id, organization, customer, &plan.id, status, end, until, actor.now])?;
     tx.changed(key(customer));
     audit::note(tx, organization, actor, "subscription.created", made.id.as_str(), &plan.slug)?;
     Ok(made)
@@ -240,11 +250,14 @@ pub fn patch(
     changed.plan = plan.id.clone();
     changed.plan_slug = slug;
     changed.status = patch.status.unwrap_or(changed.status);
-    changed.current_period_end = patch.current_period_end.unwrap_or(changed.current_period_end);
+    if let Some(end) = patch.current_period_end {
+        (changed.current_period_end, changed.access_until) = (end, patch.access_until);
+    }
     changed.updated_at = actor.now;
     require_one_live(tx, &changed, &plan, actor.now)?;
     let (id, status) = (&changed.id, changed.status.as_str());
-    tx.exec(&PATCH, args![id, &plan.id, status, changed.current_period_end, actor.now])?;
+    let (end, until) = (changed.current_period_end, changed.access_until);
+    tx.exec(&PATCH, args![id, &plan.id, status, end, until, actor.now])?;
     tx.changed(key(&changed.customer));
     let details = format!("{} {}", changed.plan_slug, changed.status.as_str());
     audit::note(tx, organization, actor, "subscription.changed", changed.id.as_str(), &details)?;
@@ -254,7 +267,7 @@ pub fn patch(
 /// Fails when the customer has another live subscription for a service that `plan` covers. The caller holds the lock of
 /// the customer.
 fn require_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Time) -> Result<()> {
-    if !is_live(wanted.status, wanted.current_period_end, now) {
+    if !wanted.is_live(now) {
         return Ok(());
     }
     let args = args![&wanted.customer, &wanted.id, &plan.id, now];
@@ -270,9 +283,15 @@ fn require_one_live(tx: &mut Tx<'_>, wanted: &Subscription, plan: &Plan, now: Ti
     }
 }
 
-/// Whether a subscription grants its entitlements at `now`.
-fn is_live(status: Status, current_period_end: Option<Time>, now: Time) -> bool {
-    status != Status::Canceled && current_period_end.is_none_or(|end| end > now)
+impl Subscription {
+    /// Whether it grants its entitlements at `now`.
+    pub fn is_live(&self, now: Time) -> bool {
+        is_live(self.status, self.current_period_end.map(|end| self.access_until.unwrap_or(end)), now)
+    }
+}
+
+fn is_live(status: Status, access_until: Option<Time>, now: Time) -> bool {
+    status.is_live() && access_until.is_none_or(|end| end > now)
 }
 
 /// Deletes a subscription with its seats. Its entitlements end immediately.
@@ -313,6 +332,15 @@ pub fn get(
     id: &SubscriptionId,
 ) -> Result<Subscription> {
     snapshot.one(&GET, args![id, organization], read)?.ok_or(Error::NotFound { what: "subscription" })
+}
+
+/// Lists up to `most` subscriptions of a customer by id.
+pub(crate) fn of_customer(
+    snapshot: &mut Snapshot<'_>,
+    customer: &CustomerId,
+    most: i64,
+) -> Result<Vec<Subscription>> {
+    Ok(snapshot.all(&OF_CUSTOMER, args![customer, most], read)?)
 }
 
 /// A filter for [`list`]. The default matches all subscriptions.

@@ -8,6 +8,7 @@
 //! Invitations are for accounts of `platform`, so an account elsewhere leaves those of its address alone.
 
 use crate::audit::{self, Actor};
+use crate::billing;
 use crate::ids::{AuditId, OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::users::{self, User};
@@ -68,6 +69,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     consents::delete_of_user(tx, id)?;
     let customer = customers::of_user(tx.snapshot(), id)?;
     subscriptions::cancel_all(tx, &customer, actor.now)?;
+    billing::customers::forget(tx, &customer)?;
     subscriptions::leave_seats(tx, id)?;
     customers::leave_teams(tx, id)?;
     customers::rename_personal(tx, id, "")?;

@@ -2,8 +2,8 @@
 
 use crate::allocator;
 use crate::commands::{
-    audit, backup, bench, check, client, demo, doctor, init, key, login, logout, member, move_database, org,
-    owner, plan, rekey, restore, serve, service, subscription, user, whoami,
+    audit, backup, bench, billing, check, client, demo, doctor, init, key, login, logout, member,
+    move_database, org, owner, plan, rekey, restore, serve, service, subscription, user, whoami,
 };
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -76,6 +76,8 @@ pub enum Command {
     Plan(plan::Args),
     /// Subscriptions: which user or customer has which plan
     Subscription(subscription::Args),
+    /// Billing: payment providers whose events change subscriptions
+    Billing(billing::Args),
     /// Users: the accounts of an organization
     User(user::Args),
     /// The audit trail of an organization
@@ -149,6 +151,7 @@ pub fn run(command: Command, context: &Context) -> Result<()> {
         Command::Key(args) => key::run(&args, environment),
         Command::Plan(args) => plan::run(&args, environment),
         Command::Subscription(args) => subscription::run(&args, environment),
+        Command::Billing(args) => billing::run(&args, environment),
         Command::User(args) => user::run(&args, environment),
         Command::Audit(args) => audit::run(&args, environment),
         Command::Bench(args) => bench::run(args, context),

@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `router.rs`: every route, in one table. The URL finds the file:
-//! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see.
+//! - `api/`: the JSON API; `oauth/`: OAuth 2.0 and OpenID Connect; `pages/`: what people see; `webhooks/`: events of
+//!   payment providers.
 //! - `openapi/`: the description of the JSON API, as a document and as a page.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: from the socket to a handler: listener, middleware, authentication, JSON, errors.
@@ -27,6 +28,7 @@ mod router;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod web;
+mod webhooks;
 
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};

@@ -4,7 +4,7 @@ use crate::dev::demo;
 use crate::operation::{health, metrics};
 use crate::web::dispatch::{Routes, delete, get, patch, post, put};
 use crate::web::error::Problem;
-use crate::{api, oauth, openapi, pages};
+use crate::{api, oauth, openapi, pages, webhooks};
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, Uri};
 use oauth::error::OAuthError;
@@ -104,6 +104,36 @@ pub fn router() -> Routes {
         .route("/api/organizations/{org}/keys", get(api::keys::list).post(api::keys::create))
         .route("/api/organizations/{org}/keys/{key}", get(api::keys::get).delete(api::keys::revoke))
         .route("/api/organizations/{org}/audit", get(api::audit::list))
+        // Payment providers
+        .route("/api/organizations/{org}/billing", get(api::billing::list).post(api::billing::create))
+        .route(
+            "/api/organizations/{org}/billing/{connection}",
+            get(api::billing::get).patch(api::billing::change).delete(api::billing::delete),
+        )
+        .route("/api/organizations/{org}/billing/{connection}/prices", get(api::billing::prices::list))
+        .route(
+            "/api/organizations/{org}/billing/{connection}/prices/{price}",
+            put(api::billing::prices::put).delete(api::billing::prices::delete),
+        )
+        .route("/api/organizations/{org}/billing/{connection}/customers", get(api::billing::customers::list))
+        .route(
+            "/api/organizations/{org}/billing/{connection}/customers/{billing_customer}",
+            put(api::billing::customers::put).delete(api::billing::customers::delete),
+        )
+        .route(
+            "/api/organizations/{org}/billing/{connection}/references",
+            post(api::billing::customers::reference),
+        )
+        .route(
+            "/api/organizations/{org}/billing/{connection}/subscriptions",
+            get(api::billing::subscriptions::list),
+        )
+        .route(
+            "/api/organizations/{org}/billing/{connection}/retry",
+            post(api::billing::subscriptions::retry),
+        )
+        .route("/api/organizations/{org}/billing/{connection}/events", get(api::billing::events::list))
+        .route("/webhooks/billing/{connection}", post(webhooks::billing::post))
         // The platform
         .route("/api/platform/organizations", get(api::platform::list))
         .route("/api/platform/organizations/{org}/review", post(api::platform::review))
@@ -170,5 +200,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
 
 /// Programs get a problem document, people a page.
 fn is_for_programs(path: &str) -> bool {
-    path.starts_with("/api/") || matches!(path, "/healthz" | "/readyz" | "/metrics")
+    path.starts_with("/api/")
+        || path.starts_with("/webhooks/")
+        || matches!(path, "/healthz" | "/readyz" | "/metrics")
 }

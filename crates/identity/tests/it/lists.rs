@@ -179,6 +179,7 @@ fn account(test: &TestIdentity, number: usize) -> (NewUser, NewSubscription) {
         plan: PLANS[number % 2].to_owned(),
         status: Status::Active,
         current_period_end: None,
+        access_until: None,
     };
     let new = NewUser {
         id,

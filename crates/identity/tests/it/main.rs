@@ -2,6 +2,7 @@
 
 mod administrators;
 mod audit_trail;
+mod billing;
 mod catalog;
 mod device_flow;
 mod entitlements;

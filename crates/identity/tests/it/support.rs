@@ -177,6 +177,7 @@ impl TestIdentity {
             plan: plan.to_owned(),
             status: Status::Active,
             current_period_end: None,
+            access_until: None,
         }
     }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
                   \n\
                   A key with --service reads the users of that service and what they may use; its scopes are users:read\n\
                   and entitlements:read. A key without --service administers the organization; its scopes are services,\n\
-                  clients, plans, subscriptions and users with :read or :write, customers:read and audit:read.")]
+                  clients, plans, subscriptions, users and billing with :read or :write, customers:read and audit:read.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,

@@ -8,6 +8,7 @@ mod api;
 pub mod audit;
 pub mod backup;
 pub mod bench;
+pub mod billing;
 pub mod check;
 pub mod client;
 #[cfg(test)]

@@ -91,6 +91,7 @@ pub(super) struct Subscription {
     plan: String,
     status: String,
     current_period_end: Nullable<Time>,
+    access_until: Nullable<Time>,
     user: Nullable<String>,
     user_email: Nullable<String>,
     customer: String,
@@ -112,10 +113,11 @@ impl Record for Subscription {
 }
 
 impl Subscription {
-    /// It is neither canceled nor past its end.
+    /// It is neither canceled nor past the end of access.
     fn is_live(&self) -> bool {
         let now = SystemClock.now().millis();
-        self.status != "canceled" && self.current_period_end.0.is_none_or(|end| end.0.as_millisecond() > now)
+        let end = self.access_until.0.or(self.current_period_end.0);
+        self.status != "canceled" && end.is_none_or(|end| end.0.as_millisecond() > now)
     }
 }
 

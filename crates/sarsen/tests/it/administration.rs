@@ -107,6 +107,56 @@ fn a_key_is_created_used_and_revoked() {
 }
 
 #[test]
+fn a_billing_connection_is_set_up() {
+    let place = Place::new();
+    let demo = Demo::start(&place);
+    sign_in(&place, &demo, "/organization/admin");
+    let none = place.run(&["billing", "show"]);
+    assert!(none.code == 1 && none.stderr.contains("sarsen billing create"), "{}", none.stderr);
+    let made = place.json(&["billing", "create", "Stripe", "--test"]);
+    let id = made["id"].as_str().expect("an id");
+    assert_eq!((&made["livemode"], &made["has_secret"]), (&json!(false), &json!(false)));
+    let endpoint = format!("{}/webhooks/billing/{id}", demo.issuer());
+    assert_eq!(made["endpoint"], endpoint.as_str());
+
+    std::fs::write(place.path("secret"), "whsec_of_the_command_line\n").expect("writes");
+    let changed = place.json(&["billing", "change", "--secret-file", "secret"]);
+    assert_eq!(changed["has_secret"], true);
+    let missing = place.run(&["billing", "change", "--secret-file", "nothing"]);
+    assert!(missing.code == 1 && missing.stderr.contains("cannot read nothing"), "{}", missing.stderr);
+    std::fs::write(place.path("wrong"), "sk_live_of_another_kind").expect("writes");
+    let wrong = place.run(&["billing", "change", "--secret-file", "wrong"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("begins with whsec_"), "{}", wrong.stderr);
+
+    assert_eq!(place.json(&["billing", "price", "set", "price_1", "--plan", "pro"])["plan"], "pro");
+    let set = place.json(&["billing", "customer", "set", "cus_1", "--user", "grace@acme.test"]);
+    assert_eq!(set["billing_customer"], "cus_1");
+    let made = place.json(&["billing", "reference", "--user", "grace@acme.test"]);
+    let reference = made["reference"].as_str().expect("a reference");
+    assert!(reference.starts_with(made["customer"].as_str().expect("an id")), "{reference}");
+    for (command, words) in [
+        (&["billing", "list"][..], "Stripe"),
+        (&["billing", "price", "list"], "price_1"),
+        (&["billing", "customer", "list"], "cus_1"),
+        (&["billing", "subscriptions"], "No subscriptions"),
+        (&["billing", "subscriptions", "--waiting"], "No subscription waits"),
+        (&["billing", "events"], "No events yet"),
+        (&["billing", "retry"], "0 applied, 0 waiting"),
+        (&["billing", "price", "remove", "price_1"], "Removed the price price_1"),
+        (&["billing", "customer", "remove", "cus_1"], "Removed the customer cus_1"),
+    ] {
+        let ended = place.run(command);
+        let printed = [&*ended.stdout, &*ended.stderr].concat();
+        assert!(ended.code == 0 && printed.contains(words), "{command:?}: {printed}");
+    }
+    place.json(&["billing", "create", "Second"]);
+    let several = place.run(&["billing", "show"]);
+    assert!(several.code == 2 && several.stderr.contains(id), "{}", several.stderr);
+    assert_eq!(place.run(&["billing", "delete", "--connection", id]).code, 0);
+    assert_eq!(place.json(&["billing", "show"])["name"], "Second");
+}
+
+#[test]
 fn the_device_flow_is_switched_on_and_off() {
     let place = Place::new();
     let demo = Demo::start(&place);

@@ -80,7 +80,7 @@ impl SubscriptionAnswers {
         let (slug, (user, service)) = (slug.to_owned(), key.clone());
         let found = self.store.fill(&self.written, key, now, move |snapshot| {
             let entitlement = entitlements::of_user(snapshot, &user, &service, now)?;
-            let until = entitlement.current_period_end.unwrap_or(Time::NEVER);
+            let until = entitlement.ends_at.unwrap_or(Time::NEVER);
             Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), until }))
         });
         found.await?.ok_or(Error::NotFound { what: "subscription" })

@@ -33,6 +33,9 @@ pub(crate) struct SubscriptionBody {
     status: &'static str,
     #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
+    /// The end of access, if that is later: a subscription of a payment provider has some days for its renewal.
+    #[schema(required, format = DateTime)]
+    access_until: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -49,6 +52,7 @@ fn show(subscription: Subscription) -> SubscriptionBody {
         plan: subscription.plan_slug,
         status: subscription.status.as_str(),
         current_period_end: subscription.current_period_end.map(rfc3339),
+        access_until: subscription.access_until.map(rfc3339),
         created_at: rfc3339(subscription.created_at),
         updated_at: rfc3339(subscription.updated_at),
     }
@@ -150,6 +154,7 @@ pub(crate) async fn create(admin: Admin, Body(body): Body<CreateBody>) -> Result
         buyer: body.buyer()?,
         status: body.status.as_deref().map_or(Ok(Status::Active), Status::parse)?,
         current_period_end: end.map(|end| parse_time(PERIOD_END, end)).transpose()?,
+        access_until: None,
         plan: body.plan,
     };
     let made = admin.write("subscription.create", move |tx, by| {
@@ -179,7 +184,7 @@ pub(crate) async fn change(
         None => None,
     };
     let status = body.status.as_deref().map(Status::parse).transpose()?;
-    let patch = SubscriptionPatch { plan: body.plan, status, current_period_end };
+    let patch = SubscriptionPatch { plan: body.plan, status, current_period_end, access_until: None };
     let changed = admin.write("subscription.change", move |tx, by| {
         let subscription = subscriptions::get(tx.snapshot(), &by.organization.id, &id)?;
         subscriptions::patch(tx, &subscription, &patch, by.actor)

@@ -132,6 +132,7 @@ impl Account {
                 plan: common.plan_of(number)?.to_owned(),
                 status: Status::Active,
                 current_period_end: Some(at + PERIOD),
+                access_until: None,
             })
         } else {
             None

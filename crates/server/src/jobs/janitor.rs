@@ -10,6 +10,7 @@ use super::key_maker::KeyMaker;
 use crate::clock::Clock;
 use crate::limits::failed_sign_ins::FailedSignIns;
 use identity::audit::Actor;
+use identity::billing::{connections, events};
 use identity::cleanup;
 use identity::keys::Algorithm;
 use identity::organization_deletions;
@@ -118,15 +119,28 @@ impl Janitor {
         self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await?;
         let before_writes = now - idempotent_writes::KEPT;
         self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older).await?;
+        self.sweep("billing_events.tidy", now - events::KEPT, events::delete_older).await?;
         self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
         self.walk(&self.grants, "grants.delete", grants::ended, delete).await?;
         self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions).await?;
+        self.erase_connections().await?;
         self.erasure.run(now).await?;
         self.erase_organizations(now).await?;
         Ok(true)
+    }
+
+    /// Deletes the rows of billing connections that were deleted. A turn runs a bounded number of commands.
+    async fn erase_connections(&self) -> identity::Result<()> {
+        for _ in 0..PAGES {
+            if self.store.write("billing.erase", |tx| connections::erase_deleted(tx, SLICE)).await? == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(BETWEEN_SLICES).await;
+        }
+        Ok(())
     }
 
     /// Deletes the data of organizations whose 30 days are over. A turn runs a bounded number of commands.

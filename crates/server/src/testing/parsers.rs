@@ -6,9 +6,11 @@ use crate::pages::browser;
 use crate::web::cidr::Cidr;
 use crate::web::json::{self, Page, Slug};
 use crate::web::{auth, middleware};
+use crate::webhooks::{stripe_event, stripe_signature};
 use axum::extract::FromRequestParts as _;
 use http::{HeaderMap, Request};
 use identity::Time;
+use identity::billing::Content;
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -74,6 +76,29 @@ pub fn version(headers: &HeaderMap) -> Result<Option<u64>, ()> {
 /// The cookies of a browser.
 pub fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
     browser::cookies(headers)
+}
+
+/// The header of a billing event; what it gives verifies a body with a secret.
+pub fn billing_signature(header: &[u8]) -> Option<impl Fn(&[u8], &[u8]) -> bool> {
+    let signature = stripe_signature::Signature::parse(header)?;
+    Some(move |secret: &[u8], body: &[u8]| signature.matches(secret, body))
+}
+
+/// The provider's ids in a billing event.
+pub fn billing_event(body: &[u8]) -> Option<Vec<String>> {
+    let event = stripe_event::parse(body, |_| None).ok().flatten()?;
+    let mut ids = vec![event.id.to_string()];
+    ids.extend(event.account.iter().map(ToString::to_string));
+    match event.content {
+        Content::Subscription(_, state) => {
+            ids.extend([state.id.to_string(), state.customer.to_string()]);
+            ids.extend(state.prices.iter().map(ToString::to_string));
+        }
+        Content::Checkout { id, external_customer, .. } => {
+            ids.extend([id.to_string(), external_customer.to_string()]);
+        }
+    }
+    Some(ids)
 }
 
 /// Where a sign-in leads.

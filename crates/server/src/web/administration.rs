@@ -30,7 +30,7 @@ use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::organizations::{self, Organization};
 use identity::programs::{Need, Program};
-use identity::secrets::Random;
+use identity::secrets::{Random, SecretKey};
 use identity::{Error, Result, Time, scopes};
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -39,7 +39,7 @@ use store::{Snapshot, Tx};
 
 /// The nouns of an organization that programs may have scopes for.
 const PROGRAMS_MAY: &[&str] =
-    &["services", "clients", "plans", "customers", "subscriptions", "users", "audit"];
+    &["services", "clients", "plans", "customers", "subscriptions", "users", "audit", "billing"];
 
 /// The caller, and the database with the caller's rights.
 pub struct Caller {
@@ -118,6 +118,11 @@ impl Caller {
     /// Randomness.
     pub fn random(&self) -> &dyn Random {
         self.app.random()
+    }
+
+    /// The installation's secret.
+    pub fn secret_key(&self) -> &SecretKey {
+        &self.app.secret_key
     }
 
     /// An address of this server.

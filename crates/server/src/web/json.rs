@@ -27,25 +27,30 @@ use store::Time;
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
 
-/// Reads a body within its limits of size and time. The rest of the request is dropped before the wait.
+/// Reads a body of at most [`BODY_MAX`] bytes.
 pub fn read_body(request: Request) -> impl Future<Output = Result<Bytes>> + Send {
-    let time = request.extensions().get::<Peer>().map_or(Duration::from_secs(10), |peer| peer.body_time);
-    collect(request.into_body(), time)
+    read_body_up_to(request, BODY_MAX)
 }
 
-async fn collect(body: axum::body::Body, time: Duration) -> Result<Bytes> {
+/// Reads a body within its limits of size and time. The rest of the request is dropped before the wait.
+pub fn read_body_up_to(request: Request, most: usize) -> impl Future<Output = Result<Bytes>> + Send {
+    let time = request.extensions().get::<Peer>().map_or(Duration::from_secs(10), |peer| peer.body_time);
+    collect(request.into_body(), time, most)
+}
+
+async fn collect(body: axum::body::Body, time: Duration, most: usize) -> Result<Bytes> {
     let too_large = || {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("The body may have {BODY_MAX} bytes at most."),
+            format!("The body may have {most} bytes at most."),
         )
     };
     // A `Content-Length` above the limit is refused before the body is read.
-    if body.size_hint().lower() > BODY_MAX as u64 {
+    if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }
-    let body = http_body_util::Limited::new(body, BODY_MAX).collect();
+    let body = http_body_util::Limited::new(body, most).collect();
     match tokio::time::timeout(time, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),

@@ -159,7 +159,7 @@ fn check_path(path: &str) -> Result<(), Problem> {
 /// A problem in the format of this path.
 fn refusal(path: &str, problem: Problem) -> Response {
     match path {
-        path if path.starts_with("/api/") => problem.into_response(),
+        path if path.starts_with("/api/") || path.starts_with("/webhooks/") => problem.into_response(),
         path if path.starts_with("/auth/") => OAuthError::from(problem).into_response(),
         _ => PageError::from(problem).into_response(),
     }

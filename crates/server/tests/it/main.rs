@@ -3,6 +3,7 @@
 mod accounts;
 mod authorize;
 mod backups;
+mod billing;
 mod deletion;
 mod device;
 mod erasure;

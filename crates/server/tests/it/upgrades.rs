@@ -3,6 +3,7 @@
 //!
 //! A release adds its fixture: `cargo test -p server --test it -- --ignored write_the_fixture`, named after the version.
 
+use crate::billing::{Stripe, event, subscription};
 use crate::device;
 use crate::support::*;
 use serde_json::json;
@@ -53,6 +54,16 @@ async fn used() -> (TestServer, serde_json::Value) {
     admin.change("PUT", &format!("{bob}/suspension"), json!({ "reason": "a fixture" })).await;
     let short = admin.request("PATCH", "/api/organizations/acme").header("idempotency-key", "once");
     assert_eq!(short.json(&json!({ "device_flow": "short" })).send().await.status, 200);
+    let stripe = Stripe::connect(&admin).await;
+    stripe.set_customer(&admin, "cus_ada", "ada@acme.test").await;
+    let (now, end) = (stripe.now(), stripe.now() + 3600);
+    let bought = event(
+        "evt_1",
+        "customer.subscription.created",
+        now,
+        subscription("sub_1", "price_pro", "active", end),
+    );
+    assert_eq!(stripe.send(&bought).await, "applied");
     let carol = admin.make(users, json!({ "email": "carol@acme.test" })).await;
     admin.change("DELETE", &format!("{users}/{}", text(&carol, "id")), json!(null)).await;
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform").await;

@@ -266,6 +266,7 @@ async fn store_tenant(
                     plan: plan.clone(),
                     status: Status::Active,
                     current_period_end: None,
+                    access_until: None,
                 };
                 subscriptions::create(tx, &acme, &new, &actor)?;
             }

@@ -40,6 +40,10 @@ fn refusal(scopes: &[&str], method: &str, route: &str) -> Option<(u16, String)> 
     let has = |action: &str| scopes.contains(&&*format!("{noun}:{action}"));
     match (noun, method) {
         ("", "GET") => None,
+        // Owners only; a key that may not even read is told that first.
+        _ if super::is_connection_write(method, route) && (has("read") || has("write")) => {
+            Some(is(403, "forbidden"))
+        }
         // The organization itself, its administrators, their invitations and the keys are for users.
         _ if !known => Some(is(403, "forbidden")),
         // Owners grant scopes.

@@ -51,6 +51,7 @@ struct Things {
     session: String,
     customer: String,
     key: String,
+    connection: String,
 }
 
 impl Things {
@@ -77,6 +78,7 @@ impl Things {
             user,
             customer: first("customers", "id").await,
             key: first("keys", "id").await,
+            connection: connection(admin).await,
         }
     }
 
@@ -93,9 +95,28 @@ impl Things {
             ("{subscription}", &self.subscription),
             ("{session}", &self.session),
             ("{key}", &self.key),
+            ("{connection}", &self.connection),
+            ("{price}", "price_1"),
+            ("{billing_customer}", "cus_1"),
         ]
         .into_iter()
         .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
+    }
+}
+
+/// Whether a route creates, changes or deletes a billing connection itself.
+fn is_connection_write(method: &str, route: &str) -> bool {
+    let noun = route.strip_prefix("/api/organizations/{org}").unwrap_or(route);
+    method != "GET" && matches!(noun, "/billing" | "/billing/{connection}")
+}
+
+/// The first billing connection of the demo's organization, which has one after this.
+async fn connection(admin: &Admin<'_>) -> String {
+    let path = "/api/organizations/acme/billing";
+    let found = admin.read(path).await;
+    match found["items"][0]["id"].as_str() {
+        Some(id) => id.to_owned(),
+        None => text(&admin.make(path, json!({ "name": "Stripe" })).await, "id").to_owned(),
     }
 }
 
@@ -105,11 +126,24 @@ fn body(method: &str, route: &str, things: &Things) -> Value {
         ("GET" | "DELETE", _)
         | (
             "POST",
-            "/users/{user}/sign_in_link" | "/users/{user}/password-link" | "/clients/{client}/secrets",
+            "/users/{user}/sign_in_link"
+            | "/users/{user}/password-link"
+            | "/clients/{client}/secrets"
+            | "/billing/{connection}/retry",
         ) => Value::Null,
-        ("PATCH", "" | "/services/{service}" | "/clients/{client}" | "/plans/{plan}" | "/users/{user}") => {
-            json!({ "name": "Taken over" })
-        }
+        (
+            "PATCH",
+            ""
+            | "/services/{service}"
+            | "/clients/{client}"
+            | "/plans/{plan}"
+            | "/users/{user}"
+            | "/billing/{connection}",
+        ) => json!({ "name": "Taken over" }),
+        ("POST", "/billing") => json!({ "name": "Made" }),
+        ("PUT", "/billing/{connection}/prices/{price}") => json!({ "plan": things.plan }),
+        ("PUT", "/billing/{connection}/customers/{billing_customer}")
+        | ("POST", "/billing/{connection}/references") => json!({ "user": things.user }),
         ("POST", "/invitations") => json!({ "email": "owner@sarsen.test", "role": "member" }),
         ("PATCH", "/administrators/{user}") => json!({ "role": "member" }),
         ("POST", "/services") => json!({ "slug": "made", "name": "Made" }),
@@ -147,6 +181,7 @@ async fn everything(admin: &Admin<'_>, org: &str) -> Vec<Value> {
         "/subscriptions",
         "/users",
         "/keys",
+        "/billing",
         "/audit",
     ] {
         all.push(admin.read(&format!("/api/organizations/{org}{list}")).await);

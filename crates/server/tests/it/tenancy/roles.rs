@@ -58,6 +58,7 @@ async fn members_look_admins_change_and_owners_decide_who_does() {
             || (method, route) == ("PATCH", "/api/organizations/{org}")
             || (method, route) == ("POST", "/api/organizations/{org}/keys")
             || (method, route) == ("PUT", "/api/organizations/{org}/clients/{client}/scopes")
+            || super::is_connection_write(method, route)
     };
     let before = everything(&owner, "acme").await;
     let mut rows = Rows::new();
@@ -201,6 +202,15 @@ async fn each_change_is_in_the_audit_trail() {
         ("DELETE", "/users/{user}/suspension", "user.activated"),
         ("POST", "/keys", "api_key.created"),
         ("DELETE", "/keys/{key}", "api_key.revoked"),
+        ("POST", "/billing", "billing.connection_created"),
+        ("PATCH", "/billing/{connection}", "billing.connection_changed"),
+        ("PUT", "/billing/{connection}/prices/{price}", "billing.price_set"),
+        ("DELETE", "/billing/{connection}/prices/{price}", "billing.price_removed"),
+        ("PUT", "/billing/{connection}/customers/{billing_customer}", "billing.customer_set"),
+        ("DELETE", "/billing/{connection}/customers/{billing_customer}", "billing.customer_removed"),
+        ("POST", "/billing/{connection}/references", "billing.reference_made"),
+        ("POST", "/billing/{connection}/retry", "billing.retried"),
+        ("DELETE", "/billing/{connection}", "billing.connection_deleted"),
         ("DELETE", "/users/{user}", "user.deleted"),
         ("DELETE", "/plans/{plan}", "plan.deleted"),
         ("DELETE", "/services/{service}", "service.deleted"),

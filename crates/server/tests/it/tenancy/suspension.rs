@@ -109,6 +109,7 @@ async fn a_suspended_organization_loses_everything_at_once() {
     let code = code(&mut ada.browser, &Ask::of(&server, "spa")).await;
     let pending = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
 
+    super::connection(&owner).await;
     platform.change("PUT", "/api/platform/organizations/acme/suspension", json!({ "reason": "rent" })).await;
     ada.assert_out().await;
     assert_eq!(program().await, false);

@@ -1,0 +1,140 @@
+//! Which plan a price of the provider stands for.
+
+use super::ExternalId;
+use super::connections::Connection;
+use super::subscriptions::Problem;
+use crate::audit::{self, Actor};
+use crate::ids::{BillingConnectionId, PlanId};
+use crate::plans::{self, Plan};
+use crate::{Error, Result, Time};
+use store::{Snapshot, Tx, Where, args, sql, statements, upsert};
+
+/// The most prices of a connection.
+const PRICES_MAX: i64 = 1000;
+
+/// A price and its plan.
+#[derive(Clone, Debug)]
+pub struct Price {
+    /// The provider's id.
+    pub external: ExternalId,
+    /// The slug of the plan.
+    pub plan: String,
+    /// The id of the user or the key that made the mapping.
+    pub created_by: Option<String>,
+    /// The time at which it was made.
+    pub created_at: Time,
+}
+
+const COLUMNS: &str = "SELECT b.external_id, p.slug, b.created_by, b.created_at
+     FROM billing_prices b JOIN plans p ON p.id = b.plan_id";
+
+statements! {
+    static PUT = upsert(
+        "billing_prices",
+        &["connection_id", "external_id"],
+        &["plan_id", "created_by", "created_at"],
+    );
+    static COUNT = sql("SELECT COUNT(*) FROM billing_prices WHERE connection_id = ?1");
+    static PLAN = sql("SELECT p.id, p.slug FROM billing_prices b JOIN plans p ON p.id = b.plan_id
+     WHERE b.connection_id = ?1 AND b.external_id = ?2");
+    static DELETE = sql("DELETE FROM billing_prices WHERE connection_id = ?1 AND external_id = ?2");
+    static ANY_OF_PLAN = sql("SELECT external_id FROM billing_prices WHERE plan_id = ?1 LIMIT 1");
+    static IDS = sql("SELECT external_id FROM billing_prices WHERE connection_id = ?1 ORDER BY external_id LIMIT ?2");
+}
+
+/// Lets a price stand for a plan. Subscriptions that wait for it are applied by
+/// [`subscriptions::retry`](super::subscriptions::retry).
+pub fn put(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    external: &ExternalId,
+    plan: &str,
+    actor: &Actor,
+) -> Result<Price> {
+    let plan = plans::named(tx.snapshot(), &connection.organization, plan)?;
+    tx.lock(&plans::LOCK, (&plan.id).into())?;
+    let count: Option<i64> = tx.one(&COUNT, args![&connection.id], |row| row.get(0))?;
+    if count.unwrap_or(0) >= PRICES_MAX {
+        let problem = format!("this connection has {PRICES_MAX} prices; remove one first");
+        return Err(Error::refused("too_many_prices", problem));
+    }
+    tx.exec(&PUT, args![&connection.id, external, &plan.id, &actor.who, actor.now])?;
+    let details = format!("{external}: {}", plan.slug);
+    audit::note(tx, &connection.organization, actor, "billing.price_set", connection.id.as_str(), &details)?;
+    Ok(Price {
+        external: external.clone(),
+        plan: plan.slug,
+        created_by: Some(actor.who.clone()),
+        created_at: actor.now,
+    })
+}
+
+/// Removes a price. Subscriptions that it has led to stay as they are.
+pub fn remove(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId, actor: &Actor) -> Result<()> {
+    if tx.exec(&DELETE, args![&connection.id, external])? == 0 {
+        return Err(Error::NotFound { what: "price" });
+    }
+    let (organization, id) = (&connection.organization, connection.id.as_str());
+    audit::note(tx, organization, actor, "billing.price_removed", id, external.as_str())
+}
+
+/// A plan as a price names it.
+pub(super) struct Named {
+    pub id: PlanId,
+    pub slug: String,
+}
+
+/// Finds the plan of a subscription with these prices. Prices without a plan are ignored, if another one has a plan.
+pub(super) fn plan_of(
+    snapshot: &mut Snapshot<'_>,
+    connection: &Connection,
+    prices: &[ExternalId],
+) -> Result<std::result::Result<Named, Problem>> {
+    let mut found: Option<Named> = None;
+    for price in prices {
+        let plan = snapshot.one(&PLAN, args![&connection.id, price], |row| {
+            Ok(Named { id: row.get(0)?, slug: row.get(1)? })
+        })?;
+        match (&found, plan) {
+            (Some(first), Some(plan)) if first.id != plan.id => return Ok(Err(Problem::SeveralPlans)),
+            (None, Some(plan)) => found = Some(plan),
+            _ => {}
+        }
+    }
+    Ok(found.ok_or(Problem::UnknownPrice))
+}
+
+/// Lists the prices of a connection by the provider's id after `cursor`.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    connection: &Connection,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Price>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("b.connection_id =", &connection.id);
+    filter.and_if("b.external_id >", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY b.external_id LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, |row| {
+        Ok(Price {
+            external: row.get(0)?,
+            plan: row.get(1)?,
+            created_by: row.get(2)?,
+            created_at: row.get(3)?,
+        })
+    })?)
+}
+
+/// Whether any price stands for this plan.
+pub(crate) fn any_of_plan(snapshot: &mut Snapshot<'_>, plan: &Plan) -> Result<bool> {
+    Ok(snapshot.one(&ANY_OF_PLAN, args![&plan.id], |row| row.get::<ExternalId>(0))?.is_some())
+}
+
+/// Deletes up to `most` prices of a connection.
+pub(super) fn erase(tx: &mut Tx<'_>, connection: &BillingConnectionId, most: i64) -> Result<i64> {
+    let ids: Vec<ExternalId> = tx.all(&IDS, args![connection, most.max(0)], |row| row.get(0))?;
+    for id in &ids {
+        tx.exec(&DELETE, args![connection, id])?;
+    }
+    Ok(ids.len() as i64)
+}

@@ -1,0 +1,142 @@
+//! `/api/organizations/{org}/billing`: connections to payment providers. Owners create, change and delete them, because
+//! their secret decides who has paid. What the provider's ids stand for is set by admins, and by keys with `billing:write`.
+
+pub(crate) mod customers;
+pub(crate) mod events;
+pub(crate) mod prices;
+pub(crate) mod subscriptions;
+
+use crate::web::administration::{Administrator, Owner};
+use crate::web::error::Result;
+use crate::web::fields::{FieldErrors, Validate};
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::path::Path;
+use http::StatusCode;
+use identity::billing::ExternalId;
+use identity::billing::connections::{self, Connection, ConnectionPatch, NewConnection};
+use identity::ids::BillingConnectionId;
+use identity::names;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize)]
+pub(crate) struct ConnectionBody {
+    id: String,
+    provider: &'static str,
+    name: String,
+    livemode: bool,
+    /// The connected account whose events it takes.
+    account: Option<String>,
+    /// The address to which the provider sends events.
+    endpoint: String,
+    /// Without a secret no event is accepted.
+    has_secret: bool,
+    created_by: Option<String>,
+    created_at: String,
+}
+
+fn show(connection: Connection, url: impl Fn(&str) -> String) -> ConnectionBody {
+    ConnectionBody {
+        endpoint: url(&format!("/webhooks/billing/{}", connection.id)),
+        id: connection.id.to_string(),
+        provider: connections::STRIPE,
+        name: connection.name,
+        livemode: connection.livemode,
+        account: connection.account.map(|account| account.to_string()),
+        has_secret: connection.has_secret,
+        created_by: connection.created_by,
+        created_at: rfc3339(connection.created_at),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateBody {
+    name: String,
+    livemode: Option<bool>,
+    account: Option<String>,
+    secret: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeBody {
+    name: Option<String>,
+    secret: Option<String>,
+}
+
+impl Validate for CreateBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::display("name", &self.name));
+        errors.check_sent(self.account.as_deref(), |account| ExternalId::parse("account", account));
+        errors.check_sent(self.secret.as_deref(), connections::check_secret);
+    }
+}
+
+impl Validate for ChangeBody {
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check_sent(self.name.as_deref(), |name| names::display("name", name));
+        errors.check_sent(self.secret.as_deref(), connections::check_secret);
+    }
+}
+
+pub(crate) async fn list(
+    admin: Administrator,
+    page: Page<BillingConnectionId>,
+) -> Result<Json<List<ConnectionBody>>> {
+    let (organization, cursor, fetch) = (admin.organization.id.clone(), page.cursor.clone(), page.fetch());
+    let found =
+        admin.list(move |snapshot| connections::list(snapshot, &organization, cursor.as_deref(), fetch));
+    let found = found.await?;
+    Ok(Json(List::new(found, &page, |one| one.id.to_string(), |one| show(one, |path| admin.url(path)))))
+}
+
+pub(crate) async fn create(owner: Owner, Body(body): Body<CreateBody>) -> Result<Created<ConnectionBody>> {
+    let id = BillingConnectionId::new(owner.now(), owner.random());
+    let seal = |secret: String| connections::seal_secret(&id, &secret, owner.secret_key(), owner.random());
+    let new = NewConnection {
+        sealed_secret: body.secret.map(seal).transpose()?,
+        id: id.clone(),
+        name: body.name,
+        livemode: body.livemode.unwrap_or(true),
+        account: body.account.map(|account| ExternalId::parse("account", &account)).transpose()?,
+        created_by: owner.user.clone(),
+    };
+    let made = owner.write("billing_connection.create", move |tx, by| {
+        connections::create(tx, by.organization, &new, by.actor)
+    });
+    let made = made.await?;
+    Ok(Created(show(made, |path| owner.url(path))))
+}
+
+pub(crate) async fn get(
+    admin: Administrator,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<ConnectionBody>> {
+    let (organization, id) = (admin.organization.id.clone(), BillingConnectionId::parse(&id)?);
+    let found = admin.point(move |snapshot| connections::get(snapshot, &organization, &id)).await?;
+    Ok(Json(show(found, |path| admin.url(path))))
+}
+
+pub(crate) async fn change(
+    owner: Owner,
+    Path((_, id)): Path<(String, String)>,
+    Body(body): Body<ChangeBody>,
+) -> Result<Json<ConnectionBody>> {
+    let id = BillingConnectionId::parse(&id)?;
+    let seal = |secret: String| connections::seal_secret(&id, &secret, owner.secret_key(), owner.random());
+    let patch = ConnectionPatch { name: body.name, sealed_secret: body.secret.map(seal).transpose()? };
+    let changed = owner.write("billing_connection.change", move |tx, by| {
+        connections::patch(tx, &by.organization.id, &id, &patch, by.actor)
+    });
+    let changed = changed.await?;
+    Ok(Json(show(changed, |path| owner.url(path))))
+}
+
+pub(crate) async fn delete(owner: Owner, Path((_, id)): Path<(String, String)>) -> Result<StatusCode> {
+    let id = BillingConnectionId::parse(&id)?;
+    let deleted = owner.write("billing_connection.delete", move |tx, by| {
+        connections::delete(tx, &by.organization.id, &id, by.actor)
+    });
+    deleted.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

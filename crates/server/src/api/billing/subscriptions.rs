@@ -1,0 +1,100 @@
+//! `/api/organizations/{org}/billing/{connection}/subscriptions`: the provider's subscriptions, and those that wait; and
+//! `…/retry`: try again to apply them.
+
+use crate::web::administration::{Admin, Administrator};
+use crate::web::error::Result;
+use crate::web::json::{Json, List, Page, Params, rfc3339};
+use crate::web::path::Path;
+use identity::billing::subscriptions::{self, BillingSubscription};
+use identity::billing::{ExternalId, connections};
+use identity::ids::{BillingConnectionId, SubscriptionId};
+use serde::{Deserialize, Serialize};
+
+/// Subscriptions that one request tries again to apply.
+const RETRIED_MAX: i64 = 50;
+
+#[derive(Serialize)]
+pub(crate) struct SubscriptionBody {
+    /// The provider's id.
+    billing_subscription: String,
+    billing_customer: String,
+    prices: Vec<String>,
+    /// The provider's status.
+    status: String,
+    current_period_end: Option<String>,
+    /// Why it waits; null if it was applied.
+    problem: Option<String>,
+    /// The id of our subscription.
+    subscription: Option<String>,
+    updated_at: String,
+}
+
+fn show(found: BillingSubscription) -> SubscriptionBody {
+    let state = found.state;
+    SubscriptionBody {
+        billing_subscription: state.id.to_string(),
+        billing_customer: state.customer.to_string(),
+        prices: state.prices.iter().map(ExternalId::to_string).collect(),
+        status: state.status,
+        current_period_end: state.period.end.map(rfc3339),
+        problem: found.problem,
+        subscription: found.subscription.map(|id| id.to_string()),
+        updated_at: rfc3339(found.updated_at),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    limit: Option<i64>,
+    cursor: Option<String>,
+    waiting: Option<bool>,
+}
+
+pub(crate) async fn list(
+    admin: Administrator,
+    Path((_, connection)): Path<(String, String)>,
+    Params(query): Params<ListQuery>,
+) -> Result<Json<List<SubscriptionBody>>> {
+    let filter = query.waiting.filter(|waiting| *waiting).map(|_| "waiting");
+    let page = Page::<ExternalId>::filtered(query.limit, query.cursor, &[filter])?;
+    let (organization, connection) =
+        (admin.organization.id.clone(), BillingConnectionId::parse(&connection)?);
+    let (cursor, fetch, waiting) = (page.cursor.clone(), page.fetch(), query.waiting.unwrap_or(false));
+    let found = admin.list(move |snapshot| {
+        let connection = connections::get(snapshot, &organization, &connection)?;
+        subscriptions::list(snapshot, &connection, waiting, cursor.as_deref(), fetch)
+    });
+    Ok(Json(List::new(found.await?, &page, |found| found.state.id.to_string(), show)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryQuery {
+    cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RetriedBody {
+    applied: u64,
+    waiting: u64,
+    /// The cursor of the next request; null at the end.
+    next: Option<String>,
+}
+
+pub(crate) async fn retry(
+    admin: Admin,
+    Path((_, connection)): Path<(String, String)>,
+    Params(query): Params<RetryQuery>,
+) -> Result<Json<RetriedBody>> {
+    let page = Page::<ExternalId>::new(None, query.cursor)?;
+    let connection = BillingConnectionId::parse(&connection)?;
+    let new = SubscriptionId::new(admin.now(), admin.random());
+    let retried = admin.write("billing.retry", move |tx, by| {
+        let connection = connections::get(tx.snapshot(), &by.organization.id, &connection)?;
+        subscriptions::retry(tx, &connection, page.cursor.as_deref(), RETRIED_MAX, &new, by.actor)
+    });
+    let retried = retried.await?;
+    let next = retried.next.map(|next| next.to_string());
+    Ok(Json(RetriedBody { applied: retried.applied, waiting: retried.waiting, next }))
+}
