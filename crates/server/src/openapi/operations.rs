@@ -3,8 +3,8 @@
 
 use super::Description;
 use crate::api::{
-    administrators, audit, clients, customers, invitations, keys, organizations, plans, platform, service,
-    services, subscription, subscriptions, user, users,
+    administrators, audit, billing, clients, customers, invitations, keys, organizations, plans, platform,
+    service, services, subscription, subscriptions, user, users,
 };
 use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
 
@@ -13,6 +13,7 @@ pub(super) fn describe(api: &mut Description) {
     of_services(api);
     of_organizations(api);
     of_catalog(api);
+    of_billing(api);
     of_users(api);
     of_platform(api);
 }
@@ -164,6 +165,63 @@ fn of_catalog(api: &mut Description) {
     api.add(Patch, one, subscriptions::change, "changeSubscription", "Change a subscription")
         .fails(&["already_subscribed"]);
     api.add(Delete, one, subscriptions::delete, "deleteSubscription", "Delete a subscription");
+}
+
+fn of_billing(api: &mut Description) {
+    api.tag("Billing", "The payment providers of an organization, whose events change its subscriptions.");
+    let base = "/api/organizations/{org}/billing";
+    api.add(Get, base, billing::list, "listBillingConnections", "List connections");
+    api.add(Post, base, billing::create, "createBillingConnection", "Create a connection")
+        .fails(&["too_many_connections"]);
+    let one = "/api/organizations/{org}/billing/{connection}";
+    api.add(Get, one, billing::get, "getBillingConnection", "Get a connection");
+    api.add(Patch, one, billing::change, "changeBillingConnection", "Change a connection");
+    api.add(Delete, one, billing::delete, "deleteBillingConnection", "Delete a connection");
+    let prices = "/api/organizations/{org}/billing/{connection}/prices";
+    api.add(Get, prices, billing::prices::list, "listBillingPrices", "List prices with their plans");
+    let price = "/api/organizations/{org}/billing/{connection}/prices/{price}";
+    api.add(Put, price, billing::prices::put, "putBillingPrice", "Set the plan of a price")
+        .fails(&["too_many_prices"]);
+    api.add(Delete, price, billing::prices::delete, "deleteBillingPrice", "Forget a price");
+    let customers = "/api/organizations/{org}/billing/{connection}/customers";
+    api.add(
+        Get,
+        customers,
+        billing::customers::list,
+        "listBillingCustomers",
+        "List the provider's customers",
+    );
+    let customer = "/api/organizations/{org}/billing/{connection}/customers/{billing_customer}";
+    api.add(Put, customer, billing::customers::put, "putBillingCustomer", "Set who a customer is")
+        .fails(&["too_many_billing_customers"]);
+    api.add(Delete, customer, billing::customers::delete, "deleteBillingCustomer", "Forget a customer");
+    let references = "/api/organizations/{org}/billing/{connection}/references";
+    api.add(
+        Post,
+        references,
+        billing::customers::reference,
+        "createBillingReference",
+        "Create the reference of a checkout",
+    )
+    .text("A checkout with this `client_reference_id` ties its customer to the user.");
+    let subscriptions = "/api/organizations/{org}/billing/{connection}/subscriptions";
+    api.add(
+        Get,
+        subscriptions,
+        billing::subscriptions::list,
+        "listBillingSubscriptions",
+        "List the provider's subscriptions",
+    );
+    let retry = "/api/organizations/{org}/billing/{connection}/retry";
+    api.add(
+        Post,
+        retry,
+        billing::subscriptions::retry,
+        "retryBillingSubscriptions",
+        "Apply what waits for a price or a customer",
+    );
+    let events = "/api/organizations/{org}/billing/{connection}/events";
+    api.add(Get, events, billing::events::list, "listBillingEvents", "List events");
 }
 
 fn of_users(api: &mut Description) {

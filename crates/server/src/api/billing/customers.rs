@@ -14,15 +14,20 @@ use identity::subscriptions::Buyer;
 use identity::{Error, users};
 use serde::{Deserialize, Serialize};
 use store::Snapshot;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingCustomer)]
 pub(crate) struct CustomerBody {
     /// The provider's id.
     billing_customer: String,
     customer: String,
     customer_name: String,
+    #[schema(required)]
     user: Option<String>,
+    #[schema(required)]
     created_by: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -38,8 +43,9 @@ fn show(found: BillingCustomer) -> CustomerBody {
 }
 
 /// A user stands for their personal customer.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = BillingCustomerOf)]
 pub(crate) struct CustomerOf {
     user: Option<String>,
     customer: Option<String>,
@@ -130,7 +136,8 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingReference)]
 pub(crate) struct ReferenceBody {
     customer: String,
     /// For `client_reference_id`.

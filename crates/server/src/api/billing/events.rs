@@ -8,8 +8,10 @@ use identity::billing::connections;
 use identity::billing::events::{self, Received};
 use identity::ids::{BillingConnectionId, BillingEventId};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingEvent)]
 pub(crate) struct EventBody {
     id: String,
     /// The provider's id.
@@ -20,6 +22,7 @@ pub(crate) struct EventBody {
     subject: String,
     /// What it has led to.
     outcome: String,
+    #[schema(format = DateTime)]
     occurred_at: String,
 }
 

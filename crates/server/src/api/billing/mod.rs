@@ -17,20 +17,25 @@ use identity::billing::connections::{self, Connection, ConnectionPatch, NewConne
 use identity::ids::BillingConnectionId;
 use identity::names;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingConnection)]
 pub(crate) struct ConnectionBody {
     id: String,
     provider: &'static str,
     name: String,
     livemode: bool,
     /// The connected account whose events it takes.
+    #[schema(required)]
     account: Option<String>,
     /// The address to which the provider sends events.
     endpoint: String,
     /// Without a secret no event is accepted.
     has_secret: bool,
+    #[schema(required)]
     created_by: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -48,8 +53,9 @@ fn show(connection: Connection, url: impl Fn(&str) -> String) -> ConnectionBody 
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = CreateBillingConnection)]
 pub(crate) struct CreateBody {
     name: String,
     livemode: Option<bool>,
@@ -57,8 +63,9 @@ pub(crate) struct CreateBody {
     secret: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ChangeBillingConnection)]
 pub(crate) struct ChangeBody {
     name: Option<String>,
     secret: Option<String>,

@@ -10,13 +10,17 @@ use identity::billing::prices::{self, Price};
 use identity::billing::{ExternalId, connections};
 use identity::ids::BillingConnectionId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingPrice)]
 pub(crate) struct PriceBody {
     /// The provider's id.
     price: String,
     plan: String,
+    #[schema(required)]
     created_by: Option<String>,
+    #[schema(format = DateTime)]
     created_at: String,
 }
 
@@ -29,8 +33,9 @@ fn show(price: Price) -> PriceBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = PutBillingPrice)]
 pub(crate) struct PutBody {
     plan: String,
 }

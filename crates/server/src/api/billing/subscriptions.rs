@@ -9,11 +9,13 @@ use identity::billing::subscriptions::{self, BillingSubscription};
 use identity::billing::{ExternalId, connections};
 use identity::ids::{BillingConnectionId, SubscriptionId};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// Subscriptions that one request tries again to apply.
 const RETRIED_MAX: i64 = 50;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingSubscription)]
 pub(crate) struct SubscriptionBody {
     /// The provider's id.
     billing_subscription: String,
@@ -21,11 +23,15 @@ pub(crate) struct SubscriptionBody {
     prices: Vec<String>,
     /// The provider's status.
     status: String,
+    #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
     /// Why it waits; null if it was applied.
+    #[schema(required)]
     problem: Option<String>,
     /// The id of our subscription.
+    #[schema(required)]
     subscription: Option<String>,
+    #[schema(format = DateTime)]
     updated_at: String,
 }
 
@@ -43,7 +49,7 @@ fn show(found: BillingSubscription) -> SubscriptionBody {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     limit: Option<i64>,
@@ -68,17 +74,19 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.await?, &page, |found| found.state.id.to_string(), show)))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryQuery {
     cursor: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = BillingRetry)]
 pub(crate) struct RetriedBody {
     applied: u64,
     waiting: u64,
     /// The cursor of the next request; null at the end.
+    #[schema(required)]
     next: Option<String>,
 }
 
