@@ -9,6 +9,7 @@ use http::StatusCode;
 use identity::billing::prices::{self, Price};
 use identity::billing::{ExternalId, connections};
 use identity::ids::BillingConnectionId;
+use identity::names;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -41,8 +42,9 @@ pub(crate) struct PutBody {
 }
 
 impl Validate for PutBody {
-    // The plan is looked up in the command.
-    fn validate(&self, _: &mut FieldErrors) {}
+    fn validate(&self, errors: &mut FieldErrors) {
+        errors.check(names::slug("plan", &self.plan));
+    }
 }
 
 pub(crate) async fn list(

@@ -8,7 +8,8 @@ use server::testing::{Answer, TestServer};
 use std::collections::BTreeSet;
 
 /// Routes that change something and take no body.
-const WITHOUT_BODY: [(&str, &str); 3] = [
+const WITHOUT_BODY: [(&str, &str); 4] = [
+    ("POST", "/api/organizations/{org}/billing/{connection}/retry"),
     ("POST", "/api/organizations/{org}/clients/{client}/secrets"),
     ("POST", "/api/organizations/{org}/users/{user}/sign_in_link"),
     ("POST", "/api/organizations/{org}/users/{user}/password-link"),
@@ -72,6 +73,20 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             json!({ "scopes": "users:read", "expires_at": 1 }),
             json!({ "name": "", "scopes": ["users:read", "all"], "expires_at": "never" }),
         ],
+        ("POST", "/billing") => [
+            json!({ "livemode": "yes", "secret": 7, "provider": "stripe" }),
+            json!({ "name": "", "account": "acct 1", "secret": "sk_live_of_another_kind" }),
+        ],
+        ("PATCH", "/billing/{connection}") => {
+            [json!({ "livemode": true, "name": [] }), json!({ "name": "a\nb", "secret": "whsec_" })]
+        }
+        ("PUT", "/billing/{connection}/prices/{price}") => {
+            [json!({ "plans": 1 }), json!({ "plan": "A plan" })]
+        }
+        (
+            "PUT" | "POST",
+            "/billing/{connection}/customers/{billing_customer}" | "/billing/{connection}/references",
+        ) => [json!({ "user": 1, "email": "a@b.example" }), json!({})],
         ("PUT", "/users/{user}/suspension" | "/api/platform/organizations/{org}/suspension") => {
             [json!({ "reason": 1, "until": "2027" }), json!({ "reason": "a\nb" })]
         }
@@ -104,6 +119,9 @@ async fn every_route_lists_all_wrong_fields_of_its_body() {
             .replace("{client}", server.client("web"))
             .replace("{plan}", "pro")
             .replace("{subscription}", "sub_00000000000000000000000000")
+            .replace("{connection}", "billing_00000000000000000000000000")
+            .replace("{price}", "price_1")
+            .replace("{billing_customer}", "cus_1")
             .replace("{user}", "user_00000000000000000000000000");
         let token = match route {
             "/api/service/check" => &key,
