@@ -4,14 +4,16 @@
 //! A new extractor needs an implementation of [`Describe`] here.
 
 use super::operation::Operation;
+use crate::app::App;
 use crate::web::administration::{
     self, Admin, Administrator, Owner, OwnerOfDeleted, OwnerOrSelf, PlatformOwner, PlatformUser,
 };
-use crate::web::auth::ServiceUser;
+use crate::web::auth::{Address, ServiceUser};
 use crate::web::error::Problem;
 use crate::web::json::{Body, Created, Json, List, Page, Params};
 use crate::web::path::Path;
 use crate::web::service_key::ServiceKey;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use identity::programs::Need;
@@ -131,6 +133,23 @@ impl<T: ToSchema> Describe for Body<T> {
 /// The route has the names of its parameters.
 impl<T> Describe for Path<T> {
     fn describe(_: &mut Operation) {}
+}
+
+/// The state of the server.
+impl Describe for State<App> {
+    fn describe(_: &mut Operation) {}
+}
+
+/// The address of the client.
+impl Describe for Address {
+    fn describe(_: &mut Operation) {}
+}
+
+/// A body of another program's making, which its entry describes.
+impl Describe for Request {
+    fn describe(operation: &mut Operation) {
+        operation.fails(&["body_broken", "body_timeout", "body_too_large"]);
+    }
 }
 
 impl<C> Describe for Page<C> {

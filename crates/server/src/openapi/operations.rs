@@ -6,6 +6,7 @@ use crate::api::{
     administrators, audit, billing, clients, customers, invitations, keys, organizations, plans, platform,
     service, services, subscription, subscriptions, user, users,
 };
+use crate::webhooks;
 use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
 
 /// Adds all of them, in the order in which they are shown.
@@ -222,6 +223,10 @@ fn of_billing(api: &mut Description) {
     );
     let events = "/api/organizations/{org}/billing/{connection}/events";
     api.add(Get, events, billing::events::list, "listBillingEvents", "List events");
+    let webhook = "/webhooks/billing/{connection}";
+    api.add(Post, webhook, webhooks::billing::post, "receiveBillingEvent", "Receive an event")
+        .text("For the payment provider, whose signature is in `Stripe-Signature`. The body is its event.")
+        .fails(&["invalid_event", "invalid_signature"]);
 }
 
 fn of_users(api: &mut Description) {

@@ -19,11 +19,13 @@ use identity::billing::{self, Event, NewIds, Outcome, references};
 use identity::ids::{BillingConnectionId, BillingEventId, SubscriptionId};
 use identity::secrets;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A subscription with many items and much metadata is larger than the bodies of the API.
 const EVENT_MAX: usize = 256 * 1024;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReceivedBillingEvent)]
 pub(crate) struct Received {
     received: bool,
     /// What the event has led to; `ignored` if it is of a kind that is not understood.
