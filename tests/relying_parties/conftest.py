@@ -13,7 +13,9 @@ import requests
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "outside/python"))
 
 from demo import Demo  # noqa: E402
+from guide import Reader  # noqa: E402
 from person import Person  # noqa: E402
+from program import free_port  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,25 @@ def demo():
 def api(demo):
     """The API of the demo's organization, called by its administrator."""
     return Api(demo)
+
+
+@pytest.fixture
+def own_demo():
+    """A demo of the test's own, for tests that change plans and end sessions."""
+    server = Demo()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def site_port():
+    return free_port()
+
+
+@pytest.fixture
+def reader(own_demo, tmp_path, site_port):
+    administrator = own_demo.says["organization"]["admin"]
+    return Reader(tmp_path, administrator, own_demo.issuer.rsplit(":", 1)[1], site_port)
 
 
 @pytest.fixture

@@ -7,12 +7,17 @@ import requests
 
 def access_token(demo, client, person):
     """The access token that a client gets when a user signs in."""
+    return tokens(demo, client, person, "openid")["access_token"]
+
+
+def tokens(demo, client, person, scope):
+    """What a client gets when a user signs in."""
     callback = client["redirect_uris"][0]
     query = {
         "response_type": "code",
         "client_id": client["client_id"],
         "redirect_uri": callback,
-        "scope": "openid",
+        "scope": scope,
     }
     answer = person.walk(f"{demo.issuer}/auth/authorize?{urlencode(query)}", until=callback)
     fields = {
@@ -20,7 +25,12 @@ def access_token(demo, client, person):
         "redirect_uri": callback,
         "code": parse_qs(urlsplit(answer).query)["code"][0],
     }
+    answer = post(demo, client, "token", fields)
+    assert answer.ok, answer.text
+    return answer.json()
+
+
+def post(demo, client, endpoint, fields):
+    """A request of a confidential client."""
     credentials = (client["client_id"], client["client_secret"])
-    tokens = requests.post(f"{demo.issuer}/auth/token", data=fields, auth=credentials, timeout=15)
-    assert tokens.ok, tokens.text
-    return tokens.json()["access_token"]
+    return requests.post(f"{demo.issuer}/auth/{endpoint}", data=fields, auth=credentials, timeout=15)

@@ -1,4 +1,4 @@
-"""The guides of docs/guides, the tasks of docs/operate and the answers of docs/api.md, as they stand on the page."""
+"""The guides of docs/guides, as they stand on the page."""
 
 import json
 import re
@@ -6,34 +6,14 @@ from contextlib import contextmanager
 
 import pytest
 import requests
-from demo import ROOT, Demo
-from guide import Reader, blocks_of
-from oauth import access_token
+from demo import ROOT
+from guide import Reader
 from page import address_of, click
 from person import Person
 from program import free_port
+from shape import assert_shape
 
 BEFORE_THE_START = ["Register the site", "Write the site"]
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-
-
-@pytest.fixture
-def own_demo():
-    """A demo of the test's own: the guides change plans and end sessions."""
-    server = Demo()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def site_port():
-    return free_port()
-
-
-@pytest.fixture
-def reader(own_demo, tmp_path, site_port):
-    administrator = own_demo.says["organization"]["admin"]
-    return Reader(tmp_path, administrator, own_demo.issuer.rsplit(":", 1)[1], site_port)
 
 
 class Visitor:
@@ -159,67 +139,6 @@ def test_a_server_by_its_guide(tmp_path):
         assert sign_up.status_code == 200 and 'name="password"' in sign_up.text, sign_up.text
 
 
-@pytest.fixture
-def site_client(api):
-    return api.create_client("http://localhost:1/callback")
-
-
-def test_the_answers_on_the_page_are_those_of_the_server(demo, site_client, ada):
-    samples = {
-        block.section.strip("`"): block
-        for block in blocks_of((ROOT / "docs/api.md").read_text(encoding="utf-8"))
-        if block.language == "json" and "checks" not in block.text
-    }
-    token = access_token(demo, site_client, ada)
-    user = get(demo, "/api/user", token)
-    pair = {"user": user.json()["id"], "feature": "history"}
-    key = demo.says["api_key"]
-    answers = {
-        "GET /api/user": user,
-        "GET /api/subscription": get(demo, "/api/subscription", token),
-        "GET /api/service/users": get(demo, f"/api/service/users?ids={pair['user']}", key),
-        "POST /api/service/check": requests.post(
-            f"{demo.issuer}/api/service/check", json={"checks": [pair]}, headers=bearer(key), timeout=15
-        ),
-    }
-    assert sorted(samples) == sorted(answers)
-    for route, answer in answers.items():
-        assert answer.status_code == 200, answer.text
-        assert_shape(json.loads(samples[route].text), answer.json())
-        # What the section "Cache" says.
-        assert "cache-control" not in answer.headers and answer.headers["sarsen-version"]
-    for path in ["openid-configuration", "jwks.json"]:
-        answer = requests.get(f"{demo.issuer}/.well-known/{path}", timeout=15)
-        assert answer.headers["cache-control"] == "public, max-age=300"
-    refused = get(demo, "/api/user", "nothing")
-    assert (refused.status_code, refused.headers["cache-control"]) == (401, "no-store")
-
-
-def test_the_everyday_tasks(own_demo, reader):
-    reader.run('export PATH="$PWD/target/release:$PATH"')
-    reader.run(f"sarsen login --server {own_demo.issuer}")
-    [organization] = reader.blocks("operate/tasks", "Everyday tasks")
-    reader.run(organization.text)
-    reader.follow("operate/tasks", "A user")
-    assert "/password?token=" in reader.printed("link")
-    assert "grace@acme.test" not in reader.run("sarsen user list")
-    assert "admin@acme.test" in reader.follow("operate/tasks", "Administrators")
-    reader.follow("operate/tasks", "Secrets")
-    assert len(reader.run("sarsen client secret list $CLIENT | tail -n +2").splitlines()) == 1
-    assert "second key" in reader.run("sarsen key list")
-    assert "export, history" in reader.follow("operate/tasks", "Plans")
-    audit = reader.follow("operate/tasks", "What has happened")
-    assert "plan.change" in audit, audit
-    # The last section is for the machine of a server with a configuration: `test_a_server_by_its_guide`.
-
-
-def test_the_page_names_every_metric(demo):
-    page = (ROOT / "docs/operate/monitoring.md").read_text(encoding="utf-8")
-    answered = requests.get(f"{demo.issuer}/metrics", timeout=15).text
-    names = {line.split("{")[0].split(" ")[0] for line in answered.splitlines() if not line.startswith("#")}
-    assert set(re.findall(r"`(sarsen_\w+)[`{]", page)) == names
-
-
 def test_every_guide_is_followed():
     names = {path.stem for path in (ROOT / "docs/guides").glob("*.md")}
     assert names == {"express", "flask", "spring", "terminal", "backend", "first-server"}
@@ -238,32 +157,5 @@ def running(reader, text, port):
         program.stop()
 
 
-def get(demo, path, token):
-    return requests.get(f"{demo.issuer}{path}", headers=bearer(token), timeout=15)
-
-
-def bearer(token):
-    return {"Authorization": f"Bearer {token}"}
-
-
 def text_of(blocks):
     return "".join(block.text for block in blocks)
-
-
-def assert_shape(sample, answer, place=""):
-    """Same fields in the same order, same values; of ids and versions the beginning, of times the form."""
-    assert type(sample) is type(answer), f"{place}: {sample!r} on the page, {answer!r} from the server"
-    if isinstance(sample, dict):
-        assert list(sample) == list(answer), place
-        for name in sample:
-            assert_shape(sample[name], answer[name], f"{place}.{name}")
-    elif isinstance(sample, list):
-        assert len(sample) == len(answer), place
-        for index, (one, other) in enumerate(zip(sample, answer)):
-            assert_shape(one, other, f"{place}[{index}]")
-    elif isinstance(sample, str) and sample.endswith("…"):
-        assert "_" not in sample or answer.split("_")[0] == sample.split("_")[0], f"{place}: {answer}"
-    elif isinstance(sample, str) and TIME.fullmatch(sample):
-        assert TIME.fullmatch(answer), f"{place}: {answer}"
-    else:
-        assert sample == answer, f"{place}: {sample!r} on the page, {answer!r} from the server"
