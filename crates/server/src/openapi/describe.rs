@@ -90,6 +90,24 @@ where
     }
 }
 
+impl<H, F, A, B, C, D> Described<(A, B, C, D)> for H
+where
+    H: Fn(A, B, C, D) -> F,
+    F: Future<Output: Describe>,
+    A: Describe,
+    B: Describe,
+    C: Describe,
+    D: Describe,
+{
+    fn describe(operation: &mut Operation) {
+        A::describe(operation);
+        B::describe(operation);
+        C::describe(operation);
+        D::describe(operation);
+        F::Output::describe(operation);
+    }
+}
+
 // Answers.
 
 impl<T: Describe> Describe for Result<T, Problem> {
