@@ -1,9 +1,10 @@
 //! Migrations of databases of earlier versions, with their data.
 
 use crate::support::START;
-use identity::ids::{OrganizationId, UserId};
+use identity::ids::{OrganizationId, ServiceId, UserId};
 use identity::organizations::{self, DeviceFlow};
-use identity::{Result, schema, user_search};
+use identity::tokens::AccessTokenTyp;
+use identity::{Result, schema, services, user_search};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace, kind};
 use store::{Migration, Options, Sql, Store, args, sql};
@@ -94,6 +95,51 @@ async fn users_from_before_the_search_are_found() {
     let ada = ["ada@acme.test"; 4];
     assert_eq!(found[..4], ada);
     assert_eq!(found[4..], ["grace@acme.test", "madonna@acme.test", "long@acme.test", "long@acme.test"]);
+    now.close();
+}
+
+#[tokio::test]
+async fn a_service_gets_the_type_of_access_tokens_that_one_of_its_clients_had() {
+    static ORGANIZATION: Sql = sql("INSERT INTO organizations (id, slug, name, created_by, created_at)
+         VALUES (?1, 'acme', 'Acme', 'system', ?2)");
+    static SERVICE: Sql = sql("INSERT INTO services (id, organization_id, slug, name, created_at)
+         VALUES (?1, ?2, ?3, ?3, ?4)");
+    static CLIENT: Sql = sql("INSERT INTO clients (id, organization_id, service_id, kind, name, grants,
+             pkce_required, consent_required, id_token_alg, access_token_typ, created_at)
+         VALUES (?1, ?2, ?3, 'web', '', '', 0, 0, 'RS256', ?4, ?5)");
+    const SERVICES: [(&str, &[Option<&str>], AccessTokenTyp); 4] = [
+        ("mixed", &[None, Some("JWT")], AccessTokenTyp::Jwt),
+        ("strict", &[Some("at+jwt"), None], AccessTokenTyp::AtJwt),
+        ("plain", &[None], AccessTokenTyp::AtJwt),
+        ("unused", &[], AccessTokenTyp::AtJwt),
+    ];
+    let place = TestPlace::create();
+    let number = schema::MIGRATIONS.iter().position(|step| step.name == "type of access tokens");
+    let before = open(&place, &schema::MIGRATIONS[..number.expect("a migration")]);
+    let acme = OrganizationId::from_uuid(1);
+    let organization = acme.clone();
+    let made = before.write("test", move |tx| -> Result<()> {
+        tx.exec(&ORGANIZATION, args![&organization, START])?;
+        for (at, (slug, typs, _)) in SERVICES.into_iter().enumerate() {
+            let service = ServiceId::from_uuid(at as u128);
+            tx.exec(&SERVICE, args![&service, &organization, slug, START])?;
+            for (index, typ) in typs.iter().enumerate() {
+                let client = format!("{slug}{index}");
+                tx.exec(&CLIENT, args![&client, &organization, &service, *typ, START])?;
+            }
+        }
+        let none: Option<&str> = None;
+        tx.exec(&CLIENT, args!["console", &organization, none, Some("JWT"), START])?;
+        Ok(())
+    });
+    made.await.expect("rows");
+    before.close();
+    let now = open(&place, schema::MIGRATIONS);
+    let found = now.read(move |snapshot| services::list(snapshot, &acme, None, 10)).await.expect("reads");
+    for (slug, _, typ) in SERVICES {
+        let service = found.iter().find(|service| service.slug == slug).expect("is there");
+        assert_eq!(service.access_token_typ, typ, "{slug}");
+    }
     now.close();
 }
 

@@ -91,10 +91,13 @@ where
             Answering::Plainly(answer) => (answer.await, app.store.shown()),
             Answering::NotBefore(answer) => answer.await,
         };
+        let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         if versioned {
             headers.insert(VERSION, HeaderValue::from(version.number()));
-            name_metadata(&app, headers);
+            if is_refused {
+                name_metadata(&app, headers);
+            }
         }
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if app.settings.issuer.starts_with("https:") {

@@ -31,6 +31,25 @@ async fn prompt_none_never_shows_a_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_click_on_a_decision_leads_to_the_client_too() {
+    let server = TestServer::start().await;
+    let mut ada = ada(&server).await;
+    let ask = Ask::of(&server, "spa").with("prompt", "consent");
+    let page = ada.get(&ask.path()).await;
+    for _ in 0..2 {
+        let refused = post_consent(&mut ada, &page, &[("decision", "deny")]).await;
+        assert_eq!(refusal(&refused), "access_denied");
+    }
+    for _ in 0..2 {
+        let allowed = post_consent(&mut ada, &page, &[("decision", "allow")]).await;
+        assert_eq!(allowed.status, 303, "{allowed:?}");
+        let back = ada.get(allowed.header("location")).await;
+        assert!(back.redirect_param("code").is_some(), "{back:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_sign_in_that_was_asked_for_cannot_be_left_out() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
