@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigFile, Database};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::{output, server_process};
+use crate::{files, output, server_process};
 use serde_json::json;
 use server::backups;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub struct Args {
 pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let config = Config::load(&args.config.flags(), environment)?;
     let database = sqlite_file(&config)?;
+    // SQLite would say that the disk is read-only.
+    files::require_own_or_root(database)?;
     server_process::keep_files_private();
     let bytes = backups::copy(database, &args.file)
         .map_err(|error| Error::failed(format!("the backup was not made: {error}")))?;

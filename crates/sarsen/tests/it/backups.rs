@@ -302,3 +302,61 @@ fn other_databases_are_sent_to_their_own_tools() {
         assert!(text.contains("backup_directory") && text.contains("SQLite only"), "{text}");
     }
 }
+
+#[test]
+fn mistakes_are_named_with_what_to_do() {
+    let place = Place::new();
+    let tried = |rows: &[(&[&str], i32, &str)]| {
+        for (args, code, expected) in rows {
+            let ended = place.run(args);
+            assert!(ended.code == *code && ended.stderr.contains(expected), "{args:?}: {}", ended.seen());
+        }
+    };
+    tried(&[
+        (
+            &["backup", "x.db"],
+            2,
+            "there is no database sarsen.db; run the command in the folder of sarsen.toml",
+        ),
+        (&["check", "x.db"], 2, "to restore a backup put its key there"),
+        (&["restore", "x.db"], 2, "to restore a backup put its key there"),
+        (&["rekey"], 2, "name its configuration with --config"),
+    ]);
+    works(&place.run(&["init", "--yes", "--listen", "127.0.0.1:1"]));
+    tried(&[
+        (&["rekey"], 2, "there is no database sarsen.db; run the command in the folder of sarsen.toml"),
+        (&["restore", "none.db"], 1, "none.db does not exist; check the name"),
+    ]);
+    let mut server = Running::start(place.sarsen(&["serve", "--listen", "127.0.0.1:0"]), place.path("log"));
+    server.wait_for("listening");
+    works(&place.run(&["backup", "good.db"]));
+    tried(&[
+        (&["backup", "good.db"], 1, "good.db exists; choose another name"),
+        (&["backup", "."], 1, "is a folder; name a file in it"),
+        (&["backup", "none/x.db"], 1, "none is not a folder that exists; create it, or use another"),
+        (&["check", "."], 1, "is not a file; name the file of a backup"),
+        (&["check", "none.db"], 1, "none.db does not exist; check the name"),
+        (&["check", "sarsen.key"], 1, "file is not a database"),
+        (&["check", "sarsen.db"], 1, "make a backup of it and use that"),
+        (&["check", ""], 2, "a value is required"),
+        (&["restore", "none.db"], 1, "none.db does not exist; check the name"),
+        (&["restore", "."], 1, "is not a file; name the file of a backup"),
+        (&["restore", "sarsen.db"], 1, "is the database itself; name a backup"),
+        (&["restore", "good.db"], 1, "in use by process"),
+        (&["rekey"], 1, "in use by process"),
+        (&["doctor", "--key-copy", "none"], 1, "No such file or directory (os error 2); check the name"),
+        (&["doctor", "--key-copy", "."], 1, "it is a folder, name a file"),
+        (&["doctor", "--key-copy", "sarsen.toml"], 1, "sarsen.toml is no copy of the key"),
+        (&["key", "list"], 1, "run sarsen login"),
+    ]);
+    assert_eq!(server.stop(), 0);
+    std::fs::rename(place.path("sarsen.key"), place.path("away")).expect("moved");
+    let missing = "the secret key sarsen.key is missing";
+    tried(&[
+        (&["check", "good.db"], 2, missing),
+        (&["restore", "good.db"], 2, missing),
+        (&["rekey"], 2, missing),
+    ]);
+    std::fs::write(place.path("sarsen.key"), "").expect("written");
+    tried(&[(&["check", "good.db"], 2, "sarsen.key: secret_key: use 32 bytes in base64url")]);
+}

@@ -14,7 +14,7 @@ fn a_server_without_key_and_database_points_to_init() {
     exit 2
     --- stdout
     --- stderr
-    sarsen: there is no secret key (sarsen.key) and no database (sarsen.db); for a new server run `sarsen init` first
+    sarsen: there is no secret key (sarsen.key) and no database (sarsen.db); for a new server run `sarsen init` first, to restore a backup put its key there, and for a server elsewhere name its configuration with --config
     ");
     assert!(!place.path("sarsen.db").exists());
     std::fs::write(place.path("sarsen.db"), "").expect("written");

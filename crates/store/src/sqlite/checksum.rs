@@ -12,7 +12,9 @@ const MAGIC: &[u8; 16] = b"sarsen backup 1\n";
 const TRAILER: usize = MAGIC.len() + 2 * NUMBER;
 const NUMBER: usize = size_of::<u64>();
 const BUFFER: usize = 1024 * 1024;
-/// All files have pages of this size or a multiple of it.
+/// How each database begins.
+const DATABASE: &[u8; 16] = b"SQLite format 3\0";
+/// All databases have pages of this size or a multiple of it.
 const PAGE_MIN: u64 = 512;
 
 /// What the end of a file shows.
@@ -44,7 +46,12 @@ pub(super) fn check(mut file: &File) -> Result<Checked> {
     file.read_exact(&mut trailer)?;
     let (magic, numbers) = trailer.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Ok(if whole.is_multiple_of(PAGE_MIN) { Checked::None } else { Checked::Wrong });
+        let mut begin = [0; DATABASE.len()];
+        file.seek(SeekFrom::Start(0))?;
+        file.read_exact(&mut begin)?;
+        // A database has whole pages: this one has lost its trailer. What is no database has none.
+        let is_cut = begin == *DATABASE && !whole.is_multiple_of(PAGE_MIN);
+        return Ok(if is_cut { Checked::Wrong } else { Checked::None });
     }
     let (stored_length, stored_sum) = numbers.split_at(NUMBER);
     let right = stored_length == length.to_le_bytes() && stored_sum == sum_of(file, length)?.to_le_bytes();
@@ -83,7 +90,8 @@ mod tests {
     #[test]
     fn a_changed_byte_and_a_missing_one_are_found_wherever_they_are() {
         let mut file = tempfile::tempfile().expect("a file");
-        let content: Vec<u8> = (0..1024_u32).map(|number| (number * 7) as u8).collect();
+        let mut content: Vec<u8> = (0..1024_u32).map(|number| (number * 7) as u8).collect();
+        content[..DATABASE.len()].copy_from_slice(DATABASE);
         file.write_all(&content).expect("written");
         assert_eq!(append(&file).expect("appended"), 1024 + TRAILER as u64);
         let mut whole = Vec::new();

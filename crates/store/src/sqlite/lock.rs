@@ -32,7 +32,7 @@ impl FileLock {
                 // Without the number the sentence is still true.
                 let _ = file.read_to_string(&mut owner);
                 Err(Error::Open(format!(
-                    "{} is in use by process {}; one process owns a database file",
+                    "{} is in use by process {}, and one process owns a database file; stop it first",
                     database.display(),
                     if owner.is_empty() { "unknown" } else { &owner }
                 )))

@@ -39,7 +39,12 @@ fn file(path: &Path) -> Vec<Finding> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return vec![warn(CHECK, format!("there is no {shown} yet; sarsen serve creates it"))];
         }
-        Err(error) => return vec![fail(CHECK, format!("{shown} cannot be read: {error}"))],
+        Err(error) => {
+            return vec![fail(
+                CHECK,
+                format!("{shown} cannot be read ({error}); run the command as its owner, or as root"),
+            )];
+        }
     };
     if &head != MAGIC {
         return vec![fail(CHECK, format!("{shown} is not a SQLite database; restore a backup"))];

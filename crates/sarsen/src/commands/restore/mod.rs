@@ -59,7 +59,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 /// Checks a backup and puts it in the place of `database`. Returns whether there was one.
 fn put(backup: &Path, database: &Path, kept: &Path, key: &SecretKey) -> Result<bool> {
     let whole = |copy: &Path| {
-        let found = check::file(copy, key).map_err(|error| Refusal(error.to_string()))?;
+        // The user knows the name of the backup, not that of its copy.
+        let named = |error: Error| {
+            error.to_string().replace(&copy.display().to_string(), &backup.display().to_string())
+        };
+        let found = check::file(copy, key).map_err(|error| Refusal(named(error)))?;
         if found.problems.is_empty() { Ok(()) } else { Err(Refusal(found.problems.join("; "))) }
     };
     let restored = backups::restore(backup, database, kept, whole);
