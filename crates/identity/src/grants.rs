@@ -140,6 +140,7 @@ impl Grant {
         vec![
             key(&self.id),
             sessions::key(&self.session),
+            sessions::key_of_user(&self.user),
             Key::row("clients", "id", self.client.as_str()),
             Key::row("user_suspensions", "user_id", self.user.as_str()),
             Key::row("organization_suspensions", "organization_id", self.organization.as_str()),
