@@ -72,9 +72,9 @@ pub fn version(headers: &HeaderMap) -> Result<Option<Version>, ()> {
     middleware::carried(headers).map_err(drop)
 }
 
-/// The cookies of a browser.
-pub fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
-    browser::cookies(headers)
+/// The cookies of a browser whose names begin like this.
+pub fn cookies(headers: &HeaderMap, prefix: &str) -> Vec<(String, String)> {
+    browser::cookies(headers, prefix)
 }
 
 /// Where a sign-in leads.

@@ -11,6 +11,7 @@ mod limits;
 mod lists;
 mod operating;
 mod request_ids;
+mod shapes;
 
 use server::testing::Answer;
 
