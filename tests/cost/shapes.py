@@ -122,7 +122,8 @@ def leaves(value, path=()):
     """The paths of everything in a document."""
     if path:
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    # Of a list, the first item stands for all.
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     for key, inner in items:
         yield from leaves(inner, (*path, key))
 
