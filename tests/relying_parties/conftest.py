@@ -1,17 +1,14 @@
 """A demo server, and clients that are created with nothing but their redirect URI."""
 
-import base64
-import hashlib
-import secrets
 import sys
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import requests
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "outside/python"))
 
+from console import token_of  # noqa: E402
 from demo import Demo  # noqa: E402
 from guide import Reader  # noqa: E402
 from person import Person  # noqa: E402
@@ -63,7 +60,9 @@ class Api:
         self.address = f"{demo.issuer}/api/organizations/{slug}"
         self.service = demo.says["services"]["web"]
         self.session = requests.Session()
-        self.session.headers["Authorization"] = f"Bearer {token_of_administrator(demo, f'org:{slug}')}"
+        login = demo.says["organization"]["admin"]
+        token = token_of(demo, Person(login["email"], login["password"]), f"org:{slug}")
+        self.session.headers["Authorization"] = f"Bearer {token}"
 
     def create_client(self, redirect_uri):
         """A confidential client with the default settings."""
@@ -80,31 +79,3 @@ class Api:
         answer = self.session.request(method, f"{self.address}/{path}", json=body, timeout=15)
         assert answer.ok, answer.text
         return answer.json()
-
-
-def token_of_administrator(demo, scope):
-    """Signs the administrator in at the console's own client."""
-    verifier = secrets.token_urlsafe(32)
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    callback = f"{demo.issuer}/console"
-    query = {
-        "response_type": "code",
-        "client_id": "console",
-        "redirect_uri": callback,
-        "scope": scope,
-        "code_challenge": challenge,
-        "code_challenge_method": "S256",
-    }
-    login = demo.says["organization"]["admin"]
-    administrator = Person(login["email"], login["password"])
-    answer = administrator.walk(f"{demo.issuer}/auth/authorize?{urlencode(query)}", until=f"{callback}?")
-    fields = {
-        "grant_type": "authorization_code",
-        "client_id": "console",
-        "redirect_uri": callback,
-        "code": parse_qs(urlsplit(answer).query)["code"][0],
-        "code_verifier": verifier,
-    }
-    tokens = requests.post(f"{demo.issuer}/auth/token", data=fields, timeout=15)
-    assert tokens.ok, tokens.text
-    return tokens.json()["access_token"]

@@ -51,6 +51,8 @@ pub static PGBOUNCER: Need = debian::package(&["pgbouncer"], 5, || places::is_fi
 pub static CURL: Need = debian::package(&["curl"], 2, || places::on_path("curl"));
 pub static OPENSSL: Need = debian::package(&["openssl"], 2, || places::on_path("openssl"));
 pub static STRACE: Need = debian::package(&["strace"], 5, || places::on_path("strace"));
+pub static VALGRIND: Need =
+    debian::package(&["valgrind"], 85, || places::on_path("valgrind") && places::on_path("vgdb"));
 pub static CHROMIUM: Need = debian::package(&["chromium"], 400, || places::is_file("/usr/bin/chromium"));
 pub static PYTHON: Need = debian::package(&["python3", "python3-venv"], 50, python::is_there);
 pub static PYTHON_PACKAGES: Need = Need {
@@ -90,6 +92,9 @@ pub static AUTHJS: Need = Need {
 /// In this order: the Python environment may carry Node.js.
 pub static RELYING_PARTIES: [&Need; 9] =
     [&APACHE, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+
+/// What the step `cost` of a soak runs with.
+pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
 pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];

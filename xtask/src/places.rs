@@ -26,7 +26,11 @@ pub fn relying_parties() -> PathBuf {
     root().join("tests/relying_parties")
 }
 
-/// The Python environment that the outside tests and those of the relying parties use.
+pub fn cost() -> PathBuf {
+    root().join("tests/cost")
+}
+
+/// The Python environment that all tests in `tests` use.
 pub fn python() -> PathBuf {
     target().join("outside-venv/bin/python")
 }

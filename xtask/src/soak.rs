@@ -3,14 +3,17 @@
 //! - `cross`: every test on every database server.
 //! - `relying-parties`: stock programs with their defaults sign a user in, and the guides of `docs/guides` are followed to
 //!   the letter (`tests/relying_parties`).
+//! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
 //!
 //! A suite that takes minutes or wants what a contributor need not have is one more line of `STEPS`.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::counts::{of_cargo, of_pytest};
+use crate::counts::{Counts, of_cargo, of_pytest};
 use crate::databases::{self, Servers};
 use crate::programs::Programs;
 use crate::report::Report;
@@ -18,7 +21,8 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &str);
 
-const STEPS: [(&str, Step); 3] = [("cross", cross), ("relying-parties", relying_parties), ("long", long)];
+const STEPS: [(&str, Step); 4] =
+    [("cross", cross), ("relying-parties", relying_parties), ("cost", cost), ("long", long)];
 
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
@@ -26,10 +30,14 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     let (only, filter) = chosen(args)?;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let databases = if only == Some("relying-parties") { &[][..] } else { &databases::ALL };
+    let is_alone = matches!(only, Some("relying-parties" | "cost"));
+    let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
         needed.extend(needs::RELYING_PARTIES);
+    }
+    if wanted("cost") {
+        needed.extend(needs::COST);
     }
     needs::meet(&mut report, &needed);
     let servers = Servers::start(&mut report, databases);
@@ -64,17 +72,35 @@ fn cross(report: &mut Report, servers: &Servers, _filter: &str) {
 
 fn relying_parties(report: &mut Report, _servers: &Servers, _filter: &str) {
     report.step("relying parties", || {
-        let cargo = process::run(&mut places::cargo(&["build", "--package", "sarsen"]), LIMIT)?;
-        if !cargo.success {
-            return Err("the binary `sarsen` does not build".into());
-        }
-        let folder = places::relying_parties();
-        let mut python = places::at_root(&places::python().to_string_lossy(), &["-m", "pytest"]);
-        python.current_dir(folder).env("SARSEN_BIN", places::target().join("debug/sarsen"));
-        python.env("SARSEN_NODE", needs::node(&[])?.get_program()).env("PYTHONDONTWRITEBYTECODE", "1");
-        let outcome = process::run(&mut python, LIMIT)?;
-        Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
+        let binary = built(&[], "debug")?;
+        let mut python = pytest(places::relying_parties(), binary);
+        python.env("SARSEN_NODE", needs::node(&[])?.get_program());
+        counted(&mut python)
     });
+}
+
+fn cost(report: &mut Report, _servers: &Servers, _filter: &str) {
+    report.step("cost", || counted(&mut pytest(places::cost(), built(&["--release"], "release")?)));
+}
+
+/// Builds the program. Returns its path.
+fn built(options: &[&str], folder: &str) -> Result<PathBuf, String> {
+    let cargo = [&["build", "--package", "sarsen"], options].concat();
+    match process::run(&mut places::cargo(&cargo), LIMIT)?.success {
+        true => Ok(places::target().join(folder).join("sarsen")),
+        false => Err("the binary `sarsen` does not build".into()),
+    }
+}
+
+fn pytest(folder: PathBuf, binary: PathBuf) -> Command {
+    let mut python = places::at_root(&places::python().to_string_lossy(), &["-m", "pytest"]);
+    python.current_dir(folder).env("SARSEN_BIN", binary).env("PYTHONDONTWRITEBYTECODE", "1");
+    python
+}
+
+fn counted(python: &mut Command) -> Result<Counts, String> {
+    let outcome = process::run(python, LIMIT)?;
+    Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
 }
 
 fn long(report: &mut Report, servers: &Servers, filter: &str) {
@@ -90,12 +116,13 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 #[test]
 fn a_filter_means_the_long_tests() {
     assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    for step in ["cross", "relying-parties"] {
+    for step in ["cross", "relying-parties", "cost"] {
         assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
     }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
     assert!(
-        chosen(&["--only", "everything"]).is_err_and(|text| text.contains("cross, relying-parties, long"))
+        chosen(&["--only", "everything"])
+            .is_err_and(|text| text.contains("cross, relying-parties, cost, long"))
     );
     assert!(chosen(&["--fast"]).is_err());
 }

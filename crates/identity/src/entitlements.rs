@@ -59,11 +59,10 @@ pub struct Entitlement {
 }
 
 impl Entitlement {
-    /// Whether the plan includes a feature.
-    pub fn includes(&self, feature: &str) -> Result<bool> {
-        let features: Vec<String> = serde_json::from_str(self.features.raw().get())
-            .map_err(|error| Error::Internal(format!("features of the plan {}: {error}", self.plan)))?;
-        Ok(features.iter().any(|own| own == feature))
+    /// The features of the plan.
+    pub fn feature_names(&self) -> Result<Vec<String>> {
+        serde_json::from_str(self.features.raw().get())
+            .map_err(|error| Error::Internal(format!("features of the plan {}: {error}", self.plan)))
     }
 }
 

@@ -177,6 +177,7 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
         snapshot.depends(|| {
             [
                 sessions::key(&grant.session),
+                sessions::key_of_user(&grant.user),
                 clients::key(&grant.client),
                 user_suspensions::key(&grant.user),
                 organizations::key_of_suspension(&grant.organization),

@@ -18,6 +18,8 @@ use store::{Cache, Filled, Snapshot, Store};
 pub use crate::entitlements::Entitlement;
 
 const TOKENS_MAX: usize = 20_000;
+/// The longest token that is hashed. One of an administrator of hundreds of organizations is shorter.
+const TOKEN_LENGTH_MAX: usize = 16 * 1024;
 const API_KEYS_MAX: usize = 5_000;
 const ENTITLEMENTS_MAX: usize = 20_000;
 const CLIENTS_MAX: usize = 5_000;
@@ -123,6 +125,9 @@ impl Lookups {
 
     /// Verifies an access token. Returns `None` if it is invalid.
     pub async fn access(&self, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+        if token.len() > TOKEN_LENGTH_MAX {
+            return Ok(None);
+        }
         let hash = secrets::hash(token);
         if let Some(access) = self.tokens.get(&hash, now) {
             return Ok(Some(access));
@@ -142,6 +147,9 @@ impl Lookups {
 
     /// Verifies an API key. Returns `None` if it is invalid.
     pub async fn api_key(&self, token: &[u8], now: Time) -> Result<Option<Arc<ApiKey>>> {
+        if token.len() > TOKEN_LENGTH_MAX {
+            return Ok(None);
+        }
         let hash = secrets::hash(token);
         if let Some(key) = self.api_keys.get(&hash, now) {
             return Ok(Some(key));

@@ -77,7 +77,9 @@ statements! {
         "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4 WHERE id = ?1 AND ended_at IS NULL",
     );
     static AUTHENTICATED = sql("UPDATE sessions SET authenticated_at = ?2 WHERE id = ?1 AND ended_at IS NULL");
-    static UNENDED_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND ended_at IS NULL");
+    static END_OF_USER = sql(
+        "UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE user_id = ?1 AND ended_at IS NULL AND id <> ?4",
+    );
 }
 
 fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
@@ -94,9 +96,15 @@ fn read(row: &Row<'_>) -> std::result::Result<Session, store::Error> {
     })
 }
 
-/// The key that changes when a session ends.
+/// The key that changes when this session ends alone.
 pub fn key(id: &SessionId) -> Key {
     Key::row("sessions", "id", id.as_str())
+}
+
+/// The key that changes when many sessions of a user end at once: one key, however many there are. Whatever depends on
+/// a session depends on this key too.
+pub fn key_of_user(user: &UserId) -> Key {
+    Key::row("sessions", "user_id", user.as_str())
 }
 
 /// Signs a user in, in a browser that sent `cookie` for this organization, and returns the id of the session that the
@@ -230,7 +238,8 @@ pub fn end_all_of_user(tx: &mut Tx<'_>, user: &UserId, ended_by: &str, now: Time
     end_all_but(tx, user, None, ended_by, now)
 }
 
-/// Ends all sessions of a user except `kept`. Returns the number of ended sessions.
+/// Ends all sessions of a user except `kept`, in one statement, because a user may have thousands. Returns the number
+/// of ended sessions.
 pub(crate) fn end_all_but(
     tx: &mut Tx<'_>,
     user: &UserId,
@@ -239,11 +248,9 @@ pub(crate) fn end_all_but(
     now: Time,
 ) -> Result<u64> {
     tx.lock(&users::LOCK, user.into())?;
-    let ids: Vec<SessionId> = tx.all(&UNENDED_OF_USER, args![user], |row| row.get(0))?;
-    let mut ended = 0;
-    for id in ids.iter().filter(|id| Some(*id) != kept) {
-        ended += u64::from(end(tx, id, ended_by, now)?);
-    }
+    let kept = kept.map_or("", SessionId::as_str);
+    let ended = tx.exec(&END_OF_USER, args![user, now, ended_by, kept])?;
+    tx.changed(key_of_user(user));
     Ok(ended)
 }
 

@@ -16,10 +16,11 @@ use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
-use crate::operation::request_log::RequestLog;
+use crate::operation::request_log::{RequestLog, RequestLogFormat};
 use crate::web::cidr::Cidr;
 use crate::web::host::Hosts;
 use crate::web::request_id::RequestIds;
+use crate::web::untrusted_proxies::UntrustedProxies;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -41,8 +42,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<Cidr>,
     /// Names of hosts, beside the issuer's, that requests may be for.
     pub allowed_hosts: Vec<String>,
-    /// Whether each request is logged.
-    pub request_log: bool,
+    /// Logs each request to stderr, if the log's filter lets lines of the target `request` through.
+    pub request_log: Option<RequestLogFormat>,
     /// Bearer token for `/metrics`; without one only this machine may read them.
     pub metrics_token: Option<String>,
     /// Whether people may create accounts themselves at organizations from before that was a setting of theirs.
@@ -76,7 +77,7 @@ impl Settings {
             issuer: issuer.into(),
             trusted_proxies: Vec::new(),
             allowed_hosts: Vec::new(),
-            request_log: false,
+            request_log: None,
             metrics_token: None,
             sign_up: true,
             hash_threads: None,
@@ -143,6 +144,8 @@ pub struct Parts {
     pub(crate) metrics: Metrics,
     /// The hosts that requests may be for.
     pub(crate) hosts: Hosts,
+    /// Requests with `X-Forwarded-For` from peers that are no trusted proxies.
+    pub(crate) untrusted_proxies: UntrustedProxies,
     /// Backups that the schedule has made.
     pub(crate) backup_counts: Counts,
     /// Names requests.
@@ -190,9 +193,13 @@ impl App {
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
             metrics: Metrics::default(),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
+            untrusted_proxies: UntrustedProxies::default(),
             backup_counts: Counts::default(),
             request_ids: RequestIds::new(&*random),
-            request_log: settings.request_log.then(RequestLog::start),
+            request_log: settings
+                .request_log
+                .filter(|_| tracing::enabled!(target: "request", tracing::Level::INFO))
+                .map(|format| RequestLog::start(format, std::io::stderr())),
             demo,
             presence: Presence::default(),
             instance: identity::secrets::secret(&*random),

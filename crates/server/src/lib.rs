@@ -37,6 +37,7 @@ pub use dev::demo;
 pub use dev::{bare_server, fixtures};
 pub use identity::secrets::SecretKey;
 pub use jobs::{backups, database_move, first_start, owner_recovery};
+pub use operation::request_log::RequestLogFormat;
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;

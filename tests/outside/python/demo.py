@@ -16,13 +16,14 @@ STOP_LIMIT_S = 15
 class Demo:
     """What the demo printed, and an end to it."""
 
-    def __init__(self):
+    def __init__(self, under=(), limit_s=START_LIMIT_S):
+        """Starts it, under another program such as a profiler if one is given."""
         self._folder = tempfile.TemporaryDirectory(prefix="sarsen-outside-")
         data = os.path.join(self._folder.name, "data")
-        command = [BINARY, "demo", "--json", "--data", data, "--listen", "127.0.0.1:0"]
+        command = [*under, BINARY, "demo", "--json", "--data", data, "--listen", "127.0.0.1:0"]
         self._log = open(os.path.join(self._folder.name, "log"), "w+", encoding="utf-8")
         self._server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
-        ready, _, _ = select.select([self._server.stdout], [], [], START_LIMIT_S)
+        ready, _, _ = select.select([self._server.stdout], [], [], limit_s)
         line = self._server.stdout.readline() if ready else ""
         if not line.startswith("{"):
             self._log.seek(0)
@@ -31,6 +32,7 @@ class Demo:
             raise AssertionError(f"`{' '.join(command)}` printed no line of JSON, but {line!r}\n{log}")
         self.says = json.loads(line)
         self.issuer = self.says["issuer"]
+        self.pid = self._server.pid
 
     def client(self, name):
         return self.says["clients"][name]

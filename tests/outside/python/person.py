@@ -9,7 +9,6 @@ from urllib.parse import urljoin
 
 import requests
 
-LIMIT_S = 15
 STEPS_MAX = 8
 
 
@@ -55,12 +54,13 @@ def forms_of(html):
 
 
 class Person:
-    """One browser with its cookies."""
+    """One browser with its cookies. Each answer must come within `limit_s`."""
 
-    def __init__(self, email, password):
+    def __init__(self, email, password, limit_s=15):
         self.answers = {"email": email, "password": password}
         self.session = requests.Session()
         self.steps = []
+        self.limit_s = limit_s
 
     def walk(self, address, decision="allow", user_code=None, until=None):
         """Opens an address and answers what pages ask, up to the decision or to an address with this beginning.
@@ -99,7 +99,7 @@ class Person:
         for _ in range(STEPS_MAX):
             if until and address.startswith(until):
                 return address
-            answer = self.session.request(method, address, allow_redirects=False, timeout=LIMIT_S, **request)
+            answer = self.session.request(method, address, allow_redirects=False, timeout=self.limit_s, **request)
             if not answer.is_redirect:
                 return answer
             if method == "post":

@@ -7,6 +7,7 @@ use identity::secrets;
 use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::User;
 use std::time::Duration;
+use store::testing::{Kind, TestPlace};
 
 async fn session(test: &TestIdentity, user: &User) -> Session {
     let id = test.session(user).await;
@@ -64,6 +65,40 @@ async fn sessions_of_other_users_and_ended_sessions_are_not_counted() {
     let later = START + Duration::from_secs(3600);
     let ended = test.write_at(later, move |tx, actor| sessions::end_own(tx, &by, &Own::Others, actor)).await;
     assert_eq!(ended.expect("writes"), None, "the requesting session has expired");
+}
+
+/// Creates `count` sessions of a user, some in each transaction.
+async fn many_sessions(test: &TestIdentity, user: &User, count: usize) {
+    let sessions: Vec<NewSession> = (0..count).map(|_| new_session(test, user, "a", START).0).collect();
+    for some in sessions.chunks(500) {
+        let some = some.to_vec();
+        let made = test.write(move |tx, _| some.iter().try_for_each(|new| sessions::create(tx, new)));
+        made.await.expect("sessions");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_sessions_end_at_once_on_every_database() {
+    for kind in [Kind::Sqlite, Kind::Postgres, Kind::Mysql] {
+        let Some(place) = TestPlace::on(kind) else { continue };
+        // Ten times what a server allows, for a program without optimisation.
+        let test = TestIdentity::open_limited(place, Duration::from_secs(1)).await;
+        let acme = test.organization("acme").await;
+        let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
+        let of_bob = session(&test, &bob).await;
+        many_sessions(&test, &ada, 10_000).await;
+
+        let own = session(&test, &ada).await;
+        assert_eq!(end(&test, &own, Own::Others).await, Some(10_000), "{kind:?}");
+        assert!(live(&test, &own.id).await.is_some(), "{kind:?}");
+        let user = ada.clone();
+        let ended = test.write(move |tx, actor| sessions::end_all_for(tx, &user, actor)).await;
+        assert_eq!(ended.expect("ends all"), 1, "{kind:?}");
+        let user = ada.id.clone();
+        let left = test.read(move |snapshot| sessions::of_user(snapshot, &user, START)).await;
+        assert!(left.expect("reads").is_empty(), "{kind:?}");
+        assert!(live(&test, &of_bob.id).await.is_some(), "{kind:?}: the session of another user");
+    }
 }
 
 #[tokio::test]

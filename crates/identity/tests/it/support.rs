@@ -48,12 +48,17 @@ impl TestIdentity {
 
     /// Opens the domain on the given database.
     pub async fn open_in(place: TestPlace) -> TestIdentity {
+        // A busy machine is no reason to fail.
+        TestIdentity::open_limited(place, Duration::from_secs(30)).await
+    }
+
+    /// Opens the domain on the given database. On SQLite a command may run for `command_time`.
+    pub async fn open_limited(place: TestPlace, command_time: Duration) -> TestIdentity {
         let mut options = Options::new(place.url(), schema::MIGRATIONS);
         options.watched = schema::WATCHED;
         options.check = true;
-        // A busy machine is no reason to fail.
         options.writer.deadline = Duration::from_secs(30);
-        options.writer.command_time = Duration::from_secs(30);
+        options.writer.command_time = command_time;
         let store = Store::open(options).expect("opens");
         let random = Counter(AtomicU64::new(1));
         let (id, actor) = (OrganizationId::new(START, &random), Actor::system(START, &random));

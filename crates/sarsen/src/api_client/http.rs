@@ -87,6 +87,18 @@ impl HttpClient {
         self.send_once(method, url, headers, body)
     }
 
+    /// The body of a successful GET as text; none when the answer is an error.
+    pub fn text(&self, url: &str, headers: &[(HeaderName, &str)]) -> Result<Option<String>> {
+        let mut request = self.agent_for(url)?.get(url);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let mut response = request.call().map_err(|error| unreachable(url, &error))?;
+        let text = response.body_mut().read_to_string();
+        let text = text.map_err(|error| Error::failed(format!("{url}: cannot read the answer: {error}")))?;
+        Ok(response.status().is_success().then_some(text))
+    }
+
     fn send_once(
         &self,
         method: &Method,

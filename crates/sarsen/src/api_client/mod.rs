@@ -7,7 +7,7 @@ mod http;
 mod oauth;
 
 pub use credentials::{CredentialsFile, Login};
-pub use http::{Body, HttpClient};
+pub use http::{BEARER, Body, HttpClient, bearer};
 pub use oauth::{discover, now, revoke};
 
 use crate::environment::Environment;

@@ -237,7 +237,7 @@ impl Config {
         settings.trusted_proxies = self.trusted_proxies.value.clone();
         settings.allowed_hosts = self.allowed_hosts.value.clone();
         settings.backups = self.backups();
-        settings.request_log = self.request_log.value;
+        settings.request_log = self.request_log.value.then(|| self.log_format.value.of_requests());
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.hash_threads = self.hash_threads.value;

@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use crate::logs;
-use server::Cidr;
+use server::{Cidr, RequestLogFormat};
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -45,6 +45,16 @@ pub enum LogFormat {
     Text,
     /// A JSON object per line.
     Json,
+}
+
+impl LogFormat {
+    /// The same for the request log.
+    pub fn of_requests(self) -> RequestLogFormat {
+        match self {
+            LogFormat::Text => RequestLogFormat::Text,
+            LogFormat::Json => RequestLogFormat::Json,
+        }
+    }
 }
 
 impl fmt::Display for LogFormat {

@@ -47,5 +47,16 @@ fn doctor_finds_a_server_that_runs() {
     assert_eq!(state(&place, "issuer"), "ok");
     let seen = place.run(&["doctor"]);
     assert!(seen.stdout.contains(&format!("process {} uses it", server.pid())), "{}", seen.seen());
+
+    assert_eq!(state(&place, "proxies"), "ok");
+    for _ in 0..3 {
+        let page = ureq::get(format!("http://{free}/login")).header("x-forwarded-for", "203.0.113.9").call();
+        assert!(page.is_ok_and(|page| page.status() == 200));
+    }
+    let seen = place.run(&["doctor"]);
+    assert!(seen.stdout.contains("warn  proxies        3 requests since the start"), "{}", seen.seen());
+    let log = server.wait_for("X-Forwarded-For was ignored");
+    assert_eq!(log.matches("X-Forwarded-For was ignored").count(), 1, "once an hour: {log}");
+    assert!(log.contains("peer=127.0.0.1"), "{log}");
     assert_eq!(server.stop(), 0);
 }

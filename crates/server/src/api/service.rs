@@ -17,6 +17,8 @@ use utoipa::{IntoParams, ToSchema};
 const USERS_MAX: usize = 100;
 /// The most pairs of one check.
 const CHECKS_MAX: usize = 500;
+/// The longest id or name of a feature, in bytes. A feature's name has at most 100 characters.
+const NAME_MAX: usize = 400;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +44,8 @@ struct SeenUser<'a> {
 /// `?ids=` with up to a hundred ids, separated by commas. Users of other services are left out.
 pub(crate) async fn users(key: ServiceKey, Params(query): Params<UsersQuery>) -> Result<Response> {
     key.require("users:read")?;
-    let ids: Vec<&str> = query.ids.split(',').filter(|id| !id.is_empty()).collect();
+    let ids = query.ids.split(',').filter(|id| !id.is_empty());
+    let ids: Vec<&str> = ids.take(USERS_MAX + 1).collect();
     if ids.is_empty() || ids.len() > USERS_MAX {
         let mut errors = FieldErrors::default();
         let code = if ids.is_empty() { "missing" } else { "too_many" };
@@ -80,6 +83,10 @@ impl Validate for CheckBody {
             let code = if self.checks.is_empty() { "missing" } else { "too_many" };
             let problem = format!("use 1 to {CHECKS_MAX} pairs of at most {USERS_MAX} users");
             errors.note(code, "checks".to_owned(), &problem);
+        }
+        if self.checks.iter().any(|check| check.user.len().max(check.feature.len()) > NAME_MAX) {
+            let problem = format!("use ids of users and names of features, at most {NAME_MAX} bytes each");
+            errors.note("invalid", "checks".to_owned(), &problem);
         }
     }
 }
@@ -120,19 +127,23 @@ pub(crate) async fn check(key: ServiceKey, Body(body): Body<CheckBody>) -> Resul
     key.require("entitlements:read")?;
     let ids = distinct(body.checks.iter().map(|check| check.user.as_str()));
     let found = key.users(&ids).await?;
-    let found: HashMap<&str, &UserOfService> = found.iter().map(|one| (one.user.id.as_str(), one)).collect();
-    let results = body.checks.into_iter().map(|check| judge(found.get(check.user.as_str()).copied(), check));
-    Ok(Json(ResultsBody { results: results.collect::<Result<_>>()? }))
+    let known = found.iter().map(|one| Ok((one.user.id.as_str(), (one, one.entitlement.feature_names()?))));
+    let known: HashMap<&str, (&UserOfService, Vec<String>)> = known.collect::<identity::Result<_>>()?;
+    let results = body.checks.into_iter().map(|check| judge(known.get(check.user.as_str()), check));
+    Ok(Json(ResultsBody { results: results.collect() }))
 }
 
-fn judge(found: Option<&UserOfService>, check: Check) -> Result<ResultBody> {
+/// The answer about a user, who is known with the features of their plan.
+fn judge(known: Option<&(&UserOfService, Vec<String>)>, check: Check) -> ResultBody {
     let Check { user, feature } = check;
+    let found = known.map(|(one, _)| one);
+    let includes = known.is_some_and(|(_, features)| features.contains(&feature));
     let (reason, detail) = match found {
         None => ("unknown_user", "The service has no such user.".to_owned()),
         Some(one) if one.user.suspended_at.is_some() => {
             ("user_suspended", "The user is suspended.".to_owned())
         }
-        Some(one) if one.entitlement.includes(&feature)? => {
+        Some(one) if includes => {
             ("in_plan", format!("The plan {} includes {feature}.", one.entitlement.plan))
         }
         Some(one) => {
@@ -140,5 +151,5 @@ fn judge(found: Option<&UserOfService>, check: Check) -> Result<ResultBody> {
         }
     };
     let plan = found.map(|one| one.entitlement.plan.clone());
-    Ok(ResultBody { user, feature, allowed: reason == "in_plan", reason, detail, plan })
+    ResultBody { user, feature, allowed: reason == "in_plan", reason, detail, plan }
 }

@@ -3,6 +3,7 @@
 use super::error::{OAuthError, Result};
 use super::params::Posted;
 use crate::app::App;
+use crate::web::current_request::note_client;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
@@ -41,7 +42,7 @@ pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Clien
     if !good {
         return Err(refused());
     }
-    posted.note_client(&client.id);
+    note_client(&client.id);
     Ok(client)
 }
 

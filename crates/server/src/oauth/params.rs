@@ -2,22 +2,19 @@
 //! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
 
 use super::error::{OAuthError, Result};
-use crate::operation::request_log::ClientSlot;
-use crate::web::json;
+use crate::web::json::{self, PARAMETERS_MAX};
+use crate::web::percent::{self, Broken};
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
-use identity::ids::ClientId;
-use percent_encoding::percent_decode;
-use std::borrow::Cow;
 
 /// Parameters by name, in the order in which they came.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Params(Vec<(String, String)>);
 
+/// The most bytes of a form or a JSON object.
+const LENGTH_MAX: usize = 32 * 1024;
 /// The most characters that a value of a parameter may have.
 const VALUE_MAX: usize = 8192;
-/// The most parameters of a request, empty ones included: each is compared with those before it.
-const PARAMETERS_MAX: usize = 64;
 
 impl Params {
     /// Parameters whose names differ.
@@ -27,12 +24,17 @@ impl Params {
 
     /// Reads `a=b&c=d`. Bytes that are not UTF-8 after decoding are refused.
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
+        check_length(bytes)?;
         let mut params = Params::default();
         let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
         for (count, pair) in pairs.enumerate() {
             allow_another(count)?;
             let equals = pair.iter().position(|byte| *byte == b'=');
             let (name, value) = equals.map_or((pair, &[][..]), |at| (&pair[..at], &pair[at + 1..]));
+            // Each byte has three at most.
+            if pair.len() > 3 * VALUE_MAX {
+                return Err(OAuthError::invalid_request("A parameter is too long."));
+            }
             params.add(decoded(name)?, decoded(value)?)?;
         }
         Ok(params)
@@ -68,6 +70,7 @@ impl Params {
                 deserializer.deserialize_map(Visitor)
             }
         }
+        check_length(bytes)?;
         let pairs: std::result::Result<Pairs, _> = serde_json::from_slice(bytes);
         pairs.map(|pairs| pairs.0).map_err(|error| {
             OAuthError::invalid_request(format!("The body is not a JSON object of strings: {error}."))
@@ -108,7 +111,15 @@ impl Params {
     }
 }
 
-/// Fails when a request that has `count` parameters may not have another one.
+fn check_length(bytes: &[u8]) -> Result<()> {
+    if bytes.len() <= LENGTH_MAX {
+        return Ok(());
+    }
+    let text = format!("The parameters have more than {LENGTH_MAX} bytes.");
+    Err(OAuthError::invalid_request(text))
+}
+
+/// Fails when a request that has `count` parameters may not have another one: each is compared with those before it.
 fn allow_another(count: usize) -> Result<()> {
     if count < PARAMETERS_MAX {
         return Ok(());
@@ -119,15 +130,12 @@ fn allow_another(count: usize) -> Result<()> {
 
 /// A name or value of a form. Stricter than [`form_urlencoded::parse`], which takes anything.
 fn decoded(written: &[u8]) -> Result<String> {
-    let not_utf8 = || OAuthError::invalid_request("A parameter is not UTF-8.");
-    if !written.iter().any(|byte| matches!(byte, b'%' | b'+')) {
-        return std::str::from_utf8(written).map(str::to_owned).map_err(|_| not_utf8());
-    }
-    if !json::has_good_percents(written) {
-        return Err(OAuthError::invalid_request("A % is not followed by two hexadecimal digits."));
-    }
-    let spaced: Vec<u8> = written.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    percent_decode(&spaced).decode_utf8().map(Cow::into_owned).map_err(|_| not_utf8())
+    percent::decode_form(written).map_err(|broken| {
+        OAuthError::invalid_request(match broken {
+            Broken::Percent => "A % is not followed by two hexadecimal digits.",
+            Broken::NotUtf8 => "A parameter is not UTF-8.",
+        })
+    })
 }
 
 /// What came from outside, short and plain enough for an error.
@@ -139,14 +147,6 @@ fn shown(name: &str) -> String {
 pub(crate) struct Posted {
     pub params: Params,
     pub headers: HeaderMap,
-    client: ClientSlot,
-}
-
-impl Posted {
-    /// Notes which client authenticated, for the request log.
-    pub(crate) fn note_client(&self, client: &ClientId) {
-        self.client.set(client);
-    }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Posted {
@@ -158,7 +158,6 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
             ));
         }
         let headers = std::mem::take(request.headers_mut());
-        let client = ClientSlot::of(request.extensions());
         let media_type = json::media_type(&headers);
         let bytes = json::read_body(request).await?;
         let params = match media_type.as_str() {
@@ -171,7 +170,7 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
                 return Err(OAuthError::invalid_request(text));
             }
         };
-        Ok(Posted { params, headers, client })
+        Ok(Posted { params, headers })
     }
 }
 

@@ -1,115 +1,97 @@
 //! The request log: one line a request, with its method, route, status and duration, and never a value of its query.
 //!
-//! A request only puts its entry into a bounded queue. A thread writes the entries through the log, so that no request
-//! waits for a terminal or a disk. Entries that find the queue full are dropped and counted.
+//! A request writes its line into a buffer in memory. A thread writes the buffer to stderr, so that no request waits for
+//! a terminal or a disk. Lines that find the buffer full are dropped and counted. The lines look like those of the log,
+//! whose own path costs ten times as much ([0048](../../../../docs/design/0048-the-request-log-writes-its-own-lines.md)).
 
-use crate::app::App;
-use crate::web::auth::{Peer, forwarded};
-use http::{HeaderValue, Method, Request};
-use identity::ids::ClientId;
+use http::Method;
 use parking_lot::{Condvar, Mutex};
+use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use store::Time;
 
-/// Entries in the queue at most.
-const QUEUED_MAX: usize = 8192;
-/// How long the writer lets entries gather: waking it for each one would cost more than the rest.
+/// The bytes that wait at most.
+const WAITING_MAX: usize = 1024 * 1024;
+/// The longest line.
+const LINE_MAX: usize = 640;
+/// A method of a client may be longer; its rest is cut.
+const METHOD_MAX: usize = 20;
+/// How long the writer lets lines gather: waking it for each one would cost more than the rest.
 const GATHER: Duration = Duration::from_millis(50);
+
+/// What the lines look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestLogFormat {
+    /// `2026-11-23T01:30:00.123Z  INFO request: answered method=GET …`
+    Text,
+    /// One object a line.
+    Json,
+}
 
 /// The log, when it is on.
 pub(crate) struct RequestLog {
     queue: Arc<Queue>,
+    format: RequestLogFormat,
     writer: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
+/// A request that was answered.
+pub(crate) struct Entry<'a> {
+    pub(crate) at: Time,
+    pub(crate) method: &'a Method,
+    /// The pattern of the route.
+    pub(crate) route: &'static str,
+    pub(crate) status: u16,
+    pub(crate) duration: Duration,
+    /// Has no characters that need an escape.
+    pub(crate) request_id: &'a str,
+    pub(crate) address: IpAddr,
+    /// The client that it authenticated.
+    pub(crate) client: Option<&'a str>,
+}
+
 struct Queue {
-    entries: Mutex<Entries>,
-    /// There is an entry, or no more will come.
+    lines: Mutex<Lines>,
+    /// There is a line, or no more will come.
     filled: Condvar,
     dropped: AtomicU64,
 }
 
-#[derive(Default)]
-struct Entries {
-    waiting: Vec<Entry>,
+struct Lines {
+    /// Never grows beyond its capacity, so that no request waits for memory.
+    text: Vec<u8>,
+    second: Second,
     is_closed: bool,
 }
 
-/// The client that a request authenticated; an extension of requests that are logged. Empty for others.
-#[derive(Clone, Default)]
-pub(crate) struct ClientSlot(Option<Arc<OnceLock<ClientId>>>);
-
-impl ClientSlot {
-    /// The slot of a request.
-    pub(crate) fn of(extensions: &http::Extensions) -> ClientSlot {
-        extensions.get().cloned().unwrap_or_default()
-    }
-
-    /// Notes the client, if the request is logged.
-    pub(crate) fn set(&self, client: &ClientId) {
-        if let Some(slot) = &self.0 {
-            // A request has one client.
-            let _ = slot.set(client.clone());
-        }
-    }
-}
-
-/// A request that is being handled.
-pub(crate) struct Started {
-    method: Method,
-    address: IpAddr,
-    client: ClientSlot,
-    at: Instant,
-}
-
-impl Started {
-    /// Notes what the log needs of a request. `None`: the log is off.
-    pub(crate) fn note<B>(app: &App, peer: Peer, request: &mut Request<B>) -> Option<Box<Started>> {
-        app.request_log.as_ref()?;
-        let client = ClientSlot(Some(Arc::default()));
-        request.extensions_mut().insert(client.clone());
-        let address = forwarded(request.headers(), peer.address, &app.settings.trusted_proxies);
-        Some(Box::new(Started { method: request.method().clone(), address, client, at: Instant::now() }))
-    }
-}
-
-struct Entry {
-    started: Box<Started>,
-    route: &'static str,
-    status: u16,
-    duration: Duration,
-    request_id: HeaderValue,
+/// The second of the last line, as text: most lines share it with the line before.
+#[derive(Default)]
+struct Second {
+    number: i64,
+    text: String,
 }
 
 impl RequestLog {
     /// Starts the writer.
-    pub(crate) fn start() -> RequestLog {
-        let queue = Arc::new(Queue::default());
+    pub(crate) fn start(format: RequestLogFormat, to: impl Write + Send + 'static) -> RequestLog {
+        let queue = Arc::new(Queue::new());
         let written = queue.clone();
-        let writer = std::thread::Builder::new().name("request-log".into()).spawn(move || written.write());
+        let writer = std::thread::Builder::new().name("request-log".into()).spawn(move || written.write(to));
         let writer =
             writer.inspect_err(|error| tracing::error!(%error, "the request log could not start")).ok();
-        RequestLog { queue, writer }
+        RequestLog { queue, format, writer }
     }
 
     /// Logs a request that was answered.
-    pub(crate) fn push(
-        &self,
-        started: Box<Started>,
-        route: &'static str,
-        status: u16,
-        request_id: &HeaderValue,
-    ) {
-        let entry =
-            Entry { duration: started.at.elapsed(), started, route, status, request_id: request_id.clone() };
-        self.queue.push(entry);
+    pub(crate) fn push(&self, entry: &Entry<'_>) {
+        self.queue.push(self.format, entry);
     }
 
-    /// Entries that found the queue full.
+    /// Lines that found the buffer full.
     pub(crate) fn dropped(&self) -> u64 {
         self.queue.dropped.load(Relaxed)
     }
@@ -117,7 +99,7 @@ impl RequestLog {
 
 impl Drop for RequestLog {
     fn drop(&mut self) {
-        self.queue.entries.lock().is_closed = true;
+        self.queue.lines.lock().is_closed = true;
         self.queue.filled.notify_one();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
@@ -128,31 +110,39 @@ impl Drop for RequestLog {
 }
 
 impl Queue {
-    fn push(&self, entry: Entry) {
-        let mut entries = self.entries.lock();
-        if entries.waiting.len() == QUEUED_MAX {
-            drop(entries);
+    fn new() -> Queue {
+        let text = Vec::with_capacity(WAITING_MAX);
+        let lines = Lines { text, second: Second::default(), is_closed: false };
+        Queue { lines: Mutex::new(lines), filled: Condvar::new(), dropped: AtomicU64::new(0) }
+    }
+
+    fn push(&self, format: RequestLogFormat, entry: &Entry<'_>) {
+        let mut lines = self.lines.lock();
+        if lines.text.len() + LINE_MAX > WAITING_MAX {
+            drop(lines);
             self.dropped.fetch_add(1, Relaxed);
             return;
         }
-        entries.waiting.push(entry);
-        let is_first = entries.waiting.len() == 1;
-        drop(entries);
+        let is_first = lines.text.is_empty();
+        lines.add(format, entry);
+        drop(lines);
         if is_first {
             self.filled.notify_one();
         }
     }
 
-    fn write(&self) {
-        let mut batch = Vec::new();
+    fn write(&self, mut to: impl Write) {
+        let mut batch = Vec::with_capacity(WAITING_MAX);
         loop {
-            let mut entries = self.entries.lock();
-            self.filled.wait_while(&mut entries, |entries| entries.waiting.is_empty() && !entries.is_closed);
-            self.filled.wait_while_for(&mut entries, |entries| !entries.is_closed, GATHER);
-            std::mem::swap(&mut batch, &mut entries.waiting);
-            let is_closed = entries.is_closed;
-            drop(entries);
-            batch.drain(..).for_each(|entry| entry.write());
+            let mut lines = self.lines.lock();
+            self.filled.wait_while(&mut lines, |lines| lines.text.is_empty() && !lines.is_closed);
+            self.filled.wait_while_for(&mut lines, |lines| !lines.is_closed, GATHER);
+            std::mem::swap(&mut batch, &mut lines.text);
+            let is_closed = lines.is_closed;
+            drop(lines);
+            // Without stderr there is no place to complain about it.
+            let _ = to.write_all(&batch);
+            batch.clear();
             if is_closed {
                 return;
             }
@@ -160,47 +150,190 @@ impl Queue {
     }
 }
 
-impl Entry {
-    fn write(self) {
-        let Started { method, address, client, .. } = *self.started;
-        let client = client.0.as_ref().and_then(|slot| slot.get()).map(ClientId::as_str);
-        // Well-formed ids are text.
-        let request_id = self.request_id.to_str().unwrap_or_default();
-        let duration_ms = self.duration.as_micros() as f64 / 1000.0;
-        tracing::info!(
-            target: "request", %method, route = self.route, status = self.status, duration_ms, request_id, %address,
-            client, "answered"
-        );
+impl Lines {
+    fn add(&mut self, format: RequestLogFormat, entry: &Entry<'_>) {
+        let millis = entry.at.millis();
+        let second = self.second.of(millis.div_euclid(1000));
+        let method = entry.method.as_str();
+        let method = &method[..method.len().min(METHOD_MAX)];
+        let duration_us = u64::try_from(entry.duration.as_micros()).unwrap_or(u64::MAX);
+        let [start, middle, route, status, duration, id, address, client, end] = match format {
+            RequestLogFormat::Text => [
+                "",
+                "Z  INFO request: answered method=",
+                " route=\"",
+                "\" status=",
+                " duration_ms=",
+                " request_id=\"",
+                "\" address=",
+                " client=\"",
+                "\n",
+            ],
+            RequestLogFormat::Json => [
+                "{\"timestamp\":\"",
+                "Z\",\"level\":\"INFO\",\"message\":\"answered\",\"method\":\"",
+                "\",\"route\":\"",
+                "\",\"status\":",
+                ",\"duration_ms\":",
+                ",\"request_id\":\"",
+                "\",\"address\":\"",
+                "\",\"client\":\"",
+                "\",\"target\":\"request\"}\n",
+            ],
+        };
+        let out = &mut self.text;
+        out.extend_from_slice(start.as_bytes());
+        out.extend_from_slice(second.as_bytes());
+        out.push(b'.');
+        digits(out, millis.rem_euclid(1000).unsigned_abs(), 3);
+        for part in [middle, method, route, entry.route, status] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        digits(out, entry.status.into(), 3);
+        out.extend_from_slice(duration.as_bytes());
+        digits(out, duration_us / 1000, 1);
+        out.push(b'.');
+        digits(out, duration_us % 1000, 3);
+        for part in [id, entry.request_id, address] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        add_address(out, entry.address);
+        if let Some(name) = entry.client {
+            out.extend_from_slice(client.as_bytes());
+            out.extend_from_slice(name.as_bytes());
+            if format == RequestLogFormat::Text {
+                out.push(b'"');
+            }
+        }
+        out.extend_from_slice(end.as_bytes());
+    }
+}
+
+impl Second {
+    /// `2026-11-23T01:30:00`.
+    fn of(&mut self, number: i64) -> &str {
+        if self.number != number || self.text.is_empty() {
+            let time = jiff::Timestamp::from_second(number).unwrap_or_default();
+            self.number = number;
+            self.text = time.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+        }
+        &self.text
+    }
+}
+
+/// Appends a number with at least `least` digits, which are 3 at most.
+fn digits(out: &mut Vec<u8>, mut number: u64, least: usize) {
+    let (mut text, mut start) = (*b"00000000000000000000", 20);
+    while number > 0 || start > 20 - least {
+        start -= 1;
+        text[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    out.extend_from_slice(&text[start..]);
+}
+
+fn add_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, rest @ ..] = address.octets();
+            digits(out, first.into(), 1);
+            for octet in rest {
+                out.push(b'.');
+                digits(out, octet.into(), 1);
+            }
+        }
+        IpAddr::V6(address) => {
+            // A Vec takes all that is written to it.
+            let _ = write!(out, "{address}");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
-    fn entry() -> Entry {
-        let address = IpAddr::from([127, 0, 0, 1]);
-        let started =
-            Started { method: Method::GET, address, client: ClientSlot::default(), at: Instant::now() };
-        let request_id = HeaderValue::from_static("0123456789abcdef");
+    static GET: Method = Method::GET;
+
+    fn entry<'a>() -> Entry<'a> {
         Entry {
-            started: Box::new(started),
-            route: "/healthz",
+            at: Time::from_millis(1_800_000_000_007),
+            method: &GET,
+            route: "/o/{slug}/login",
             status: 200,
-            duration: Duration::ZERO,
-            request_id,
+            duration: Duration::from_micros(12_045),
+            request_id: "0123456789abcdef",
+            address: IpAddr::from([127, 0, 0, 1]),
+            client: None,
         }
     }
 
+    fn line(format: RequestLogFormat, entry: &Entry<'_>) -> String {
+        let queue = Queue::new();
+        queue.push(format, entry);
+        String::from_utf8(queue.lines.lock().text.clone()).expect("text")
+    }
+
     #[test]
-    fn a_full_queue_drops_and_counts() {
-        let queue = Queue::default();
-        for _ in 0..QUEUED_MAX + 3 {
-            queue.push(entry());
+    fn a_line_looks_like_the_others_of_the_log() {
+        assert_eq!(
+            line(RequestLogFormat::Text, &entry()),
+            "2027-01-15T08:00:00.007Z  INFO request: answered method=GET route=\"/o/{slug}/login\" status=200 \
+             duration_ms=12.045 request_id=\"0123456789abcdef\" address=127.0.0.1\n"
+        );
+        let with_client = line(RequestLogFormat::Text, &Entry { client: Some("cli"), ..entry() });
+        assert!(with_client.ends_with(" address=127.0.0.1 client=\"cli\"\n"), "{with_client}");
+    }
+
+    #[test]
+    fn a_line_of_json_is_an_object() {
+        let of = |client| -> Value {
+            let address = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]);
+            let entry = Entry { client, address, duration: Duration::from_micros(9), ..entry() };
+            let line = line(RequestLogFormat::Json, &entry);
+            serde_json::from_str(&line).expect("JSON")
+        };
+        let expected = json!({
+            "timestamp": "2027-01-15T08:00:00.007Z", "level": "INFO", "message": "answered", "method": "GET",
+            "route": "/o/{slug}/login", "status": 200, "duration_ms": 0.009, "request_id": "0123456789abcdef",
+            "address": "2001:db8::1", "client": "cli", "target": "request",
+        });
+        assert_eq!(of(Some("cli")), expected);
+        assert_eq!(of(None)["client"], Value::Null);
+    }
+
+    #[test]
+    fn the_longest_line_fits() {
+        let method = Method::from_bytes(&[b'M'; 500]).expect("a method");
+        let (id, client) = ("a".repeat(128), format!("client_{}", "0".repeat(26)));
+        let entry = Entry {
+            method: &method,
+            route: "/api/organizations/{org}/clients/{client}/secrets/{secret}/of/a/route/that/is/even/longer",
+            duration: Duration::MAX,
+            request_id: &id,
+            address: IpAddr::from([0xffff; 8]),
+            client: Some(&client),
+            ..entry()
+        };
+        let line = line(RequestLogFormat::Json, &entry);
+        assert!(line.len() <= LINE_MAX, "{}: {line}", line.len());
+    }
+
+    #[test]
+    fn a_full_buffer_drops_and_counts() {
+        let queue = Queue::new();
+        let mut pushed = 0;
+        while queue.dropped.load(Relaxed) < 3 {
+            queue.push(RequestLogFormat::Text, &entry());
+            pushed += 1;
         }
-        assert_eq!((queue.entries.lock().waiting.len(), queue.dropped.load(Relaxed)), (QUEUED_MAX, 3));
-        queue.entries.lock().is_closed = true;
-        queue.write();
-        assert!(queue.entries.lock().waiting.is_empty(), "the rest is written at the end");
+        let capacity = queue.lines.lock().text.capacity();
+        assert!(capacity == WAITING_MAX, "{capacity}");
+        queue.lines.lock().is_closed = true;
+        let mut written = Vec::new();
+        queue.write(&mut written);
+        let lines = written.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines, pushed - 3, "the rest is written at the end");
     }
 }

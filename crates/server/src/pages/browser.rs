@@ -29,6 +29,12 @@ const NEXT: &[&str] = &["/auth/authorize?", "/activate", "/o/", "/console", "/ac
 /// A request reads the sessions of at most this many organizations, because a browser may send any number of cookies.
 const ORGANIZATIONS_MAX: usize = 50;
 
+/// The most cookies of ours that are read: those of the organizations, and the ones without an organization.
+const COOKIES_MAX: usize = ORGANIZATIONS_MAX + 10;
+
+/// The most cookies of all programs on this host. Browsers keep fewer.
+const ALL_COOKIES_MAX: usize = 500;
+
 /// The kind of the browser's own cookie; no slug begins with `_`.
 const BROWSER: &str = "_browser";
 
@@ -62,7 +68,7 @@ impl FromRequestParts<App> for Browser {
         app: &App,
     ) -> std::result::Result<Browser, Self::Rejection> {
         let Address(address) = Address::from_request_parts(parts, app).await?;
-        let cookies = cookies(&parts.headers);
+        let cookies = cookies(&parts.headers, &cookie_name(app, ""));
         let name = cookie_name(app, BROWSER);
         let known = cookies.iter().find(|(cookie, value)| *cookie == name && value.len() == 43);
         let id = known.map_or_else(|| secrets::secret(app.random()), |(_, value)| value.clone());
@@ -233,11 +239,12 @@ impl Browser {
     }
 }
 
-/// Names and values of all cookies of the request, in their order.
-pub(crate) fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
+/// Names and values of the cookies of the request whose names begin with `prefix`, in their order.
+pub(crate) fn cookies(headers: &HeaderMap, prefix: &str) -> Vec<(String, String)> {
     let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = sent.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let all = sent.flat_map(|line| line.split(';')).take(ALL_COOKIES_MAX).map(str::trim);
+    let own = all.filter(|pair| pair.starts_with(prefix)).filter_map(|pair| pair.split_once('='));
+    own.take(COOKIES_MAX).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The address after a sign-in: the requested one if it is one of our own pages.

@@ -73,9 +73,9 @@ pub fn version(headers: &HeaderMap) -> Result<Option<u64>, ()> {
     middleware::carried(headers).map_err(drop)
 }
 
-/// The cookies of a browser.
-pub fn cookies(headers: &HeaderMap) -> Vec<(String, String)> {
-    browser::cookies(headers)
+/// The cookies of a browser whose names begin like this.
+pub fn cookies(headers: &HeaderMap, prefix: &str) -> Vec<(String, String)> {
+    browser::cookies(headers, prefix)
 }
 
 /// The header of a billing event; what it gives verifies a body with a secret.

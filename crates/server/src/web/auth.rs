@@ -5,23 +5,22 @@
 //! the API keys of services in `service_key.rs`.
 
 use crate::app::App;
-use crate::operation::request_log::ClientSlot;
 use crate::web::cidr::Cidr;
+use crate::web::current_request::note_client;
 use crate::web::error::Problem;
-use crate::web::log_interval::LogInterval;
 use axum::extract::FromRequestParts;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, HeaderName};
 use identity::api_keys::{self, ApiKey};
 use identity::ids::{ServiceId, UserId};
 use identity::{Access, Lookups, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::Version;
 
-static UNTRUSTED: LogInterval = LogInterval::minute();
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The connection of a request; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
@@ -42,38 +41,27 @@ impl FromRequestParts<App> for Address {
         let peer =
             parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address);
         let trusted = &app.settings.trusted_proxies;
-        note_untrusted(&parts.headers, peer, trusted);
+        if parts.headers.contains_key(X_FORWARDED_FOR) && !is_trusted(peer.to_canonical(), trusted) {
+            app.untrusted_proxies.note(peer.to_canonical());
+        }
         Ok(Address(forwarded(&parts.headers, peer, trusted)))
     }
 }
 
-/// A log line once a minute, if somebody sends `X-Forwarded-For` who is not trusted to: it may be a proxy that the
-/// configuration does not name.
-fn note_untrusted(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) {
-    let peer = peer.to_canonical();
-    if !headers.contains_key("x-forwarded-for") || trusted.iter().any(|block| block.contains(peer)) {
-        return;
-    }
-    if let Some(requests) = UNTRUSTED.due(Instant::now()) {
-        tracing::warn!(
-            %peer,
-            requests,
-            "ignored X-Forwarded-For: its sender is not in trusted_proxies; add it if it is your proxy"
-        );
-    }
+fn is_trusted(address: IpAddr, trusted: &[Cidr]) -> bool {
+    trusted.iter().any(|block| block.contains(address))
 }
 
 /// Reads `X-Forwarded-For` from the right, as long as each sender is trusted.
 pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|block| block.contains(address));
     let mut address = peer.to_canonical();
-    if !is_trusted(address) {
+    if !is_trusted(address, trusted) {
         return address;
     }
-    let said = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let said = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
     for hop in said.iter().rev() {
-        if !is_trusted(address) {
+        if !is_trusted(address, trusted) {
             break;
         }
         match hop.parse::<IpAddr>() {
@@ -138,7 +126,7 @@ async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Prob
     let access = app.lookups.access(token, now).await?;
     let invalid = || Problem::invalid_token("The access token is not valid. Sign in again.");
     let access = access.ok_or_else(invalid)?;
-    ClientSlot::of(&parts.extensions).set(&access.client);
+    note_client(&access.client);
     Ok(access)
 }
 

@@ -4,12 +4,12 @@
 //! copies that cost a fifth of what `GET /api/subscription` takes.
 
 use crate::app::App;
+use crate::web::percent;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::Response;
 use http::header::ALLOW;
 use http::{HeaderValue, Method};
-use percent_encoding::percent_decode_str;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -146,7 +146,8 @@ impl Routes {
         };
         let methods = found.value;
         if !found.params.is_empty() {
-            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            // The middleware has refused paths that cannot be decoded.
+            let decoded = |text: &str| percent::decode(text.as_bytes()).unwrap_or_default();
             let parameters: Arc<[_]> =
                 found.params.iter().map(|(name, text)| (name.to_owned(), decoded(text))).collect();
             request.extensions_mut().insert(PathParameters(parameters));

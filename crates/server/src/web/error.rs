@@ -5,6 +5,7 @@
 //! 429 with `Retry-After`; a defect is a bare 500 here and an error in the log. No text of a
 //! database, no secret and no other tenant's data gets into an answer.
 
+use super::current_request;
 use super::fields::FieldError;
 use super::log_interval::LogInterval;
 use axum::response::{IntoResponse, Response};
@@ -121,7 +122,7 @@ impl From<store::Error> for Problem {
                 Problem::unavailable(text, Duration::from_secs(5))
             }
             store::Error::TooSlow { .. } => {
-                tracing::warn!(%error, "a request was stopped");
+                tracing::warn!(%error, request_id = current_request::id(), "a request was stopped");
                 Problem {
                     retry_after: Some(Duration::from_secs(5)),
                     ..Problem::new(
@@ -131,13 +132,16 @@ impl From<store::Error> for Problem {
                     )
                 }
             }
-            store::Error::OutcomeUnknown => Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "outcome_unknown",
-                "The connection to the database was lost; whether the change was made is unknown. Look before you try again.",
-            ),
+            store::Error::OutcomeUnknown => {
+                tracing::error!(%error, request_id = current_request::id(), "the outcome of a write is unknown");
+                Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "outcome_unknown",
+                    "The connection to the database was lost; whether the change was made is unknown. Look before you try again.",
+                )
+            }
             _ => {
-                tracing::error!(%error, "a database operation failed");
+                tracing::error!(%error, request_id = current_request::id(), "a database operation failed");
                 Problem::internal()
             }
         }
@@ -171,7 +175,7 @@ impl From<identity::Error> for Problem {
             Error::InvalidGrant => Problem::invalid_token("The grant is invalid or has expired."),
             Error::Store(error) => error.into(),
             Error::Internal(what) => {
-                tracing::error!(%what, "something is broken");
+                tracing::error!(%what, request_id = current_request::id(), "something is broken");
                 Problem::internal()
             }
         }

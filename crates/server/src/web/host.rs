@@ -8,6 +8,9 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Version};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The longest name of the DNS, and a port.
+const LENGTH_MAX: usize = 253 + ":65535".len();
+
 /// The names, and the issuer's own.
 pub(crate) struct Hosts {
     issuer: String,
@@ -59,7 +62,7 @@ fn invalid(detail: &str) -> Problem {
 
 /// The name or address in a Host header, without its port.
 fn name(host: &[u8]) -> Option<&str> {
-    let host = std::str::from_utf8(host).ok()?;
+    let host = std::str::from_utf8(host).ok().filter(|host| host.len() <= LENGTH_MAX)?;
     let (name, port) = match host.rsplit_once(':') {
         // A colon in brackets belongs to an IPv6 address.
         Some((name, port)) if !port.ends_with(']') => (name, port),

@@ -7,6 +7,7 @@
 //! - An error is not stored: nothing was written, so a retry with the key is a new write.
 
 use crate::app::App;
+use crate::web::current_request;
 use crate::web::error::Problem;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -147,7 +148,7 @@ impl Attempt {
         let body = match axum::body::to_bytes(body, ANSWER_MAX).await {
             Ok(body) => body,
             Err(error) => {
-                tracing::error!(%error, "an answer could not be read to be stored");
+                tracing::error!(%error, request_id = current_request::id(), "an answer could not be read to be stored");
                 return Problem::internal().into_response();
             }
         };
@@ -164,7 +165,8 @@ impl Attempt {
             Err(error) => Err(error),
         };
         if let Err(error) = stored {
-            tracing::warn!(%error, "the answer to a write with an Idempotency-Key was not stored");
+            let request_id = current_request::id();
+            tracing::warn!(%error, request_id, "the answer to a write with an Idempotency-Key was not stored");
         }
         Response::from_parts(head, Body::from(body))
     }
@@ -199,7 +201,8 @@ fn without_secrets(body: &Bytes) -> Vec<u8> {
 fn replay(app: &App, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Response {
     let opened = idempotent_writes::open_answer(id, sealed, &app.secret_key);
     let (Ok(body), Ok(status)) = (opened, StatusCode::from_u16(status)) else {
-        tracing::error!(write = %id, "a stored answer cannot be opened with this secret_key");
+        let request_id = current_request::id();
+        tracing::error!(write = %id, request_id, "a stored answer cannot be opened with this secret_key");
         return Problem::internal().into_response();
     };
     let has_body = !body.is_empty();
@@ -218,7 +221,7 @@ pub(crate) fn detached<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
     Box::pin(async move {
-        match tokio::spawn(future).await {
+        match current_request::spawn(future).await {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),

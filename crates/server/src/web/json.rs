@@ -1,9 +1,11 @@
 //! JSON on the wire: bodies, lists, times.
 
 use crate::web::auth::Peer;
+use crate::web::current_request;
 use crate::web::error::{Problem, Result};
 use crate::web::fields::{self, FieldErrors, Validate};
 use crate::web::idempotency::Attempt;
+use crate::web::percent;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -17,7 +19,6 @@ use http_body_util::BodyExt as _;
 use identity::secrets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -26,6 +27,16 @@ use store::Time;
 
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
+/// The most values that a JSON body may have: the largest list of the API, `checks`, has 1,500 with its fields.
+const VALUES_MAX: usize = 2048;
+/// The most bytes of a text in a JSON body, as it is written there.
+const TEXT_MAX: usize = 8192;
+/// How deep lists and objects may be nested.
+const DEPTH_MAX: usize = 16;
+/// The most bytes of a query string: a hundred ids, encoded, have 3,600.
+const QUERY_MAX: usize = 8192;
+/// The most parameters of a query string or form, empty ones included.
+pub(crate) const PARAMETERS_MAX: usize = 64;
 
 /// Reads a body of at most [`BODY_MAX`] bytes.
 pub fn read_body(request: Request) -> impl Future<Output = Result<Bytes>> + Send {
@@ -62,18 +73,9 @@ async fn collect(body: axum::body::Body, time: Duration, most: usize) -> Result<
     }
 }
 
-/// Whether each `%` in a form or a URL precedes two hexadecimal digits.
-pub(crate) fn has_good_percents(bytes: &[u8]) -> bool {
-    let digits = |after: &[u8]| after.len() >= 2 && after[..2].iter().all(u8::is_ascii_hexdigit);
-    bytes.split(|byte| *byte == b'%').skip(1).all(digits)
-}
-
 /// Whether the percent-encoded text is UTF-8 without a NUL, which not every database accepts in text.
 pub(crate) fn is_text(encoded: &[u8]) -> bool {
-    let readable = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
-        ![name, value].iter().any(|text| text.contains([char::REPLACEMENT_CHARACTER, '\0']))
-    };
-    has_good_percents(encoded) && form_urlencoded::parse(encoded).all(readable)
+    percent::decode(encoded).is_ok_and(|text| !text.contains('\0'))
 }
 
 /// The media type of a request's body, without parameters, in lower case.
@@ -101,6 +103,51 @@ impl<T: DeserializeOwned + Validate, S: Send + Sync> FromRequest<S> for Body<T> 
     }
 }
 
+/// Refuses JSON with more, deeper or longer values than any route takes, before anything is made of them.
+pub(super) fn check_size(json: &[u8]) -> Result<()> {
+    let (mut values, mut depth, mut rest) = (1, 0_usize, json);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'"' => {
+                let length = text_length(rest);
+                if length > TEXT_MAX {
+                    return Err(too_much(format!("a text of more than {TEXT_MAX} bytes")));
+                }
+                rest = rest.get(length + 1..).unwrap_or_default();
+            }
+            b',' => values += 1,
+            b'[' | b'{' => (values, depth) = (values + 1, depth + 1),
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if values > VALUES_MAX {
+            return Err(too_much(format!("more than {VALUES_MAX} values")));
+        }
+        if depth > DEPTH_MAX {
+            return Err(too_much(format!("more than {DEPTH_MAX} levels of lists and objects")));
+        }
+    }
+    Ok(())
+}
+
+/// The bytes before the quotation mark that ends a text, escapes as they are written.
+fn text_length(json: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        match json.get(length) {
+            Some(b'\\') => length += 2,
+            Some(b'"') | None => return length,
+            Some(_) => length += 1,
+        }
+    }
+}
+
+fn too_much(what: String) -> Problem {
+    let detail = format!("The body has {what}. No field takes that; send less.");
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+}
+
 /// Reads a JSON object without rules beyond its type.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     fields::read_body(bytes, |_, _| {})
@@ -113,6 +160,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>> {
         let sent = parts.uri.query().unwrap_or_default().as_bytes();
+        if sent.len() > QUERY_MAX {
+            let detail = format!("The query of the address has more than {QUERY_MAX} bytes.");
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+        if sent.split(|byte| *byte == b'&').nth(PARAMETERS_MAX).is_some() {
+            let detail = format!("The address has more than {PARAMETERS_MAX} parameters.");
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
         if !is_text(sent) {
             let detail = "The address holds something that is not UTF-8 in percent-encoding, or a NUL.";
             return Err(Problem::bad_request("invalid_query", detail));
@@ -317,7 +372,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
         match serde_json::to_writer(&mut body, &self.0) {
             Ok(()) => json(body.into()),
             Err(error) => {
-                tracing::error!(%error, "an answer could not be written");
+                tracing::error!(%error, request_id = current_request::id(), "an answer could not be written");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }

@@ -20,6 +20,11 @@ impl LogInterval {
         LogInterval::every(Duration::from_secs(60))
     }
 
+    /// Once an hour.
+    pub(crate) const fn hour() -> LogInterval {
+        LogInterval::every(Duration::from_secs(3600))
+    }
+
     /// Once a second.
     pub(crate) const fn second() -> LogInterval {
         LogInterval::every(Duration::from_secs(1))

@@ -1,13 +1,14 @@
 //! The parts of every response: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and metrics.
 
+use super::current_request::{self, CurrentRequest};
 use super::dispatch::{Answer, NO_ROUTE, Routes};
 use super::request_id::X_REQUEST_ID;
 use crate::app::App;
 use crate::oauth::error::OAuthError;
-use crate::operation::request_log::Started;
+use crate::operation::request_log::Entry;
 use crate::pages::respond::PageError;
-use crate::web::auth::Peer;
+use crate::web::auth::{Peer, forwarded};
 use crate::web::error::Problem;
 use crate::web::idempotency::{Attempt, detached};
 use crate::web::json;
@@ -19,12 +20,18 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
+use identity::ids::ClientId;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 use store::Version;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
+
+/// The longest path. The longest of a route with ids in it is a tenth of this.
+const PATH_MAX: usize = 2048;
 
 /// Where any origin may read responses. The authorization endpoint and the pages are not among them.
 fn is_shared(path: &str) -> bool {
@@ -53,20 +60,49 @@ impl Answering {
     }
 }
 
+/// What the request log needs of a request at its end.
+struct Started {
+    method: Method,
+    address: IpAddr,
+    at: Instant,
+}
+
+impl Started {
+    fn new<B>(app: &App, peer: Peer, request: &Request<B>) -> Box<Started> {
+        let address = forwarded(request.headers(), peer.address, &app.settings.trusted_proxies);
+        Box::new(Started { method: request.method().clone(), address, at: Instant::now() })
+    }
+
+    fn log(&self, app: &App, current: &CurrentRequest, route: &'static str, status: u16) {
+        let Some(log) = &app.request_log else { return };
+        log.push(&Entry {
+            at: app.now(),
+            method: &self.method,
+            route,
+            status,
+            duration: self.at.elapsed(),
+            // Well-formed ids are text.
+            request_id: current.id.to_str().unwrap_or_default(),
+            address: self.address,
+            client: current.client.get().map(ClientId::as_str),
+        });
+    }
+}
+
 /// Serves one request from `peer`. Futures that wait are boxed, because each connection reserves their
 /// space all the time.
 pub(crate) fn serve<B>(
     app: &App,
     routes: &Routes,
     peer: Peer,
-    mut request: Request<B>,
+    request: Request<B>,
 ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
     let id = app.request_ids.id(request.headers());
-    let started = Started::note(app, peer, &mut request);
+    let started = app.request_log.is_some().then(|| Started::new(app, peer, &request));
     let path = request.uri().path();
     let shareable = is_shared(path);
     let versioned = path.starts_with("/api/");
@@ -86,11 +122,14 @@ where
     };
     let app = app.clone();
     async move {
-        // The version is read after the data, so the data may be older than the version, never newer.
-        let (mut response, version) = match answering {
-            Answering::Plainly(answer) => (answer.await, app.store.shown()),
-            Answering::NotBefore(answer) => answer.await,
+        let answered = async {
+            // The version is read after the data, so the data may be older than the version, never newer.
+            match answering {
+                Answering::Plainly(answer) => (answer.await, app.store.shown()),
+                Answering::NotBefore(answer) => answer.await,
+            }
         };
+        let (current, (mut response, version)) = current_request::scope(id, answered).await;
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         if versioned {
@@ -119,13 +158,15 @@ where
         }
         let status = response.status().as_u16();
         app.metrics.answered(status);
-        if status == 500 {
-            tracing::error!(request_id = ?id, route, "a request failed");
+        if let Some(current) = current {
+            if status == 500 {
+                tracing::error!(request_id = ?current.id, route, "a request failed");
+            }
+            if let Some(started) = started {
+                started.log(&app, &current, route, status);
+            }
+            response.headers_mut().insert(X_REQUEST_ID, current.id);
         }
-        if let (Some(log), Some(started)) = (&app.request_log, started) {
-            log.push(started, route, status, &id);
-        }
-        response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
     }
 }
@@ -152,6 +193,10 @@ fn check_no_key(uri: &Uri) -> Result<(), Problem> {
 }
 
 fn check_path(path: &str) -> Result<(), Problem> {
+    if path.len() > PATH_MAX {
+        let detail = format!("The path has more than {PATH_MAX} bytes.");
+        return Err(Problem::bad_request("invalid_path", detail));
+    }
     if !path.contains('%') || json::is_text(path.as_bytes()) {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Extracts the parameters of a route, in their order: `Path((org, user)): Path<(String, String)>`.
 
+use super::current_request;
 use super::dispatch::PathParameters;
 use super::error::Problem;
 use axum::extract::FromRequestParts;
@@ -41,7 +42,12 @@ impl<T: FromParameters, S: Send + Sync> FromRequestParts<S> for Path<T> {
         let found = parts.extensions.get::<PathParameters>();
         let taken = found.and_then(|parameters| T::from_parameters(&parameters.0));
         taken.map(Path).ok_or_else(|| {
-            tracing::error!(path = parts.uri.path(), "a handler expects other parameters than its route has");
+            let request_id = current_request::id();
+            tracing::error!(
+                path = parts.uri.path(),
+                request_id,
+                "a handler expects other parameters than its route has"
+            );
             Problem::internal()
         })
     }

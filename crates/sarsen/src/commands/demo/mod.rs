@@ -14,7 +14,7 @@ use crate::{logs, output};
 use data_dir::DataDir;
 use ports::{Candidates, Ports};
 use server::demo::{self, Credentials, Demo};
-use server::{Bound, Limits, Running, Settings, Store};
+use server::{Bound, Limits, RequestLogFormat, Running, Settings, Store};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -57,7 +57,8 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let mut options = server::store_options(folder.database().url());
     options.writer = context.writer_limits.clone();
     let store = server_process::open_store(folder.database(), options)?;
-    let request_log = environment.get("SARSEN_REQUEST_LOG") == Some("true");
+    let is_logged = environment.get("SARSEN_REQUEST_LOG") == Some("true");
+    let request_log = is_logged.then_some(RequestLogFormat::Text);
     let served =
         server_process::runtime()?.block_on(serve(args, &folder, &store, bound, candidates, request_log));
     if served.is_err() {
@@ -78,7 +79,7 @@ async fn serve(
     store: &Store,
     bound: Bound,
     candidates: Candidates<'_>,
-    request_log: bool,
+    request_log: Option<RequestLogFormat>,
 ) -> Result<()> {
     let signals = Signals::listen()?;
     let (running, issuer, credentials) = start(folder, store, bound, candidates, request_log).await?;
@@ -98,7 +99,7 @@ async fn start(
     store: &Store,
     mut bound: Bound,
     mut candidates: Candidates<'_>,
-    request_log: bool,
+    request_log: Option<RequestLogFormat>,
 ) -> Result<(Running, String, Credentials)> {
     loop {
         let issuer = format!("http://localhost:{}", bound.addresses().first().map_or(0, SocketAddr::port));

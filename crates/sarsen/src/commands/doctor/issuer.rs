@@ -9,6 +9,7 @@ use crate::files::{self, Holder};
 use ureq::http::Method;
 
 const CHECK: &str = "issuer";
+const PROXIES: &str = "proxies";
 
 /// A server that is stopped is a warning. One that runs and cannot be reached by its issuer is a failure.
 pub(super) fn check(config: &Config, environment: &Environment) -> Result<Finding> {
@@ -34,19 +35,47 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
     })
 }
 
+/// The server counts requests with `X-Forwarded-For` from peers that are not trusted.
+pub(super) fn proxies(config: &Config, environment: &Environment) -> Result<Finding> {
+    let http = HttpClient::new(environment)?;
+    Ok(match untrusted(config, &http) {
+        Some(requests) if requests > 0 => warn(
+            PROXIES,
+            format!(
+                "{requests} requests since the start had X-Forwarded-For from an address that is not trusted; the log \
+                 names one an hour; if it is your proxy, add it to trusted_proxies"
+            ),
+        ),
+        _ => trusted(config),
+    })
+}
+
+/// The count of the server that runs on this machine, if it shows its metrics here.
+fn untrusted(config: &Config, http: &HttpClient) -> Option<u64> {
+    let listen = config.listen.value.iter().find(|address| {
+        let ip = address.ip();
+        ip.is_loopback() || ip.is_unspecified()
+    })?;
+    let host = if listen.is_ipv4() { "127.0.0.1" } else { "[::1]" };
+    let bearer = config.metrics_token.value.as_deref().map(api_client::bearer);
+    let headers: Vec<_> = bearer.iter().map(|value| (api_client::BEARER, value.as_str())).collect();
+    let metrics = http.text(&format!("http://{host}:{}/metrics", listen.port()), &headers).ok()??;
+    let line = metrics.lines().find_map(|line| line.strip_prefix("sarsen_forwarded_untrusted_total "));
+    line?.parse().ok()
+}
+
 /// Behind a proxy on this machine every request comes from a loopback address, unless that proxy is trusted.
-pub(super) fn proxies(config: &Config) -> Finding {
-    const CHECK: &str = "proxies";
+fn trusted(config: &Config) -> Finding {
     let is_https = config.issuer.value.as_ref().is_some_and(Origin::is_https);
     let on_loopback = config.listen.value.iter().all(|address| address.ip().is_loopback());
     match config.trusted_proxies.value.as_slice() {
         [] if is_https && on_loopback => warn(
-            CHECK,
+            PROXIES,
             "a proxy on this machine ends https, and trusted_proxies is empty: sessions, the audit trail and rate limits \
              see one address for all users; set trusted_proxies = [\"127.0.0.1\", \"::1\"]",
         ),
-        [] => ok(CHECK, "none are trusted; addresses of clients come from their connections"),
-        trusted => ok(CHECK, format!("{} trusted to send X-Forwarded-For", trusted.len())),
+        [] => ok(PROXIES, "none are trusted; addresses of clients come from their connections"),
+        trusted => ok(PROXIES, format!("{} trusted to send X-Forwarded-For", trusted.len())),
     }
 }
 
@@ -76,7 +105,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("sarsen.toml");
             std::fs::write(&file, settings).expect("written");
-            proxies(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
+            trusted(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
         };
         let https = "issuer = \"https://id.example.com\"\n";
         assert!(state(https) == State::Warn);

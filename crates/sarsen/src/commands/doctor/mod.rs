@@ -117,7 +117,7 @@ fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     findings.push(machine::disk(&serve::beside_data(config)));
     findings.push(machine::open_files(config.connections_max.value));
     findings.push(machine::clock());
-    findings.push(issuer::proxies(config));
+    findings.push(issuer::proxies(config, environment)?);
     findings.push(issuer::metrics(config));
     findings.push(issuer::check(config, environment)?);
     Ok(findings)

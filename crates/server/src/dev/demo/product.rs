@@ -4,7 +4,7 @@
 
 use super::{Credentials, DemoClient, DemoProduct, no_demo};
 use crate::app::App;
-use crate::pages::browser::{Asked, encoded};
+use crate::pages::browser::{Asked, cookies, encoded};
 use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::views::{Accent, Product, ProductUser};
 use crate::web::path::Path;
@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use identity::secrets;
@@ -198,10 +198,9 @@ fn cookie_name(slug: &str) -> String {
 
 fn read_visit(app: &App, slug: &str, headers: &HeaderMap) -> Visit {
     let name = cookie_name(slug);
-    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let sealed =
-        pairs.find(|(known, _)| *known == name).and_then(|(_, value)| URL_SAFE_NO_PAD.decode(value).ok());
+    let mut own = cookies(headers, &name).into_iter();
+    let sealed = own.find(|(known, _)| *known == name);
+    let sealed = sealed.and_then(|(_, value)| URL_SAFE_NO_PAD.decode(value).ok());
     let opened = sealed.and_then(|sealed| app.secret_key.open(&name, &sealed).ok());
     opened.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }

@@ -14,6 +14,7 @@ mod repair;
 mod syntax;
 
 use super::error::{Problem, capitalised, sentence};
+use super::json::check_size;
 use http::StatusCode;
 use identity::Error;
 use node::Node;
@@ -149,6 +150,7 @@ pub(super) fn read_body<T: DeserializeOwned>(
     bytes: &[u8],
     rules: impl FnOnce(&T, &mut FieldErrors),
 ) -> Result<T, Problem> {
+    check_size(bytes)?;
     let tree = Node::from_json(bytes).map_err(|problem| Problem::bad_request("invalid_json", problem))?;
     read(tree, rules, StatusCode::UNPROCESSABLE_ENTITY, "invalid")
 }

@@ -37,7 +37,7 @@ pub fn routes(prefix: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 /// What an organization has, one of each kind.
-struct Things {
+pub(crate) struct Things {
     administrator: String,
     invitation: String,
     service: &'static str,
@@ -55,7 +55,7 @@ struct Things {
 }
 
 impl Things {
-    async fn of_acme(admin: &Admin<'_>) -> Things {
+    pub(crate) async fn of_acme(admin: &Admin<'_>) -> Things {
         let first = async |list: &str, name: &str| {
             let list = admin.read(&format!("/api/organizations/acme/{list}")).await;
             text(&list["items"][0], name).to_owned()
@@ -83,7 +83,7 @@ impl Things {
     }
 
     /// A path of the route table with these things in it, below the organization `org`.
-    fn path(&self, org: &str, route: &str) -> String {
+    pub(crate) fn path(&self, org: &str, route: &str) -> String {
         [
             ("{org}", org),
             ("{user}", if route.contains("/administrators/") { &self.administrator } else { &self.user }),
@@ -121,7 +121,7 @@ async fn connection(admin: &Admin<'_>) -> String {
 }
 
 /// A body that a route takes. A new route must say here what it takes, and is then tested with the others.
-fn body(method: &str, route: &str, things: &Things) -> Value {
+pub(crate) fn body(method: &str, route: &str, things: &Things) -> Value {
     match (method, route.strip_prefix("/api/organizations/{org}").unwrap_or(route)) {
         ("GET" | "DELETE", _)
         | (

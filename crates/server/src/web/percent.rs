@@ -1,0 +1,62 @@
+//! Percent-encoding of forms and addresses, decoded and checked in one pass: a form of 64 KiB may have nothing else in it
+//! ([0029](../../../../docs/design/0029-plain-forms-where-a-shortcut-saves-little.md)).
+
+/// Why something cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A `%` is not followed by two hexadecimal digits.
+    Percent,
+    /// The decoded bytes are not UTF-8.
+    NotUtf8,
+}
+
+/// Decodes a part of a path.
+pub(crate) fn decode(encoded: &[u8]) -> Result<String, Broken> {
+    decode_with(encoded, b'+')
+}
+
+/// Decodes a name or a value of a form, in which `+` is a space.
+pub(crate) fn decode_form(encoded: &[u8]) -> Result<String, Broken> {
+    decode_with(encoded, b' ')
+}
+
+fn decode_with(encoded: &[u8], plus: u8) -> Result<String, Broken> {
+    let mut decoded = Vec::with_capacity(encoded.len());
+    let mut bytes = encoded.iter().copied();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => digit(bytes.next())? << 4 | digit(bytes.next())?,
+            b'+' => plus,
+            other => other,
+        });
+    }
+    String::from_utf8(decoded).map_err(|_| Broken::NotUtf8)
+}
+
+fn digit(letter: Option<u8>) -> Result<u8, Broken> {
+    match letter {
+        Some(letter @ b'0'..=b'9') => Ok(letter - b'0'),
+        Some(letter @ b'a'..=b'f') => Ok(letter - b'a' + 10),
+        Some(letter @ b'A'..=b'F') => Ok(letter - b'A' + 10),
+        _ => Err(Broken::Percent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_text_is_decoded_and_other_bytes_are_refused() {
+        let of = |encoded: &str| decode_form(encoded.as_bytes());
+        assert_eq!(of("a%20b+c%2B%c3%A4ö").as_deref(), Ok("a b c+äö"));
+        assert_eq!(decode(b"a+b%2fc").as_deref(), Ok("a+b/c"));
+        for broken in ["%", "a%", "%4", "%4g", "%g4", "%%41", "%+1", "%\u{e4}"] {
+            assert_eq!(of(broken), Err(Broken::Percent), "{broken}");
+        }
+        for broken in ["%ff", "%c3", "%c3%41", "%ed%a0%80"] {
+            assert_eq!(of(broken), Err(Broken::NotUtf8), "{broken}");
+        }
+        assert_eq!(decode(b"a\xff"), Err(Broken::NotUtf8));
+    }
+}
