@@ -216,7 +216,7 @@ async fn many_ids_long_ones_and_odd_ones_are_answered_in_bounds() {
         ("100 and one of them again", format!("{},{}", others(100), other(7)), Err(is(400, "invalid_query"))),
         ("99 of nobody and one", format!("{},{ada}", others(99)), Ok(vec!["ada@acme.test"])),
         ("the same one in other letters", format!("{ada},{}", ada.to_uppercase()), Ok(vec!["ada@acme.test"])),
-        ("a long one", format!("{long},{ada}"), Err(is(400, "invalid_query"))),
+        ("a long one", format!("{long},{ada}"), Ok(vec!["ada@acme.test"])),
         ("with the prefix of another kind", ada.replace("user_", "client_"), Ok(vec![])),
         ("with a line break", format!("{ada}%0a"), Ok(vec![])),
         ("with NUL", format!("{ada}%00,{ada}"), Err(is(400, "invalid_query"))),
