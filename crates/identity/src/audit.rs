@@ -241,10 +241,11 @@ pub fn actor(text: &str) -> Result<String> {
             Error::invalid("actor", "this is not an e-mail address; use one like ada@example.com, or an id")
         });
     }
-    if NOBODY.contains(&text) || UserId::parse(text).is_ok() || ApiKeyId::parse(text).is_ok() {
+    let is_id = UserId::parse(text).is_ok() || ApiKeyId::parse(text).is_ok() || ClientId::parse(text).is_ok();
+    if is_id || NOBODY.contains(&text) {
         return Ok(text.to_owned());
     }
-    let rule = "use an e-mail address, the id of a user or of an API key, system or unknown";
+    let rule = "use an e-mail address, the id of a user, an API key or a client, system or unknown";
     Err(Error::invalid("actor", format!("{text:?} is not an actor; {rule}")))
 }
 

@@ -69,7 +69,13 @@ async fn entries_are_found_by_actor_action_and_time() {
 
 #[test]
 fn an_actor_is_an_id_an_address_or_the_server() {
-    for good in ["system", "unknown", "ada@acme.test", "user_00000000000000000000000000"] {
+    for good in [
+        "system",
+        "unknown",
+        "ada@acme.test",
+        "user_00000000000000000000000000",
+        "client_00000000000000000000000000",
+    ] {
         assert_eq!(audit::actor(good).expect("an actor"), good);
     }
     for wrong in ["", "ada", "a@", "org_00000000000000000000000000"] {

@@ -50,7 +50,7 @@ fn show(entry: Entry) -> EntryBody {
 pub(crate) struct ListQuery {
     limit: Option<i64>,
     cursor: Option<String>,
-    /// An e-mail address, the id of a user or of an API key, `system` or `unknown`.
+    /// An e-mail address, the id of a user, an API key or a client, `system` or `unknown`.
     actor: Option<String>,
     /// What was done, such as `user.created`.
     action: Option<String>,

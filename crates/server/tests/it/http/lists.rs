@@ -106,7 +106,7 @@ async fn the_audit_trail_is_filtered() {
     }
     insta::assert_snapshot!(said, @r#"
     actor=ada&action=a%20b&since=now&until=2027-02-30: (400, "invalid_query")
-      actor: "ada" is not an actor; use an e-mail address, the id of a user or of an API key, system or unknown.
+      actor: "ada" is not an actor; use an e-mail address, the id of a user, an API key or a client, system or unknown.
       action: "a b" is not an action; use one of the list, like service.created.
       since: "now" is not a time; use RFC 3339, like "2027-01-31T00:00:00Z".
       until: "2027-02-30" is not a time; use RFC 3339, like "2027-01-31T00:00:00Z".
