@@ -12,6 +12,9 @@ use identity::Error;
 use identity::clients::Client;
 use std::sync::Arc;
 
+/// The longest credentials, in base 64. Those of a client of ours have a hundred characters.
+const BASIC_MAX: usize = 4096;
+
 /// The client of a request. A confidential client must authenticate by exactly one method.
 pub(crate) async fn authenticate(app: &App, posted: &Posted) -> Result<Arc<Client>> {
     let basic = basic_credentials(&posted.headers)?;
@@ -62,7 +65,7 @@ pub(crate) fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, S
     let broken = || OAuthError { basic: true, ..OAuthError::invalid_client() };
     let value = value.to_str().map_err(|_| broken())?;
     let Some((scheme, encoded)) = value.split_once(' ') else { return Err(broken()) };
-    if !scheme.eq_ignore_ascii_case("basic") {
+    if !scheme.eq_ignore_ascii_case("basic") || encoded.len() > BASIC_MAX {
         return Err(broken());
     }
     let decoded = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());

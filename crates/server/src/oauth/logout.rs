@@ -49,9 +49,13 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params):
 /// of another site.
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     if form.get("csrf").is_none() {
+        let too_long = || PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed."));
+        if form.params().length() > POSTED_MAX {
+            return Err(too_long());
+        }
         let query = form.params().to_form();
         if query.len() > POSTED_MAX {
-            return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
+            return Err(too_long());
         }
         return Ok(see_other(&format!("/auth/logout?{query}"), Vec::new()));
     }

@@ -105,6 +105,11 @@ impl Params {
         self.get(name).ok_or_else(|| OAuthError::invalid_request(format!("The parameter {name} is missing.")))
     }
 
+    /// The bytes of all names and values.
+    pub(crate) fn length(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     /// All of them as a form again.
     pub(crate) fn to_form(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()

@@ -48,7 +48,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) status: u16,
     pub(crate) duration: Duration,
     /// Has no characters that need an escape.
-    pub(crate) request_id: &'a str,
+    pub(crate) request_id: &'a [u8],
     pub(crate) address: IpAddr,
     /// The client that it authenticated.
     pub(crate) client: Option<&'a str>,
@@ -152,100 +152,126 @@ impl Queue {
 
 impl Lines {
     fn add(&mut self, format: RequestLogFormat, entry: &Entry<'_>) {
-        let millis = entry.at.millis();
-        let second = self.second.of(millis.div_euclid(1000));
-        let method = entry.method.as_str();
-        let method = &method[..method.len().min(METHOD_MAX)];
-        let duration_us = u64::try_from(entry.duration.as_micros()).unwrap_or(u64::MAX);
-        let [start, middle, route, status, duration, id, address, client, end] = match format {
-            RequestLogFormat::Text => [
-                "",
-                "Z  INFO request: answered method=",
-                " route=\"",
-                "\" status=",
-                " duration_ms=",
-                " request_id=\"",
-                "\" address=",
-                " client=\"",
-                "\n",
-            ],
-            RequestLogFormat::Json => [
-                "{\"timestamp\":\"",
-                "Z\",\"level\":\"INFO\",\"message\":\"answered\",\"method\":\"",
-                "\",\"route\":\"",
-                "\",\"status\":",
-                ",\"duration_ms\":",
-                ",\"request_id\":\"",
-                "\",\"address\":\"",
-                "\",\"client\":\"",
-                "\",\"target\":\"request\"}\n",
-            ],
-        };
-        let out = &mut self.text;
-        out.extend_from_slice(start.as_bytes());
-        out.extend_from_slice(second.as_bytes());
-        out.push(b'.');
-        digits(out, millis.rem_euclid(1000).unsigned_abs(), 3);
-        for part in [middle, method, route, entry.route, status] {
-            out.extend_from_slice(part.as_bytes());
+        match format {
+            RequestLogFormat::Text => self.add_text(entry),
+            RequestLogFormat::Json => self.add_json(entry),
         }
-        digits(out, entry.status.into(), 3);
-        out.extend_from_slice(duration.as_bytes());
-        digits(out, duration_us / 1000, 1);
-        out.push(b'.');
-        digits(out, duration_us % 1000, 3);
-        for part in [id, entry.request_id, address] {
-            out.extend_from_slice(part.as_bytes());
-        }
-        add_address(out, entry.address);
-        if let Some(name) = entry.client {
-            out.extend_from_slice(client.as_bytes());
-            out.extend_from_slice(name.as_bytes());
-            if format == RequestLogFormat::Text {
-                out.push(b'"');
-            }
-        }
-        out.extend_from_slice(end.as_bytes());
     }
+
+    fn add_text(&mut self, entry: &Entry<'_>) {
+        let out = &mut self.text;
+        self.second.add(out, entry.at);
+        out.extend_from_slice(b"Z  INFO request: answered method=");
+        out.extend_from_slice(method(entry));
+        out.extend_from_slice(b" route=\"");
+        out.extend_from_slice(entry.route.as_bytes());
+        out.extend_from_slice(b"\" status=");
+        out.extend_from_slice(&three(entry.status.into()));
+        out.extend_from_slice(b" duration_ms=");
+        add_millis(out, entry.duration);
+        out.extend_from_slice(b" request_id=\"");
+        out.extend_from_slice(entry.request_id);
+        out.extend_from_slice(b"\" address=");
+        add_address(out, entry.address);
+        if let Some(client) = entry.client {
+            out.extend_from_slice(b" client=\"");
+            out.extend_from_slice(client.as_bytes());
+            out.push(b'"');
+        }
+        out.push(b'\n');
+    }
+
+    fn add_json(&mut self, entry: &Entry<'_>) {
+        let out = &mut self.text;
+        out.extend_from_slice(b"{\"timestamp\":\"");
+        self.second.add(out, entry.at);
+        out.extend_from_slice(b"Z\",\"level\":\"INFO\",\"message\":\"answered\",\"method\":\"");
+        out.extend_from_slice(method(entry));
+        out.extend_from_slice(b"\",\"route\":\"");
+        out.extend_from_slice(entry.route.as_bytes());
+        out.extend_from_slice(b"\",\"status\":");
+        out.extend_from_slice(&three(entry.status.into()));
+        out.extend_from_slice(b",\"duration_ms\":");
+        add_millis(out, entry.duration);
+        out.extend_from_slice(b",\"request_id\":\"");
+        out.extend_from_slice(entry.request_id);
+        out.extend_from_slice(b"\",\"address\":\"");
+        add_address(out, entry.address);
+        if let Some(client) = entry.client {
+            out.extend_from_slice(b"\",\"client\":\"");
+            out.extend_from_slice(client.as_bytes());
+        }
+        out.extend_from_slice(b"\",\"target\":\"request\"}\n");
+    }
+}
+
+fn method<'a>(entry: &Entry<'a>) -> &'a [u8] {
+    let method = entry.method.as_str().as_bytes();
+    &method[..method.len().min(METHOD_MAX)]
 }
 
 impl Second {
-    /// `2026-11-23T01:30:00`.
-    fn of(&mut self, number: i64) -> &str {
+    /// Adds `2026-11-23T01:30:00.123`.
+    fn add(&mut self, out: &mut Vec<u8>, at: Time) {
+        let (number, millis) = (at.millis().div_euclid(1000), at.millis().rem_euclid(1000));
         if self.number != number || self.text.is_empty() {
             let time = jiff::Timestamp::from_second(number).unwrap_or_default();
             self.number = number;
-            self.text = time.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+            self.text = time.strftime("%Y-%m-%dT%H:%M:%S.").to_string();
         }
-        &self.text
+        out.extend_from_slice(self.text.as_bytes());
+        out.extend_from_slice(&three(millis.unsigned_abs()));
     }
 }
 
-/// Appends a number with at least `least` digits, which are 3 at most.
-fn digits(out: &mut Vec<u8>, mut number: u64, least: usize) {
-    let (mut text, mut start) = (*b"00000000000000000000", 20);
-    while number > 0 || start > 20 - least {
-        start -= 1;
-        text[start] = b'0' + (number % 10) as u8;
-        number /= 10;
+/// A number below 1000 with three digits.
+fn three(number: u64) -> [u8; 3] {
+    THREE[number as usize % 1000]
+}
+
+static THREE: [[u8; 3]; 1000] = {
+    let (mut all, mut number) = ([[0; 3]; 1000], 0);
+    while number < 1000 {
+        let digits = [number / 100, number / 10 % 10, number % 10];
+        all[number] = [b'0' + digits[0] as u8, b'0' + digits[1] as u8, b'0' + digits[2] as u8];
+        number += 1;
     }
-    out.extend_from_slice(&text[start..]);
+    all
+};
+
+/// Adds a number below 1000 without zeros before it.
+fn add_short(out: &mut Vec<u8>, number: u64) {
+    let [hundreds, tens, ones] = three(number);
+    match number {
+        100.. => out.extend_from_slice(&[hundreds, tens, ones]),
+        10.. => out.extend_from_slice(&[tens, ones]),
+        _ => out.push(ones),
+    }
+}
+
+/// Adds milliseconds with three decimals.
+fn add_millis(out: &mut Vec<u8>, duration: Duration) {
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    match micros / 1000 {
+        millis @ ..1000 => add_short(out, millis),
+        // A Vec accepts all that is written to it.
+        millis => drop(write!(out, "{millis}")),
+    }
+    out.push(b'.');
+    out.extend_from_slice(&three(micros % 1000));
 }
 
 fn add_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
             let [first, rest @ ..] = address.octets();
-            digits(out, first.into(), 1);
+            add_short(out, first.into());
             for octet in rest {
                 out.push(b'.');
-                digits(out, octet.into(), 1);
+                add_short(out, octet.into());
             }
         }
-        IpAddr::V6(address) => {
-            // A Vec takes all that is written to it.
-            let _ = write!(out, "{address}");
-        }
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
     }
 }
 
@@ -263,7 +289,7 @@ mod tests {
             route: "/o/{slug}/login",
             status: 200,
             duration: Duration::from_micros(12_045),
-            request_id: "0123456789abcdef",
+            request_id: b"0123456789abcdef",
             address: IpAddr::from([127, 0, 0, 1]),
             client: None,
         }
@@ -311,7 +337,7 @@ mod tests {
             method: &method,
             route: "/api/organizations/{org}/clients/{client}/secrets/{secret}/of/a/route/that/is/even/longer",
             duration: Duration::MAX,
-            request_id: &id,
+            request_id: id.as_bytes(),
             address: IpAddr::from([0xffff; 8]),
             client: Some(&client),
             ..entry()

@@ -68,9 +68,9 @@ struct Started {
 }
 
 impl Started {
-    fn new<B>(app: &App, peer: Peer, request: &Request<B>) -> Box<Started> {
+    fn new<B>(app: &App, peer: Peer, request: &Request<B>) -> Started {
         let address = forwarded(request.headers(), peer.address, &app.settings.trusted_proxies);
-        Box::new(Started { method: request.method().clone(), address, at: Instant::now() })
+        Started { method: request.method().clone(), address, at: Instant::now() }
     }
 
     fn log(&self, app: &App, current: &CurrentRequest, route: &'static str, status: u16) {
@@ -81,8 +81,7 @@ impl Started {
             route,
             status,
             duration: self.at.elapsed(),
-            // Well-formed ids are text.
-            request_id: current.id.to_str().unwrap_or_default(),
+            request_id: current.id.as_bytes(),
             address: self.address,
             client: current.client.get().map(ClientId::as_str),
         });
