@@ -15,7 +15,6 @@ use crate::pages::sign_in::{self, Prompt};
 use crate::web::auth::Address;
 use crate::web::error::Problem;
 use crate::web::fetch_metadata::is_embedded_elsewhere;
-use crate::web::percent;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -140,10 +139,9 @@ fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
 /// (RFC 6749 section 4.1.2.1).
 async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<Response, PageError> {
     let once = |name: &str| {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let mut values = pairs.filter(|(known, _)| *known == name);
-        let value = percent::decode_form(values.next()?.1.as_bytes()).ok()?;
-        values.next().is_none().then_some(value)
+        let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
+        let (_, value) = values.next().filter(|(_, value)| !value.contains('\u{fffd}'))?;
+        values.next().is_none().then(|| value.into_owned())
     };
     let (Some(client), Some(uri)) = (once("client_id"), once("redirect_uri")) else {
         return Err(unreadable(error));
