@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_not_described_is_found() {
-        let good = json!({"id": "service_1", "slug": "a", "name": "A", "created_at": "2027-01-15T08:00:00Z"});
+        let [good, _] = examples("Service");
         assert_eq!(compared(200, &good), Ok(()));
         let with = |field: &str, value: Value| {
             let mut changed = good.clone();
