@@ -2,7 +2,7 @@
 //!
 //! A request writes its line into a buffer in memory. A thread writes the buffer to stderr, so that no request waits for
 //! a terminal or a disk. Lines that find the buffer full are dropped and counted. The lines look like those of the log,
-//! whose own path costs ten times as much ([0048](../../../../docs/design/0048-the-request-log-writes-its-own-lines.md)).
+//! whose own path costs ten times as much ([0050](../../../../docs/design/0050-the-request-log-writes-its-own-lines.md)).
 
 use http::Method;
 use parking_lot::{Condvar, Mutex};
