@@ -42,18 +42,18 @@ pub(super) struct Publisher {
 struct State {
     /// What the tail has published is what this snapshot could see …
     snapshot: PgSnapshot,
-    /// … and these were published before the tail could see them.
+    /// … and these were published before the log reader could see them.
     own: HashSet<u64>,
-    /// The tail has lost its connection: after a crash ids are given out again, so `seen` says nothing.
+    /// The log reader has lost its connection: after a crash ids are given out again, so `snapshot` is not valid.
     lost: bool,
     marks: VecDeque<(Duration, u64)>,
     next_cut: Duration,
-    /// Since when the horizon has not moved, and when that is to be complained about.
+    /// Since when the horizon has not moved, and when the next warning about it is due.
     standstill: (Duration, Duration),
 }
 
 impl Publisher {
-    /// `seen` is older than anything that is cached.
+    /// The snapshot is older than anything that is cached.
     pub(super) fn new(
         feed: Arc<Feed>,
         snapshot: PgSnapshot,

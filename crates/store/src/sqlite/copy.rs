@@ -1,7 +1,7 @@
 //! A copy of a database file while it is in use, without stopping the writer.
 //!
 //! The copy is one snapshot: it holds each commit from before the start and nothing of those that come later. SQLite's
-//! backup API copies page by page, in steps; between two steps the copy is flushed, so that the last flush is short.
+//! backup API copies page by page, in steps; every few steps the copy is flushed, so that the last flush is short.
 //!
 //! The copy is written under another name beside its target, gets a checksum, and is renamed at the end. If the process is killed, no file
 //! has the target's name, and what is left behind ends in `.new`.
