@@ -58,8 +58,8 @@ fn folded(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// The terms of a user.
-fn terms(email: &str, name: &str) -> BTreeSet<String> {
+/// The terms of a user: a row of `user_terms` for each.
+pub fn terms(email: &str, name: &str) -> BTreeSet<String> {
     let name = folded(name);
     let starts = name.match_indices(' ').map(|(space, _)| space + 1);
     let starts = std::iter::once(0).chain(starts).take(WORDS_MAX);

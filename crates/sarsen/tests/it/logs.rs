@@ -5,6 +5,9 @@ use crate::support::{Demo, Place, Running};
 use crate::survival::traffic::{DeviceClient, TokenAnswer, allow, sign_in, text_at};
 use server::testing::TestPlace;
 
+/// The addresses that `localhost` may have.
+const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
+
 /// The spellings of a secret: as it is, percent-encoded, without dashes, and the secret half of `<id>.<secret>`.
 fn spellings(secret: &str) -> Vec<String> {
     let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
@@ -74,7 +77,7 @@ fn a_log_of_everything_holds_no_secret_and_no_e_mail_address() {
 }
 
 #[test]
-fn an_address_from_a_proxy_that_is_not_trusted_is_a_warning_once_a_minute() {
+fn an_address_from_a_proxy_that_is_not_trusted_is_a_warning_once_an_hour() {
     let place = Place::new();
     let mut command = place.sarsen(&["demo", "--json", "--data", "demo", "--listen", "127.0.0.1:0"]);
     command.env("SARSEN_LOG", "warn");
@@ -88,10 +91,11 @@ fn an_address_from_a_proxy_that_is_not_trusted_is_a_warning_once_a_minute() {
     assert_eq!(running.stop(), 0);
     let log = std::fs::read_to_string(place.path("demo.log")).expect("a log");
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("X-Forwarded-For")).collect();
-    assert!(
-        matches!(lines[..], [line] if line.contains("trusted_proxies") && line.contains("peer=127.0.0.1")),
-        "{log}"
-    );
+    let is_warning = |line: &str| {
+        line.contains("trusted_proxies")
+            && LOOPBACK.iter().any(|address| line.contains(&format!("peer={address} ")))
+    };
+    assert!(matches!(lines[..], [line] if is_warning(line)), "{log}");
 }
 
 #[test]
@@ -121,7 +125,9 @@ fn the_request_log_has_a_line_for_each_request_without_its_query() {
         has(&["method=GET", r#"route="/o/{slug}/login""#, "status=200", r#"request_id="the-first""#]),
         "{log}"
     );
-    assert!(has(&[r#"route="/api/user""#, "status=401", "the-second", "address=127.0.0.1"]), "{log}");
+    let of_user =
+        |address| has(&[r#"route="/api/user""#, "status=401", "the-second", &format!("address={address}")]);
+    assert!(LOOPBACK.into_iter().any(of_user), "{log}");
     assert!(has(&[r#"route="-""#, "status=404", "the-third"]), "{log}");
     let device =
         ["method=POST", r#"route="/auth/device/code""#, "duration_ms=", &format!("client=\"{client}\"")];

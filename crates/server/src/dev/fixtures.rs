@@ -9,7 +9,7 @@ use identity::secrets::{self, Random};
 use identity::sessions::{self, NewSession};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
 use identity::users::{self, NewUser, Profile};
-use identity::{Error, Result, Time, organizations, passwords, plans};
+use identity::{Error, Result, Time, organizations, passwords, plans, user_search};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,13 +74,16 @@ pub async fn fill(
     let last_buyer = count.saturating_sub(1) / 2 * 2;
     let plan = common.plan_of(last_buyer)?.to_owned();
 
-    let mut done = 0;
+    let (mut done, mut terms) = (0, 0);
     while done < count {
         let end = count.min(done + SLICE);
         let moment = |number| now - HISTORY.mul_f64(1.0 - number as f64 / count as f64);
         let accounts: Result<Vec<Account>> =
             (done..end).map(|number| Account::draw(&common, number, moment(number), random)).collect();
         let (common, accounts) = (common.clone(), Arc::new(accounts?));
+        let of_account =
+            |account: &Account| user_search::terms(&account.user.email, &account.user.profile.name).len();
+        terms += accounts.iter().map(of_account).sum::<usize>() as u64;
         retry::write(store, "fill", move |tx| {
             accounts.iter().try_for_each(|account| account.create(tx, &common))
         })
@@ -92,6 +95,7 @@ pub async fn fill(
     let each = ["users", "customers", "passwords", "sessions"].map(|table| (table, count));
     let mut rows = BTreeMap::from(each);
     rows.insert("subscriptions", buyers);
+    rows.insert("user_terms", terms);
     rows.insert("audit", 2 * count + buyers);
     Ok(Filled { email: email(last_buyer), password, plan, rows })
 }

@@ -72,8 +72,8 @@ fn bytes_of_hex(text: &str) -> Option<[u8; SIGNATURE_LENGTH]> {
     }
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let mut bytes = [0; SIGNATURE_LENGTH];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
+        *byte = value(*high)? << 4 | value(*low)?;
     }
     Some(bytes)
 }
