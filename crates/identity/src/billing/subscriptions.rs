@@ -255,10 +255,7 @@ pub fn settle_external(
     actor: &Actor,
 ) -> Result<()> {
     let own = tx.all(&OF_EXTERNAL, args![&connection.id, external, OTHERS_MAX], read)?;
-    for (stored, number) in own.iter().zip(0..) {
-        settle(tx, connection, stored, &new.plus(number), actor)?;
-    }
-    Ok(())
+    settle_all(tx, connection, &own, new, actor)
 }
 
 /// Applies the waiting states of a customer.
@@ -270,7 +267,18 @@ fn settle_waiting(
     actor: &Actor,
 ) -> Result<()> {
     let waiting = tx.all(&WAITING_OF_CUSTOMER, args![&connection.id, customer, OTHERS_MAX], read)?;
-    for (stored, number) in waiting.iter().zip(0..) {
+    settle_all(tx, connection, &waiting, new, actor)
+}
+
+/// Applies each of these states. A new subscription of ours gets an id from `new` on.
+fn settle_all(
+    tx: &mut Tx<'_>,
+    connection: &Connection,
+    states: &[BillingSubscription],
+    new: &SubscriptionId,
+    actor: &Actor,
+) -> Result<()> {
+    for (stored, number) in states.iter().zip(0..) {
         settle(tx, connection, stored, &new.plus(number), actor)?;
     }
     Ok(())

@@ -59,7 +59,7 @@ async fn entries_are_found_by_actor_action_and_time() {
     ] {
         assert_eq!(matched(&test, &acme, filter.clone()).await, expected, "{filter:?}");
     }
-    // Nobody learns here whether the address of a stranger has an account.
+    // The reply does not reveal whether an address outside the organization has an account.
     for address in [stranger.email.as_str(), "nobody@sarsen.test"] {
         let (id, filter) = (acme.id.clone(), actor(address));
         let none = test.read(move |snapshot| audit::list(snapshot, &id, &filter, None, 50)).await;

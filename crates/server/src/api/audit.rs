@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 #[schema(as = AuditEntry)]
 pub(crate) struct EntryBody {
     id: String,
-    /// Who acted: the id of a user, a client or an API key, or `system`.
+    /// The actor: the id of a user, a client or an API key, or `system`.
     actor: String,
     #[schema(required)]
     actor_email: Option<String>,

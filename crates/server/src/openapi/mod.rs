@@ -42,7 +42,7 @@ use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Components, Info, OpenApi, OpenApiBuilder, Required, Server};
 use utoipa::{PartialSchema as _, ToSchema as _};
 
-/// What is said before the operations, in Markdown.
+/// The introduction before the operations, in Markdown.
 const ABOUT: &str = include_str!("about.md");
 
 /// The document, for tests.

@@ -142,7 +142,7 @@ pub(crate) async fn active(app: &App, slug: &str) -> Result<Organization, PageEr
     match organization.status {
         Status::Active => Ok(organization),
         status => {
-            // Nobody has reviewed the name of a pending or rejected organization.
+            // The name of a pending or rejected organization is not approved.
             let what = match status {
                 Status::Suspended => format!("The organization {} is suspended.", organization.name),
                 _ => format!("This organization is {}.", status.as_str()),

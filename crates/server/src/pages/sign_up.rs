@@ -85,7 +85,7 @@ struct Fields<'a> {
     next: Option<&'a str>,
 }
 
-/// What is wrong with the fields.
+/// The error of the form.
 #[derive(Clone, Copy)]
 enum Wrong<'a> {
     /// The e-mail address has an account: the page leads to the sign-in, with the address filled in.

@@ -6,7 +6,7 @@ use identity::ids::ClientId;
 use std::cell::OnceCell;
 use tokio::task::JoinError;
 
-/// What is known of a request.
+/// The id and the client of a request.
 pub(crate) struct CurrentRequest {
     /// Its id.
     pub(crate) id: HeaderValue,

@@ -27,7 +27,7 @@ pub struct Problem {
     pub status: StatusCode,
     /// Stable, snake_case.
     pub code: &'static str,
-    /// What is wrong and where, then what to do.
+    /// The problem, its place and its remedy.
     pub detail: String,
     /// When to retry.
     pub retry_after: Option<Duration>,

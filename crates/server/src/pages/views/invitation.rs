@@ -14,7 +14,7 @@ use super::{
 pub enum InvitationStep<'a> {
     /// They are signed in with the invited address.
     Accept { later_href: &'a str },
-    /// Nobody is signed in. `name` is the earlier input.
+    /// The visitor is signed out. `name` is the earlier input.
     NewAccount { name: &'a str, error: Option<&'a str>, signin_href: &'a str },
     /// They are signed in, but their address was not verified before the link proved it.
     NewPassword { name: &'a str, error: Option<&'a str> },
