@@ -16,6 +16,14 @@ pub struct Migration {
     pub text: &'static str,
 }
 
+/// What a database must have.
+#[derive(Clone, Copy)]
+pub(crate) struct Schema {
+    pub(crate) migrations: &'static [Migration],
+    /// Texts like those of migrations, which make tables if they are absent.
+    pub(crate) tables: &'static [&'static str],
+}
+
 const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS sarsen_migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)";
 
@@ -28,7 +36,8 @@ pub fn schema_version(snapshot: &mut Snapshot<'_>) -> Result<i64, Error> {
 
 /// Brings the schema up to date inside the caller's transaction.
 /// A database from a newer program is refused: an older one would not keep its rules.
-pub(crate) fn migrate(conn: &mut dyn Connection, migrations: &[Migration]) -> Result<(), Error> {
+pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), Error> {
+    let migrations = schema.migrations;
     conn.execute(TABLE, &[])?;
     let mut done = 0;
     conn.query("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations", &[], &mut |row| {
@@ -54,7 +63,9 @@ pub(crate) fn migrate(conn: &mut dyn Connection, migrations: &[Migration]) -> Re
         };
         conn.execute(insert, &[Value::Int(migration.number), migration.name.into()])?;
     }
-    Ok(())
+    let dialect = conn.dialect();
+    let tables = schema.tables.iter().flat_map(|text| statements(text, dialect));
+    tables.into_iter().try_for_each(|statement| conn.execute(&statement, &[]).map(drop))
 }
 
 fn run(conn: &mut dyn Connection, migration: &Migration) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Settings of a store.
 
+use crate::migrate::Schema;
 use crate::{BootTime, Error, Migration, Uptime};
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ pub struct Options {
     pub replicas: Vec<String>,
     /// The migrations, in order.
     pub migrations: &'static [Migration],
+    /// Tables of libraries between the store and the program: `CREATE TABLE IF NOT EXISTS`, without indexes, in the
+    /// language of migrations.
+    pub tables: &'static [&'static str],
     /// Tables that caches or live queries depend on: a command that changes one must declare keys of it.
     pub watched: &'static [&'static str],
     /// Checks these declarations at run time, for tests and development. Costs a look-up for each statement.
@@ -108,6 +112,7 @@ impl Options {
             url: url.into(),
             replicas: Vec::new(),
             migrations,
+            tables: &[],
             watched: &[],
             check: false,
             writer: WriterLimits::default(),
@@ -115,6 +120,11 @@ impl Options {
             writers: 4,
             following: Following::default(),
         }
+    }
+
+    /// What the database must have.
+    pub(crate) fn schema(&self) -> Schema {
+        Schema { migrations: self.migrations, tables: self.tables }
     }
 
     /// The kind of database in the URL. The error does not repeat the URL, which may contain a password.

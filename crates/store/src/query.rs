@@ -9,6 +9,7 @@ pub struct Read {
     not_older_than: Option<Version>,
     from_replica: bool,
     background: bool,
+    point: bool,
 }
 
 /// A result and the state that it shows.
@@ -39,6 +40,12 @@ impl Read {
         Read { from_replica: true, ..self }
     }
 
+    /// The query is one or two look-ups by a unique key. With SQLite it runs on the calling thread.
+    #[must_use]
+    pub fn point(self) -> Read {
+        Read { point: true, ..self }
+    }
+
     /// Nobody waits for the result, as when a live query runs again. Such queries leave one reader thread to users, get
     /// every fourth turn while users keep all threads busy, and may wait for ten seconds.
     #[must_use]
@@ -48,8 +55,8 @@ impl Read {
 }
 
 impl Store {
-    /// Runs a query on a reader thread, in one snapshot, and returns its result with the version of the snapshot. The
-    /// query may run more than once.
+    /// Runs a query in one snapshot and returns its result with the version of the snapshot. The query may run more than
+    /// once.
     pub async fn query<T, E, F>(&self, read: Read, mut query: F) -> Result<Answer<T>, E>
     where
         T: Send + 'static,
@@ -68,8 +75,10 @@ impl Store {
             let number = snapshot.version_number()?;
             Ok::<_, E>((snapshot.recorded(&mut query)?, number))
         };
-        let ((value, keys), number) =
-            self.queue(run, Plan { kind, needed, background: read.background }).await?;
+        let ((value, keys), number) = match read.point {
+            true => self.point(run).await?,
+            false => self.queue(run, Plan { kind, needed, background: read.background }).await?,
+        };
         let version = Version { epoch, number: number.unwrap_or(seen.0) };
         Ok(Answer { value, version, seen, keys })
     }

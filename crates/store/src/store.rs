@@ -133,6 +133,12 @@ impl Store {
         self.inner.shared.feed.shown()
     }
 
+    /// Every state from this version on includes all writes that this process has acknowledged.
+    pub fn acknowledged(&self) -> Version {
+        let feed = &self.inner.shared.feed;
+        if feed.is_single_process() { feed.version() } else { feed.at(feed.written()) }
+    }
+
     /// The version to return to a client that is served inside [`crate::not_before`]: the larger of its own version and
     /// [`Store::shown`]. If its version is not part of this database's history, as after a restore, the result is
     /// [`Store::shown`]; a read from the primary is what reveals that.

@@ -84,7 +84,7 @@ impl<'c> Snapshot<'c> {
     }
 
     /// Runs `query` and returns its result with the keys that it declared, without duplicates.
-    pub(crate) fn recorded<T, E>(
+    pub fn recorded<T, E>(
         &mut self,
         query: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<(T, Vec<Key>), E> {

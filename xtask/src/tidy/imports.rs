@@ -35,11 +35,11 @@ const RESERVED: [(&[&str], &[&str], &str); 4] = [
         &["store"],
         "only `store` names a database driver",
     ),
-    (&["axum", "axum-core", "axum-extra"], &["server"], "only `server` names axum"),
+    (&["axum", "axum-core", "axum-extra"], &["live", "server"], "only `live` and `server` name axum"),
     (
         &["hyper", "hyper-util", "http", "http-body", "http-body-util", "cookie", "tower", "tower-http"],
-        &["server", "sarsen"],
-        "HTTP belongs to `server` and `sarsen` (the load generator speaks it over a bare socket)",
+        &["live", "server", "sarsen"],
+        "HTTP belongs to `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
     ),
     (&["maud", "askama"], &["server"], "pages belong to `server`"),
 ];

@@ -48,8 +48,8 @@ impl Database for Mysql {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(Address::parse(&options.url)?.server()?);
         let number = on_its_own_thread({
-            let (server, migrations) = (server.clone(), options.migrations);
-            move || remote::prepare_schema(server, |connection| schema::prepare(connection, migrations))
+            let (server, schema) = (server.clone(), options.schema());
+            move || remote::prepare_schema(server, |connection| schema::prepare(connection, schema))
         })?;
         let writers = options.writers.max(1);
         let shared = Arc::new(Shared::new(options, Epoch::of_this_process(), number, writers, 1));

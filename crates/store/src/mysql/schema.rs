@@ -6,8 +6,9 @@
 use super::change_log;
 use super::connection::Connection;
 use super::tx_mode::Vendor;
+use crate::migrate::Schema;
 use crate::tx::Connection as _;
-use crate::{Dialect, Error, Migration, Row, log, migrate};
+use crate::{Dialect, Error, Row, log, migrate};
 
 /// Held by the session until it is released or ends. Its name is the server's, not the database's.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('sarsen ', MD5(DATABASE())), 30)";
@@ -17,14 +18,14 @@ const MARIADB_MIN: (u32, u32, u32) = (10, 6, 0);
 const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
 
 /// Checks the server and migrates the schema. Returns the number from which this process counts.
-pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<u64, Error> {
+pub(super) fn prepare(connection: &mut Connection, schema: Schema) -> Result<u64, Error> {
     check_version(connection)?;
     check_durability(connection)?;
     if number(connection, LOCK)? != 1 {
         let text = "another instance has been changing the schema of this database for 30 s; wait for it";
         return Err(Error::Open(text.to_owned()));
     }
-    migrate::migrate(connection, migrations)?;
+    migrate::migrate(connection, schema)?;
     log::tables(Dialect::Mysql).iter().try_for_each(|table| connection.execute(table, &[]).map(drop))?;
     let number = change_log::prepare(connection)?;
     connection.batch(RELEASE)?;

@@ -30,10 +30,11 @@ mod values;
 #[cfg(feature = "fault-injection")]
 use crate::engine::Undo;
 use crate::engine::{Database, Opened, Shared};
+use crate::migrate::Schema;
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::version::Epoch;
-use crate::{Dialect, Error, Migration, Options, log, log_place, migrate};
+use crate::{Dialect, Error, Options, log, log_place, migrate};
 use address::{Address, Server};
 use connection::Connection;
 use log_reader::LogReader;
@@ -54,8 +55,8 @@ impl Database for Postgres {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(parse(&options.url)?.primary()?);
         let (snapshot, epoch) = on_its_own_thread({
-            let (server, migrations) = (server.clone(), options.migrations);
-            move || remote::prepare_schema(server, |connection| prepare_schema(connection, migrations))
+            let (server, schema) = (server.clone(), options.schema());
+            move || remote::prepare_schema(server, |connection| prepare_schema(connection, schema))
         })?;
         let replicas = options.replicas.iter().map(|url| replica(url)).collect::<Result<Vec<_>, Error>>()?;
         let writers = options.writers.max(1);
@@ -134,12 +135,9 @@ impl Drop for Signals {
 }
 
 /// Migrates the schema and creates the change log. Returns the snapshot from which the log is read, and its epoch.
-fn prepare_schema(
-    connection: &mut Connection,
-    migrations: &[Migration],
-) -> Result<(PgSnapshot, Epoch), Error> {
+fn prepare_schema(connection: &mut Connection, schema: Schema) -> Result<(PgSnapshot, Epoch), Error> {
     connection.batch(SCHEMA_LOCK)?;
-    migrate::migrate(connection, migrations)?;
+    migrate::migrate(connection, schema)?;
     let statements = log::tables(Dialect::Postgres).iter().chain(&log_place::START_ANEW);
     statements.into_iter().try_for_each(|statement| connection.batch(statement))?;
     let (snapshot, history) = change_log::prepare(connection)?;

@@ -182,7 +182,7 @@ fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64,
     )?;
     connection.batch("INSERT OR IGNORE INTO sarsen_version (id, version) VALUES (1, 0)")?;
     log::tables(Dialect::Sqlite).iter().try_for_each(|table| connection.batch(table))?;
-    migrate::migrate(connection, options.migrations)?;
+    migrate::migrate(connection, options.schema())?;
     connection.batch("COMMIT")?;
     connection.learn_constraints()?;
     connection.number()

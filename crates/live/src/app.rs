@@ -1,0 +1,303 @@
+//! An app: queries, mutations, routes, tasks, and how callers are recognised.
+
+use crate::caller::{Authenticate, Caller};
+use crate::engine::Engine;
+use crate::query::{MutationEntry, QueryEntry};
+use crate::tasks::{Every, TaskEntry};
+use crate::{Mutation, Problem, Query, Task, typescript};
+use axum::Router;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
+use std::any::{Any, TypeId};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Migration, Read, Store, Time};
+
+/// What one client, and all together, may take. All of them are settings.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Streams of this process.
+    pub streams_max: usize,
+    /// Streams of one user, or of one network for callers without a token.
+    pub streams_per_caller_max: usize,
+    /// Subscriptions of one stream.
+    pub subscriptions_max: usize,
+    /// Bytes of one answer of a live query.
+    pub frame_bytes_max: usize,
+    /// Runs of live queries at a time.
+    pub runs_max: usize,
+    /// Bytes of the body of a request.
+    pub body_bytes_max: usize,
+    /// How often a stream without changes sends a comment.
+    pub heartbeat: Duration,
+    /// How long a long poll is held.
+    pub poll_time: Duration,
+    /// Clients come back within this time when the server stops.
+    pub return_time: Duration,
+    /// A command that runs longer is named in the log and counted.
+    pub slow_command: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            streams_max: 20_000,
+            streams_per_caller_max: 100,
+            subscriptions_max: 500,
+            frame_bytes_max: 1024 * 1024,
+            runs_max: 64,
+            body_bytes_max: 256 * 1024,
+            heartbeat: Duration::from_secs(15),
+            poll_time: Duration::from_secs(25),
+            return_time: Duration::from_secs(5),
+            slow_command: Duration::from_millis(100),
+        }
+    }
+}
+
+/// What a mutation is given from outside, the same each time that it runs.
+pub struct Given {
+    /// Now.
+    pub now: Time,
+    random: [u8; 32],
+    drawn: Cell<u64>,
+    state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Given {
+    pub(crate) fn new(now: Time, random: [u8; 32], registry: &Registry) -> Given {
+        Given { now, random, drawn: Cell::new(0), state: registry.state.clone() }
+    }
+
+    /// Random bytes. Each call returns others; a command that runs again gets the same ones in the same order.
+    pub fn random(&self) -> [u8; 32] {
+        let number = self.drawn.replace(self.drawn.get() + 1);
+        let mut input = [0; 40];
+        input[..32].copy_from_slice(&self.random);
+        input[32..].copy_from_slice(&number.to_be_bytes());
+        sha256(&input)
+    }
+
+    /// A new id such as `user_01jd3…`: the time, then randomness, so that later ids are greater.
+    pub fn id(&self, prefix: &str) -> String {
+        const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let random = self.random();
+        let millis = self.now.millis().unsigned_abs();
+        let mut text = String::with_capacity(prefix.len() + 27);
+        text.push_str(prefix);
+        text.push('_');
+        for shift in (0..10).rev() {
+            text.push(char::from(LETTERS[(millis >> (shift * 5) & 31) as usize]));
+        }
+        for byte in random.iter().take(16) {
+            text.push(char::from(LETTERS[usize::from(byte & 31)]));
+        }
+        text
+    }
+
+    /// What was given to [`App::with`].
+    pub fn state<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        state_of(&self.state)
+    }
+}
+
+fn state_of<T: Any + Send + Sync>(state: &HashMap<TypeId, Arc<dyn Any + Send + Sync>>) -> Option<Arc<T>> {
+    state.get(&TypeId::of::<T>()).cloned()?.downcast().ok()
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref());
+    hash
+}
+
+/// A back end in the making.
+#[derive(Default)]
+#[must_use = "an app does nothing until it is served"]
+pub struct App {
+    pub(crate) registry: Registry,
+    pub(crate) routes: Router<Context>,
+    pub(crate) migrations: &'static [Migration],
+    pub(crate) watched: &'static [&'static str],
+    pub(crate) every: Vec<Every>,
+}
+
+/// What an app answers, by name.
+#[derive(Default)]
+pub(crate) struct Registry {
+    pub(crate) queries: BTreeMap<&'static str, QueryEntry>,
+    pub(crate) mutations: BTreeMap<&'static str, MutationEntry>,
+    pub(crate) tasks: BTreeMap<&'static str, TaskEntry>,
+    pub(crate) authenticator: Option<Arc<dyn Authenticate>>,
+    state: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Registry {
+    pub(crate) fn query(&self, name: &str) -> Result<&QueryEntry, Problem> {
+        self.queries.get(name).ok_or_else(|| {
+            let detail = match self.mutations.contains_key(name) {
+                true => format!("{name:?} is a mutation. Only queries can be subscribed to."),
+                false => format!("There is no query {name:?}."),
+            };
+            Problem::new(StatusCode::NOT_FOUND, "unknown_query", detail)
+        })
+    }
+}
+
+impl App {
+    /// An app without anything.
+    pub fn new() -> App {
+        App::default()
+    }
+
+    /// Adds a query.
+    pub fn query<Q: Query>(mut self) -> App {
+        self.registry.queries.insert(Q::NAME, QueryEntry::of::<Q>());
+        self
+    }
+
+    /// Adds a mutation.
+    pub fn mutation<M: Mutation>(mut self) -> App {
+        self.registry.mutations.insert(M::NAME, MutationEntry::of::<M>());
+        self
+    }
+
+    /// Adds work that [`crate::later`] may plan.
+    pub fn task<T: Task>(mut self) -> App {
+        self.registry.tasks.insert(T::NAME, TaskEntry::of::<T>());
+        self
+    }
+
+    /// Does work again and again, on one instance at a time. The next turn begins `interval` after the last began; one
+    /// that fails is repeated earlier.
+    pub fn every<F, W>(mut self, name: &'static str, interval: Duration, work: F) -> App
+    where
+        F: Fn(Context) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), Problem>> + Send + 'static,
+    {
+        let work = Box::new(move |context| Box::pin(work(context)) as crate::tasks::Working);
+        self.every.push(Every { name, interval, work });
+        self
+    }
+
+    /// Adds plain HTTP routes. Their handlers get the [`Context`] as axum's `State`, and return a [`Problem`] as error.
+    pub fn routes(mut self, routes: Router<Context>) -> App {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
+    /// The schema: numbered migrations, one text for all databases.
+    pub fn migrations(self, migrations: &'static [Migration]) -> App {
+        App { migrations, ..self }
+    }
+
+    /// The tables that queries depend on. Tests with [`crate::Settings::check`] fail when a command changes one of them
+    /// and does not declare it.
+    pub fn watched(self, tables: &'static [&'static str]) -> App {
+        App { watched: tables, ..self }
+    }
+
+    /// How callers are recognised. Without it every caller is anonymous.
+    pub fn authenticate(mut self, authenticator: Arc<dyn Authenticate>) -> App {
+        self.registry.authenticator = Some(authenticator);
+        self
+    }
+
+    /// Keeps a value that mutations ([`Given::state`]) and routes ([`Context::state`]) can read.
+    pub fn with<T: Any + Send + Sync>(mut self, value: Arc<T>) -> App {
+        let mut state = (*self.registry.state).clone();
+        state.insert(TypeId::of::<T>(), value);
+        self.registry.state = Arc::new(state);
+        self
+    }
+
+    /// TypeScript types of all queries and mutations, for `@sarsen/client`.
+    pub fn typescript(&self) -> String {
+        typescript::types(&self.registry)
+    }
+}
+
+/// What routes and tasks can reach.
+#[derive(Clone)]
+pub struct Context(pub(crate) Arc<Parts>);
+
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) limits: Limits,
+    pub(crate) streams: crate::http::Streams,
+    pub(crate) streams_stopped: tokio::sync::watch::Receiver<bool>,
+    pub(crate) operator_token: Option<String>,
+    pub(crate) canary: crate::http::canary::Canary,
+    /// The id of this process.
+    pub(crate) instance: String,
+    pub(crate) standings: store::Cache<String, Option<Caller>>,
+    /// The present time; an argument of everything below.
+    pub(crate) clock: Arc<dyn Fn() -> Time + Send + Sync>,
+}
+
+impl Context {
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        (self.0.clock)()
+    }
+
+    /// What was given to [`App::with`].
+    pub fn state<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        state_of(&self.0.registry.state)
+    }
+
+    /// What a mutation would be given.
+    pub fn given(&self) -> Given {
+        Given::new(self.now(), random(), &self.0.registry)
+    }
+
+    /// The caller of a request, by its bearer token. A request without one has an anonymous caller.
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let Some(header) = headers.get(AUTHORIZATION) else { return Ok(Caller::anonymous()) };
+        let Some(authenticator) = &self.0.registry.authenticator else { return Ok(Caller::anonymous()) };
+        let token = header.to_str().ok().and_then(|text| text.split_once(' '));
+        let Some((_, token)) = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+            return Err(Problem::unauthenticated());
+        };
+        let caller = authenticator.authenticate(token.trim()).await?;
+        self.standing(caller).await
+    }
+
+    /// The caller as the database sees them now; 401 if their session has ended.
+    async fn standing(&self, caller: Caller) -> Result<Caller, Problem> {
+        let authenticator = self.0.registry.authenticator.as_ref().filter(|auth| auth.has_standing());
+        let Some(authenticator) = authenticator.cloned() else { return Ok(caller) };
+        let key = crate::stream::standing_key(&caller);
+        let (expires, asked) = (caller.expires, caller);
+        let read = move |snapshot: &mut store::Snapshot<'_>| {
+            let value = authenticator.standing(snapshot, &asked)?;
+            Ok::<_, Problem>(Some(store::Filled { value, until: Time::NEVER }))
+        };
+        let standing = self.0.store.fill(&self.0.standings, key, self.now(), read).await?.flatten();
+        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Problem::unauthenticated)
+    }
+
+    /// Runs a query, in the newest state or one not older than `version`.
+    pub(crate) fn read(is_point: bool, version: Option<store::Version>) -> Read {
+        let read = if is_point { Read::default().point() } else { Read::default() };
+        version.map_or(read, |version| read.not_older_than(version))
+    }
+}
+
+pub(crate) fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+        // Without randomness nothing here is safe: better no answer than a guessable secret.
+        std::process::abort();
+    }
+    bytes
+}

@@ -1,0 +1,92 @@
+//! Who calls, and what a query or mutation may read of that.
+//!
+//! A query names the part of its caller that it reads as a type ([`Claims`]). It receives nothing else, so two callers
+//! with equal claims share the query's runs, and nobody receives an answer that was made for other claims.
+
+use crate::Problem;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::future::Future;
+use std::pin::Pin;
+use store::{Snapshot, Time};
+
+/// Who calls: what the authenticator found out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Caller {
+    /// The user (`sub` of a token); none for a caller without a token.
+    pub subject: Option<String>,
+    /// Everything that the token says.
+    pub claims: Map<String, Value>,
+    /// When the token expires. Streams end then, unless the client sends a new token.
+    pub expires: Option<Time>,
+}
+
+impl Caller {
+    /// A caller without a token.
+    pub fn anonymous() -> Caller {
+        Caller::default()
+    }
+
+    /// The user, or 401.
+    pub fn user(&self) -> Result<&str, Problem> {
+        self.subject.as_deref().ok_or_else(Problem::unauthenticated)
+    }
+}
+
+/// The part of its caller that a query or mutation reads, and the decision whether this caller may call it. The same
+/// function decides for RPC, for subscriptions and each time that a live query runs again for another standing.
+pub trait Claims: Serialize + Clone + Send + Sync + 'static {
+    /// Reads the claims, or refuses the caller (401, 403).
+    fn of(caller: &Caller) -> Result<Self, Problem>;
+}
+
+/// Everybody may call, also without a token.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Anyone;
+
+/// Every caller with a valid token may call. Nothing else of the caller is read, so all callers share.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SignedIn;
+
+/// The caller's user id. Each user has answers of their own.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq, Hash)]
+pub struct Subject(pub String);
+
+impl Claims for Anyone {
+    fn of(_caller: &Caller) -> Result<Anyone, Problem> {
+        Ok(Anyone)
+    }
+}
+
+impl Claims for SignedIn {
+    fn of(caller: &Caller) -> Result<SignedIn, Problem> {
+        caller.user().map(|_| SignedIn)
+    }
+}
+
+impl Claims for Subject {
+    fn of(caller: &Caller) -> Result<Subject, Problem> {
+        caller.user().map(|user| Subject(user.to_owned()))
+    }
+}
+
+/// The future of [`Authenticate::authenticate`].
+pub type Authenticating<'a> = Pin<Box<dyn Future<Output = Result<Caller, Problem>> + Send + 'a>>;
+
+/// Finds out who calls.
+pub trait Authenticate: Send + Sync {
+    /// The caller of a request with this bearer token, or 401.
+    fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a>;
+
+    /// Whether the right to go on depends on rows (sessions, roles). If so, [`Authenticate::standing`] runs when a stream
+    /// begins, and again whenever one of the keys changes that it declared.
+    fn has_standing(&self) -> bool {
+        false
+    }
+
+    /// The caller as the database sees them now: with their present roles, or `None` if their session has ended. Then
+    /// their streams end, and no frame of a later version is sent. Declares the keys of the rows that it reads.
+    fn standing(&self, _snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        Ok(Some(caller.clone()))
+    }
+}

@@ -1,0 +1,388 @@
+//! Keeps the results of live queries up to date.
+//!
+//! A change wakes the groups that depend on its keys ([`Store::watch`]). The dispatcher runs each of them once for all
+//! subscribers, at most [`crate::Limits::runs_max`] at a time; short queries share a snapshot. Between the end of a run
+//! and the start of its watch no change is missed: the store refuses a watch whose keys have changed since the snapshot.
+//!
+//! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
+//! with the time that groups wait, up to [`DISTANCE_MAX`].
+
+use crate::frame::Frame;
+use crate::group::{Found, Group, GroupKey, GroupState, Member, Metrics, Phase, Work};
+use crate::stream::Stream;
+use crate::{Limits, Problem};
+use parking_lot::Mutex;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Answer, Key, Read, Snapshot, Store, Version};
+use tokio::sync::{Notify, Semaphore};
+
+/// Short queries that share a snapshot.
+const BATCH_MAX: usize = 16;
+/// The longest distance between two runs of a group.
+const DISTANCE_MAX: Duration = Duration::from_millis(50);
+/// While groups wait less than this for their run, runs keep no distance.
+const WAIT_IGNORED: Duration = Duration::from_millis(1);
+/// A group without subscribers is kept for so long: clients come back, and long polls ask again.
+const KEPT_EMPTY: Duration = Duration::from_secs(5);
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub(crate) struct Engine {
+    pub(crate) store: Store,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    groups: Mutex<HashMap<GroupKey, Arc<Group>>>,
+    queue: Mutex<Queue>,
+    work: Notify,
+    permits: Semaphore,
+    /// How long groups wait for their run, smoothed, in microseconds.
+    wait_us: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<Arc<Group>>,
+    delayed: BinaryHeap<Reverse<Delayed>>,
+    numbers: u64,
+    closed: bool,
+}
+
+struct Delayed {
+    due: Instant,
+    number: u64,
+    group: Arc<Group>,
+}
+
+impl PartialEq for Delayed {
+    fn eq(&self, other: &Delayed) -> bool {
+        (self.due, self.number) == (other.due, other.number)
+    }
+}
+impl Eq for Delayed {}
+impl PartialOrd for Delayed {
+    fn partial_cmp(&self, other: &Delayed) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Delayed {
+    fn cmp(&self, other: &Delayed) -> std::cmp::Ordering {
+        (self.due, self.number).cmp(&(other.due, other.number))
+    }
+}
+
+/// What a run read, with its keys.
+type Ran = (Found, Vec<Key>);
+
+impl Engine {
+    /// Starts the dispatcher, in the caller's runtime.
+    pub(crate) fn start(store: Store, limits: Limits) -> Arc<Engine> {
+        let engine = Arc::new(Engine {
+            store,
+            permits: Semaphore::new(limits.runs_max),
+            limits,
+            metrics: Metrics::default(),
+            groups: Mutex::default(),
+            queue: Mutex::default(),
+            work: Notify::new(),
+            wait_us: AtomicU64::new(0),
+        });
+        tokio::spawn(engine.clone().dispatch());
+        engine
+    }
+
+    /// Runs nothing any more.
+    pub(crate) fn stop(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        queue.ready.clear();
+        queue.delayed.clear();
+        drop(queue);
+        self.groups.lock().clear();
+        self.work.notify_one();
+    }
+
+    /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
+    /// result yet, or none as new as `held`.
+    pub(crate) fn join(
+        self: &Arc<Engine>,
+        key: GroupKey,
+        stream: &Arc<Stream>,
+        slot: u32,
+        held: Option<Version>,
+        make: impl FnOnce() -> (bool, Work),
+    ) -> Arc<Group> {
+        let (group, must_run) = {
+            let mut groups = self.groups.lock();
+            let group = groups.entry(key).or_insert_with_key(|key| {
+                let (is_point, work) = make();
+                Arc::new(Group::new(key.clone(), is_point, work))
+            });
+            let mut state = group.state.lock();
+            state.members.push(Member { stream: stream.clone(), slot });
+            state.empty_since = None;
+            let is_behind = match (state.checked, held) {
+                (None, _) => true,
+                (Some(checked), Some(held)) => held > checked,
+                (Some(_), None) => false,
+            };
+            if is_behind && let Some(held) = held {
+                let is_newer = state.needed.is_none_or(|needed| held.replaces(needed));
+                state.needed = if is_newer { Some(held) } else { state.needed };
+            }
+            drop(state);
+            (group.clone(), is_behind)
+        };
+        if must_run {
+            self.touch(&group);
+        }
+        group
+    }
+
+    /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
+    /// queues it again.
+    fn touch(&self, group: &Arc<Group>) {
+        let mut state = group.state.lock();
+        if state.phase != Phase::Idle {
+            return;
+        }
+        state.phase = Phase::Queued;
+        state.touched = Instant::now();
+        let due = state.started.map_or(state.touched, |started| started + self.distance());
+        state.due = due.max(state.touched);
+        let due = state.due;
+        drop(state);
+        self.enqueue(group.clone(), Some(due));
+    }
+
+    fn enqueue(&self, group: Arc<Group>, due: Option<Instant>) {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            return;
+        }
+        match due.filter(|due| *due > Instant::now()) {
+            None => queue.ready.push_back(group),
+            Some(due) => {
+                queue.numbers += 1;
+                let number = queue.numbers;
+                queue.delayed.push(Reverse(Delayed { due, number, group }));
+            }
+        }
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    /// The distance that runs of one group keep now.
+    fn distance(&self) -> Duration {
+        let wait = Duration::from_micros(self.wait_us.load(Ordering::Relaxed));
+        if wait < WAIT_IGNORED { Duration::ZERO } else { (wait * 8).min(DISTANCE_MAX) }
+    }
+
+    fn note_wait(&self, wait: Duration) {
+        let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX).min(1_000_000);
+        let before = self.wait_us.load(Ordering::Relaxed);
+        self.wait_us.store((before * 15 + wait) / 16, Ordering::Relaxed);
+    }
+
+    async fn dispatch(self: Arc<Engine>) {
+        loop {
+            let (ready, next, closed) = self.take_ready();
+            if closed {
+                return;
+            }
+            let (points, others): (Vec<_>, Vec<_>) =
+                ready.into_iter().partition(|group| group.is_point && group.state.lock().failures == 0);
+            let batches = points.chunks(BATCH_MAX).map(<[_]>::to_vec);
+            for batch in batches.chain(others.into_iter().map(|group| vec![group])) {
+                tokio::spawn(self.clone().run(batch));
+            }
+            match next {
+                None => self.work.notified().await,
+                Some(due) => {
+                    // Whichever comes first: there is work to take in both cases.
+                    let _ = tokio::time::timeout_at(due.into(), self.work.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// The groups that may run now, and when the next delayed one may.
+    fn take_ready(&self) -> (Vec<Arc<Group>>, Option<Instant>, bool) {
+        let mut queue = self.queue.lock();
+        let now = Instant::now();
+        let mut ready: Vec<_> = queue.ready.drain(..).collect();
+        while queue.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
+            ready.extend(queue.delayed.pop().map(|Reverse(delayed)| delayed.group));
+        }
+        let next = queue.delayed.peek().map(|Reverse(delayed)| delayed.due);
+        (ready, next, queue.closed)
+    }
+
+    /// Runs groups in one snapshot.
+    async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>) {
+        let Ok(_permit) = self.permits.acquire().await else { return };
+        let started = Instant::now();
+        let (mut needed, mut is_point) = (None::<Version>, true);
+        for group in &groups {
+            let mut state = group.state.lock();
+            state.phase = Phase::Running;
+            self.note_wait(started.saturating_duration_since(state.due));
+            state.started = Some(started);
+            state.asked = state.needed;
+            is_point &= group.is_point;
+            if let Some(version) = state.needed {
+                needed = Some(needed.filter(|needed| !version.replaces(*needed)).unwrap_or(version));
+            }
+        }
+        let read = match (self.store.is_shared(), is_point) {
+            (true, _) => Read::default().in_background().from_replica(),
+            (false, true) => Read::default().point(),
+            (false, false) => Read::default().in_background(),
+        };
+        let read = needed.map_or(read, |version| read.not_older_than(version));
+        let running = groups.clone();
+        let run_all = move |snapshot: &mut Snapshot<'_>| {
+            let run = |group: &Arc<Group>| snapshot.recorded(|snapshot| group.work.run(snapshot));
+            running.iter().map(run).collect::<Result<Vec<Ran>, Problem>>()
+        };
+        let answered = self.store.query(read, run_all).await;
+        let took = started.elapsed();
+        match answered {
+            Ok(Answer { value, version, seen, .. }) => {
+                for (group, (found, keys)) in groups.iter().zip(value) {
+                    self.finish(group, found, keys, version, seen, took);
+                }
+            }
+            Err(problem) => groups.iter().for_each(|group| self.fail(group, &problem)),
+        }
+    }
+
+    /// Takes the result of a run: watches its keys, and gives it to the subscribers if it is new.
+    fn finish(
+        self: &Arc<Engine>,
+        group: &Arc<Group>,
+        found: Found,
+        keys: Vec<Key>,
+        version: Version,
+        seen: store::Position,
+        took: Duration,
+    ) {
+        self.metrics.runs.fetch_add(1, Ordering::Relaxed);
+        let output = match found {
+            Found::Output(output) => output,
+            Found::Standing(caller) => {
+                // Before the group counts as current: until then the streams hold frames back.
+                let members: Vec<_> = {
+                    let mut state = group.state.lock();
+                    state.standing = Some(caller.clone());
+                    state.members.iter().map(|member| member.stream.clone()).collect()
+                };
+                members.iter().for_each(|stream| stream.set_standing(caller.as_ref()));
+                let mut state = group.state.lock();
+                let again = self.settle(group, &mut state, keys, version, seen, took);
+                let members: Vec<_> = state.members.iter().map(|member| member.stream.clone()).collect();
+                drop(state);
+                self.after(group, again);
+                members.iter().for_each(|stream| stream.wake());
+                return;
+            }
+        };
+        let mut state = group.state.lock();
+        let was_asked = state.asked.is_some();
+        let frame = Frame::new(version, output, state.frame.as_deref(), self.limits.frame_bytes_max);
+        let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
+        let is_older = state.checked.is_some_and(|checked| version < checked);
+        if is_new && !is_older {
+            self.metrics.frames.fetch_add(1, Ordering::Relaxed);
+            self.metrics.delays.note(state.touched.elapsed());
+            state.frame = Some(Arc::new(frame));
+        } else {
+            self.metrics.runs_unchanged.fetch_add(1, Ordering::Relaxed);
+        }
+        let again = self.settle(group, &mut state, keys, version, seen, took);
+        // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
+        let members: Vec<_> = match (is_new && !is_older) || was_asked {
+            true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
+            false => Vec::new(),
+        };
+        drop(state);
+        members.iter().for_each(|(stream, slot)| stream.mark(*slot, was_asked));
+        self.after(group, again);
+    }
+
+    /// Notes a run and watches its keys. Returns whether one has changed meanwhile.
+    fn settle(
+        self: &Arc<Engine>,
+        group: &Arc<Group>,
+        state: &mut GroupState,
+        keys: Vec<Key>,
+        version: Version,
+        seen: store::Position,
+        took: Duration,
+    ) -> bool {
+        let is_older = state.checked.is_some_and(|checked| version < checked);
+        state.checked = if is_older { state.checked } else { Some(version) };
+        let is_answered = state.needed == state.asked;
+        state.needed = state.needed.filter(|_| !is_answered);
+        state.asked = None;
+        state.failures = 0;
+        state.runs += 1;
+        state.last_run = took;
+        let (engine, watching) = (Arc::downgrade(self), Arc::downgrade(group));
+        state.watch = self.store.watch(&keys, seen, move || {
+            if let (Some(engine), Some(group)) = (engine.upgrade(), watching.upgrade()) {
+                engine.touch(&group);
+            }
+        });
+        state.keys = keys;
+        state.phase = Phase::Idle;
+        state.watch.is_none() || is_older || !is_answered
+    }
+
+    fn after(&self, group: &Arc<Group>, again: bool) {
+        if again {
+            self.touch(group);
+        }
+    }
+
+    /// A run failed: the group keeps its result, which is not known to be current, and runs again.
+    fn fail(&self, group: &Arc<Group>, problem: &Problem) {
+        self.metrics.runs_failed.fetch_add(1, Ordering::Relaxed);
+        let mut state = group.state.lock();
+        state.failures = state.failures.saturating_add(1);
+        state.phase = Phase::Queued;
+        state.asked = None;
+        let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
+        if state.failures.is_power_of_two() {
+            tracing::warn!(query = group.key.query, code = %problem.code, failures = state.failures,
+                "a live query failed and is run again");
+        }
+        state.due = Instant::now() + pause;
+        let due = state.due;
+        drop(state);
+        self.enqueue(group.clone(), Some(due));
+    }
+
+    /// Forgets groups that nobody has subscribed to for some time.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        self.groups.lock().retain(|_, group| {
+            let state = group.state.lock();
+            !state.empty_since.is_some_and(|since| now.saturating_duration_since(since) > KEPT_EMPTY)
+        });
+    }
+
+    /// All groups.
+    pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
+        self.groups.lock().values().cloned().collect()
+    }
+
+    /// Whether everything up to this version has been published in this process.
+    pub(crate) fn has_published(&self, version: Version) -> bool {
+        self.store.version().replaces(version)
+    }
+}

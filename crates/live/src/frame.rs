@@ -1,0 +1,197 @@
+//! What streams send: events of `text/event-stream`, encoded once for all streams that receive them.
+//!
+//! Only the keys that a client gave its subscriptions differ between streams; they stand at the beginning of an event's
+//! data, and the rest is shared.
+
+use crate::Problem;
+use crate::query::{Output, Row};
+use aws_lc_rs::digest;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use store::Version;
+
+/// The result of a group's run, encoded.
+pub(crate) struct Frame {
+    /// The version of the snapshot.
+    pub(crate) version: Version,
+    /// Stands for the result: equal results have equal digests.
+    pub(crate) digest: String,
+    /// The result; a problem is one too, such as "not found".
+    pub(crate) outcome: Result<Output, Problem>,
+    /// The end of the event `value`, or of `error`.
+    tail: String,
+    /// The end of the event `rows`, for streams that hold the frame before this one.
+    rows: Option<RowsTail>,
+}
+
+struct RowsTail {
+    base: Version,
+    text: String,
+}
+
+impl Frame {
+    /// Encodes a result. `before` is the group's last frame.
+    pub(crate) fn new(
+        version: Version,
+        outcome: Result<Output, Problem>,
+        before: Option<&Frame>,
+        bytes_max: usize,
+    ) -> Frame {
+        let outcome = outcome.and_then(|output| match output.text.len() > bytes_max {
+            true => Err(too_large(output.text.len(), bytes_max)),
+            false => Ok(output),
+        });
+        let digest = digest_of(&outcome);
+        let tail = match &outcome {
+            Ok(output) => {
+                format!("\"version\":\"{version}\",\"digest\":\"{digest}\",\"value\":{}}}\n\n", output.text)
+            }
+            Err(problem) => format!("\"problem\":{}}}\n\n", problem.document()),
+        };
+        let rows = before.and_then(|before| {
+            let old = before.outcome.as_ref().ok()?.rows.as_ref()?;
+            let new = outcome.as_ref().ok()?.rows.as_ref()?;
+            let text = changes(old, new)?;
+            let (base, text) = (
+                before.version,
+                format!(
+                    "\"version\":\"{version}\",\"base\":\"{}\",\"digest\":\"{digest}\",{text}}}\n\n",
+                    before.version
+                ),
+            );
+            // Where most rows have changed, the whole value is shorter.
+            (text.len() < tail.len()).then_some(RowsTail { base, text })
+        });
+        Frame { version, digest, outcome, tail, rows }
+    }
+
+    /// Appends the event for a subscription that holds `held` and takes row changes if `takes_rows`.
+    pub(crate) fn write(&self, keys: &str, held: Option<Version>, takes_rows: bool, out: &mut String) {
+        let rows = self.rows.as_ref().filter(|rows| takes_rows && held == Some(rows.base));
+        let (name, tail) = match (&self.outcome, rows) {
+            (Ok(_), Some(rows)) => ("rows", &rows.text),
+            (Ok(_), None) => ("value", &self.tail),
+            (Err(_), _) => ("error", &self.tail),
+        };
+        // Writing into a string cannot fail.
+        let _ = write!(out, "event: {name}\nid: {}\ndata: {{\"keys\":[{keys}],{tail}", self.version);
+    }
+}
+
+/// Appends the event `same` for subscriptions whose value has not changed.
+pub(crate) fn write_same(keys: &str, version: Version, out: &mut String) {
+    let _ = write!(out, "event: same\nid: {version}\ndata: {{\"keys\":[{keys}]}}\n\n");
+}
+
+/// Appends the event `error` for a subscription that could not be made.
+pub(crate) fn write_error(keys: &str, problem: &Problem, out: &mut String) {
+    let _ = write!(out, "event: error\ndata: {{\"keys\":[{keys}],\"problem\":{}}}\n\n", problem.document());
+}
+
+/// The first event of a stream: how the client changes it later.
+pub(crate) fn hello(stream: &str, secret: &str) -> String {
+    format!("event: hello\ndata: {{\"stream\":\"{stream}\",\"secret\":\"{secret}\"}}\n\n")
+}
+
+/// The last event of a stream.
+pub(crate) fn bye(retry_ms: u64) -> String {
+    format!("event: bye\nretry: {retry_ms}\ndata: {{}}\n\n")
+}
+
+/// What a client writes to say what it holds: `<version>/<digest>`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) version: Version,
+    pub(crate) digest: String,
+}
+
+impl Held {
+    /// Reads it. What cannot be read counts as nothing: the client then receives the whole value.
+    pub(crate) fn parse(text: &str) -> Option<Held> {
+        let (version, digest) = text.split_once('/')?;
+        Some(Held { version: version.parse().ok()?, digest: digest.to_owned() })
+    }
+}
+
+/// 24 hexadecimal digits of SHA-256: no user can make another result look unchanged.
+fn digest_of(outcome: &Result<Output, Problem>) -> String {
+    let hash = match outcome {
+        Ok(output) => digest::digest(&digest::SHA256, output.text.as_bytes()),
+        Err(problem) => digest::digest(&digest::SHA256, problem.document().to_string().as_bytes()),
+    };
+    let mut text = String::with_capacity(24);
+    for byte in hash.as_ref().iter().take(12) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn too_large(bytes: usize, bytes_max: usize) -> Problem {
+    let detail = format!(
+        "The answer has {bytes} bytes; a live query may have {bytes_max}. Read it in pages, or with POST /rpc."
+    );
+    Problem::new(http::StatusCode::PAYLOAD_TOO_LARGE, "frame_too_large", detail)
+}
+
+/// The rows that differ, as members of a JSON object; `None` if two rows have one key.
+///
+/// A client that applies it removes `gone`, replaces or appends `set`, and then sorts by `order`, if that is there.
+fn changes(old: &[Row], new: &[Row]) -> Option<String> {
+    let texts: HashMap<&str, &str> = old.iter().map(|row| (&*row.key, &*row.text)).collect();
+    let present: HashSet<&str> = new.iter().map(|row| &*row.key).collect();
+    if texts.len() != old.len() || present.len() != new.len() {
+        return None;
+    }
+    let mut text = String::from("\"set\":[");
+    for row in new.iter().filter(|row| texts.get(&*row.key) != Some(&&*row.text)) {
+        let comma = if text.ends_with('[') { "" } else { "," };
+        let _ = write!(text, "{comma}[{},{}]", quoted(&row.key), row.text);
+    }
+    let gone: Vec<String> =
+        old.iter().filter(|row| !present.contains(&*row.key)).map(|row| quoted(&row.key)).collect();
+    let _ = write!(text, "],\"gone\":[{}]", gone.join(","));
+    let kept = old.iter().filter(|row| present.contains(&*row.key));
+    let added = new.iter().filter(|row| !texts.contains_key(&*row.key));
+    let expected: Vec<&str> = kept.chain(added).map(|row| &*row.key).collect();
+    if !expected.iter().eq(new.iter().map(|row| &*row.key).collect::<Vec<_>>().iter()) {
+        let order: Vec<String> = new.iter().map(|row| quoted(&row.key)).collect();
+        let _ = write!(text, ",\"order\":[{}]", order.join(","));
+    }
+    Some(text)
+}
+
+/// A text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A frame that several streams and the group share.
+pub(crate) type Shared = Arc<Frame>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &str, value: i64) -> Row {
+        Row { key: key.to_owned(), text: format!("{{\"id\":\"{key}\",\"value\":{value}}}") }
+    }
+
+    #[test]
+    fn only_what_differs_is_sent() {
+        let old = [row("a", 1), row("b", 1), row("c", 1)];
+        let same_order = [row("a", 1), row("b", 2), row("c", 1), row("d", 1)];
+        assert_eq!(
+            changes(&old, &same_order).as_deref(),
+            Some(
+                "\"set\":[[\"b\",{\"id\":\"b\",\"value\":2}],[\"d\",{\"id\":\"d\",\"value\":1}]],\"gone\":[]"
+            )
+        );
+        let other_order = [row("c", 1), row("a", 1)];
+        assert_eq!(
+            changes(&old, &other_order).as_deref(),
+            Some("\"set\":[],\"gone\":[\"b\"],\"order\":[\"c\",\"a\"]")
+        );
+        assert_eq!(changes(&old, &[row("a", 1), row("a", 2)]), None, "two rows with one key");
+    }
+}

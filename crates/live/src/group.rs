@@ -1,0 +1,184 @@
+//! A group: the subscribers of one query with the same arguments and claims. One run serves all of them.
+
+use crate::Problem;
+use crate::caller::Caller;
+use crate::frame::Shared;
+use crate::query::{Output, RunQuery};
+use crate::stream::Stream;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Key, Snapshot, Version, Watch};
+
+/// What makes two subscriptions the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GroupKey {
+    pub(crate) query: &'static str,
+    pub(crate) args: String,
+    pub(crate) claims: String,
+}
+
+/// What a group runs.
+pub(crate) enum Work {
+    /// A live query.
+    Query(RunQuery),
+    /// The standing of a caller: the present caller, or `None` if their session has ended.
+    Standing(Box<dyn Fn(&mut Snapshot<'_>) -> Result<Option<Caller>, Problem> + Send + Sync>),
+}
+
+/// What a run found.
+#[derive(Clone)]
+pub(crate) enum Found {
+    Output(Result<Output, Problem>),
+    Standing(Option<Caller>),
+}
+
+impl Work {
+    /// Runs it. An error is one that may pass; what the query itself decides, such as "not found", is a result.
+    pub(crate) fn run(&self, snapshot: &mut Snapshot<'_>) -> Result<Found, Problem> {
+        match self {
+            Work::Query(run) => match run(snapshot) {
+                Err(problem) if problem.is_passing() => Err(problem),
+                decided => Ok(Found::Output(decided)),
+            },
+            Work::Standing(run) => run(snapshot).map(Found::Standing),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Group {
+    pub(crate) key: GroupKey,
+    pub(crate) is_point: bool,
+    pub(crate) work: Work,
+    pub(crate) state: Mutex<GroupState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The frame is up to date, as far as this process knows.
+    Idle,
+    /// A key has changed, or nothing was read yet.
+    Queued,
+    /// It is being read.
+    Running,
+}
+
+pub(crate) struct GroupState {
+    pub(crate) phase: Phase,
+    pub(crate) frame: Option<Shared>,
+    /// The version that the last run has shown; the frame may be older, if the result was equal.
+    pub(crate) checked: Option<Version>,
+    /// A subscriber holds this version from elsewhere: the next run must not be older.
+    pub(crate) needed: Option<Version>,
+    /// `needed`, as the present run began.
+    pub(crate) asked: Option<Version>,
+    /// The last result of a caller's standing.
+    pub(crate) standing: Option<Option<Caller>>,
+    pub(crate) watch: Option<Watch>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) members: Vec<Member>,
+    /// When a key changed that the last run does not know.
+    pub(crate) touched: Instant,
+    /// When the next run may begin.
+    pub(crate) due: Instant,
+    pub(crate) started: Option<Instant>,
+    /// Runs that have failed since the last that has not.
+    pub(crate) failures: u32,
+    pub(crate) runs: u64,
+    pub(crate) last_run: Duration,
+    /// Since when nobody subscribes.
+    pub(crate) empty_since: Option<Instant>,
+}
+
+/// A subscriber: a slot of a stream.
+pub(crate) struct Member {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) slot: u32,
+}
+
+impl Group {
+    pub(crate) fn new(key: GroupKey, is_point: bool, work: Work) -> Group {
+        Group {
+            key,
+            is_point,
+            work,
+            state: Mutex::new(GroupState {
+                phase: Phase::Idle,
+                frame: None,
+                checked: None,
+                needed: None,
+                asked: None,
+                standing: None,
+                watch: None,
+                keys: Vec::new(),
+                members: Vec::new(),
+                touched: Instant::now(),
+                due: Instant::now(),
+                started: None,
+                failures: 0,
+                runs: 0,
+                last_run: Duration::ZERO,
+                empty_since: None,
+            }),
+        }
+    }
+
+    /// Whether its result is up to date, as far as this process knows.
+    pub(crate) fn is_current(&self) -> bool {
+        let state = self.state.lock();
+        state.phase == Phase::Idle && state.checked.is_some()
+    }
+
+    /// Ends a subscription.
+    pub(crate) fn leave(&self, stream: &Stream, slot: u32) {
+        let mut state = self.state.lock();
+        let place =
+            state.members.iter().position(|member| member.slot == slot && member.stream.id == stream.id);
+        if let Some(place) = place {
+            state.members.swap_remove(place);
+        }
+        if state.members.is_empty() {
+            state.empty_since = Some(Instant::now());
+        }
+    }
+}
+
+/// Counters, for `/metrics`.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) runs: AtomicU64,
+    pub(crate) runs_failed: AtomicU64,
+    pub(crate) runs_unchanged: AtomicU64,
+    pub(crate) frames: AtomicU64,
+    pub(crate) events: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) delays: Delays,
+    pub(crate) slow_commands: AtomicU64,
+    pub(crate) streams_opened: AtomicU64,
+    pub(crate) streams_refused: AtomicU64,
+    pub(crate) calls: AtomicU64,
+}
+
+/// Bounds of the histogram of delays from a change to its frame, in microseconds.
+pub(crate) const DELAY_BOUNDS: [u64; 10] =
+    [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
+
+/// How long frames took, from the change that caused them.
+#[derive(Default)]
+pub(crate) struct Delays {
+    pub(crate) buckets: [AtomicU64; DELAY_BOUNDS.len() + 1],
+    pub(crate) sum_us: AtomicU64,
+}
+
+impl Delays {
+    pub(crate) fn note(&self, delay: Duration) {
+        let us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        let bucket = DELAY_BOUNDS.partition_point(|bound| *bound < us);
+        if let Some(bucket) = self.buckets.get(bucket) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,119 @@
+//! `POST /rpc/{name}`: calls a query or a mutation.
+
+use super::{json, version_of};
+use crate::app::{Context, Given, random};
+use crate::idempotent;
+use crate::query::{MutationEntry, QueryEntry};
+use crate::{Caller, Problem};
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use store::{Snapshot, Tx, Version};
+
+pub(super) async fn call(
+    State(context): State<Context>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    context.0.engine.metrics.calls.fetch_add(1, Ordering::Relaxed);
+    let registry = context.0.registry.clone();
+    if let Some(query) = registry.queries.get(&*name) {
+        let caller = context.caller(&headers).await?;
+        return read(&context, query, &caller, json(&body)?, version_of(&headers)).await;
+    }
+    if let Some(mutation) = registry.mutations.get(&*name) {
+        let caller = context.caller(&headers).await?;
+        return write(&context, mutation, &caller, &headers, &body).await;
+    }
+    let detail = format!("There is no query and no mutation {name:?}.");
+    Err(Problem::new(StatusCode::NOT_FOUND, "unknown_name", detail))
+}
+
+async fn read(
+    context: &Context,
+    query: &QueryEntry,
+    caller: &Caller,
+    args: Value,
+    version: Option<Version>,
+) -> Result<Response, Problem> {
+    let bound = (query.bind)(args, caller)?;
+    let read = Context::read(query.is_point, version);
+    let run = move |snapshot: &mut Snapshot<'_>| (bound.run)(snapshot);
+    let answer = context.store().query(read, run).await?;
+    Ok(answered(&answer.value.text, answer.version))
+}
+
+async fn write(
+    context: &Context,
+    mutation: &MutationEntry,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    let key = match headers.get("idempotency-key") {
+        None => None,
+        Some(key) => {
+            let key = key.to_str().unwrap_or_default();
+            Some(idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?)
+        }
+    };
+    // Bound here for its errors; a command that another one's transaction has ended is bound anew.
+    let mut again = key.is_some();
+    loop {
+        let run = (mutation.bind)(json(body)?, caller)?;
+        let (registry, now, random, key) = (context.0.registry.clone(), context.now(), random(), key.clone());
+        let (slow, name) = (context.0.limits.slow_command, mutation.name);
+        let engine = context.0.engine.clone();
+        let command = move |tx: &mut Tx<'_>| {
+            let started = Instant::now();
+            if let Some(key) = &key
+                && let Some(answer) = key.answer(tx, now)?
+            {
+                return Ok(answer);
+            }
+            let answer = run(tx, &Given::new(now, random, &registry))?;
+            if let Some(key) = &key {
+                key.keep(tx, &answer, now)?;
+            }
+            if started.elapsed() > slow {
+                engine.metrics.slow_commands.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    command = name,
+                    took_ms = started.elapsed().as_millis() as u64,
+                    "a command was slow; it holds up others"
+                );
+            }
+            Ok::<_, Problem>(answer)
+        };
+        let written = match mutation.is_batched {
+            true => context.store().write_batched(mutation.name, command).await,
+            false => context.store().write(mutation.name, command).await,
+        };
+        match written {
+            Ok(text) => return Ok(answered(&text, context.store().acknowledged())),
+            // The same request has just stored its answer.
+            Err(problem) if again && problem.status == StatusCode::CONFLICT && problem.code == "conflict" => {
+                again = false;
+            }
+            Err(problem) => return Err(problem),
+        }
+    }
+}
+
+fn answered(value: &str, version: Version) -> Response {
+    let version = version.to_string();
+    let body = ["{\"value\":", value, ",\"version\":\"", &version, "\"}"].concat();
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(version) = HeaderValue::from_str(&version) {
+        headers.insert("sarsen-version", version);
+    }
+    response
+}

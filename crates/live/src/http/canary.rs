@@ -1,0 +1,107 @@
+//! A change that must come out at the other end of the live path, for `/readyz`.
+//!
+//! A command touches a row of its own, and an internal subscriber must receive the new value. At most once in five
+//! seconds, and only when somebody asks.
+
+use crate::app::Context;
+use crate::caller::{Caller, Claims};
+use crate::stream::Wanted;
+use crate::{Problem, Query};
+use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
+use std::time::{Duration, Instant};
+use store::{Key, Snapshot, Sql, Tx, args, sql};
+use utoipa::ToSchema;
+
+/// The table, made at the start of every app.
+pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_canaries (
+    instance {key} NOT NULL PRIMARY KEY,
+    sung BIGINT NOT NULL
+) {table};";
+
+static READ: Sql = sql("SELECT sung FROM live_canaries WHERE instance = ?1");
+static SING: Sql = store::upsert("live_canaries", &["instance"], &["sung"]);
+
+const LIMIT: Duration = Duration::from_secs(2);
+const KNOWN: Duration = Duration::from_secs(5);
+/// Nobody else has this subject: it is not text of a token.
+const SUBJECT: &str = "\0canary";
+
+/// What the last canary found.
+#[derive(Default)]
+pub(crate) struct Canary(tokio::sync::Mutex<Option<(Instant, bool)>>);
+
+/// The query that the internal subscriber has.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct Sung {
+    instance: String,
+}
+
+/// Nobody but the canary.
+#[derive(Clone, Serialize)]
+pub(crate) struct CanaryOnly;
+
+impl Claims for CanaryOnly {
+    fn of(caller: &Caller) -> Result<CanaryOnly, Problem> {
+        match caller.subject.as_deref() {
+            Some(SUBJECT) => Ok(CanaryOnly),
+            _ => Err(Problem::forbidden("This query is for the server itself.")),
+        }
+    }
+}
+
+impl Query for Sung {
+    const NAME: &'static str = "live.canary";
+    const POINT: bool = true;
+    type Claims = CanaryOnly;
+    type Value = i64;
+
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &CanaryOnly) -> Result<i64, Problem> {
+        snapshot.depends(|| [key(&self.instance)]);
+        Ok(snapshot.one(&READ, args![&self.instance], |row| row.get(0))?.unwrap_or_default())
+    }
+}
+
+fn key(instance: &str) -> Key {
+    Key::row("live_canaries", "instance", instance)
+}
+
+impl Canary {
+    /// Whether a change has reached a subscriber lately.
+    pub(super) async fn is_well(&self, context: &Context) -> bool {
+        let mut last = self.0.lock().await;
+        if let Some((at, well)) = *last
+            && at.elapsed() < KNOWN
+        {
+            return well;
+        }
+        let well = matches!(tokio::time::timeout(LIMIT, sing(context)).await, Ok(Ok(())));
+        if !well {
+            tracing::warn!("a change did not reach a live query within {} s", LIMIT.as_secs());
+        }
+        *last = Some((Instant::now(), well));
+        well
+    }
+}
+
+async fn sing(context: &Context) -> Result<(), Problem> {
+    let caller = Caller { subject: Some(SUBJECT.to_owned()), ..Caller::default() };
+    let instance = context.0.instance.clone();
+    let wanted = Wanted::new(Sung::NAME, serde_json::json!({ "instance": instance }));
+    let body = context.0.streams.once_for_the_server(context, caller, wanted);
+    let now = context.now();
+    let command = move |tx: &mut Tx<'_>| {
+        tx.exec(&SING, args![&instance, now])?;
+        tx.changed(key(&instance));
+        Ok::<_, store::Error>(())
+    };
+    context.store().write("live.canary", command).await?;
+    let value = format!("\"value\":{}}}", now.millis());
+    loop {
+        match poll_fn(|task| body.stream.poll_events(task)).await {
+            Some(events) if events.contains(&value) => return Ok(()),
+            Some(_) => {}
+            None => return Err(Problem::internal()),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `GET /live/explain`, for operators: which live queries there are, what each depends on, and why it ran last.
+
+use crate::Problem;
+use crate::app::Context;
+use crate::group::{Phase, Work};
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+/// Only the machine itself, without a proxy in between, or who has the token of the settings.
+pub(super) fn is_operator(context: &Context, peer: SocketAddr, headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
+    let is_allowed = match &context.0.operator_token {
+        Some(token) => given.is_some_and(|given| {
+            let (given, token) = (crate::app::sha256(given.as_bytes()), crate::app::sha256(token.as_bytes()));
+            aws_lc_rs::constant_time::verify_slices_are_equal(&given, &token).is_ok()
+        }),
+        None => {
+            peer.ip().is_loopback()
+                && !headers.contains_key("x-forwarded-for")
+                && !headers.contains_key("forwarded")
+        }
+    };
+    if is_allowed { Ok(()) } else { Err(Problem::forbidden("This is for operators of the server.")) }
+}
+
+pub(super) async fn explain(
+    State(context): State<Context>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Problem> {
+    is_operator(&context, peer, &headers)?;
+    let groups = context.0.engine.groups();
+    let groups: Vec<Value> = groups
+        .iter()
+        .filter(|group| matches!(group.work, Work::Query(_)))
+        .map(|group| {
+            let state = group.state.lock();
+            let phase = match state.phase {
+                Phase::Idle => "current",
+                Phase::Queued => "queued",
+                Phase::Running => "running",
+            };
+            json!({
+                "query": group.key.query,
+                "args": group.key.args,
+                "claims": group.key.claims,
+                "state": phase,
+                "subscribers": state.members.len(),
+                "keys": state.keys.iter().map(|key| key.as_str()).collect::<Vec<_>>(),
+                "version": state.checked.map(|version| version.to_string()),
+                "runs": state.runs,
+                "failures": state.failures,
+                "last_run_us": state.last_run.as_micros() as u64,
+                "changed_ago_ms": state.touched.elapsed().as_millis() as u64,
+            })
+        })
+        .collect();
+    Ok(Json(json!({ "groups": groups })))
+}

@@ -1,0 +1,157 @@
+//! `/live`: opens a stream, changes it, and polls where streams do not get through.
+
+use super::json;
+use crate::Problem;
+use crate::app::Context;
+use crate::frame;
+use crate::stream::{StreamBody, Wanted};
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
+use std::future::poll_fn;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opening {
+    #[serde(default)]
+    subscriptions: Vec<Wanted>,
+}
+
+/// `POST /live`.
+pub(super) async fn open(
+    State(context): State<Context>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let caller = context.caller(&headers).await?;
+    let opening: Opening = json(&body)?;
+    let body = context.0.streams.open(&context, caller, opening.subscriptions)?;
+    Ok(stream(Body::new(body)))
+}
+
+/// `GET /live?ticket=…&sub=…`: for the browser's own EventSource. Each `sub` is a subscription as JSON.
+pub(super) async fn open_with_ticket(
+    State(context): State<Context>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::parse(query.as_deref().unwrap_or_default())?;
+    let Some(ticket) = query.ticket else {
+        return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));
+    };
+    let caller = context.0.streams.tickets.redeem(&ticket, context.now())?;
+    let body = context.0.streams.open(&context, caller, query.wanted)?;
+    Ok(stream(Body::new(body)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changing {
+    secret: String,
+    #[serde(default)]
+    add: Vec<Wanted>,
+    #[serde(default)]
+    remove: Vec<String>,
+}
+
+/// `POST /live/{stream}`: adds and removes subscriptions. With a token, it also renews the stream's right to last.
+pub(super) async fn change(
+    State(context): State<Context>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<StatusCode, Problem> {
+    let caller = context.caller(&headers).await?;
+    let changing: Changing = json(&body)?;
+    let limits = &context.0.limits;
+    context.0.streams.change(&name, &changing.secret, &caller, changing.add, &changing.remove, limits)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /live/poll?sub=…`: answers with events as soon as there is one that is not `same`.
+pub(super) async fn poll_query(
+    State(context): State<Context>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = Query::parse(query.as_deref().unwrap_or_default())?;
+    held(context, headers, query.wanted).await
+}
+
+/// `POST /live/poll`: the same with a body as for `POST /live`, for more subscriptions than fit into a URL.
+pub(super) async fn poll(
+    State(context): State<Context>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let opening: Opening = json(&body)?;
+    held(context, headers, opening.subscriptions).await
+}
+
+async fn held(context: Context, headers: HeaderMap, wanted: Vec<Wanted>) -> Result<Response, Problem> {
+    let caller = context.caller(&headers).await?;
+    let body = context.0.streams.once(&context, caller, wanted)?;
+    let mut events = String::new();
+    let collect = async {
+        // Values that the client holds already are no reason to answer.
+        while !events.contains("event: value")
+            && !events.contains("event: rows")
+            && !events.contains("event: error")
+        {
+            match poll_fn(|task| body.stream.poll_events(task)).await {
+                Some(text) => events.push_str(&text),
+                None => break,
+            }
+        }
+    };
+    let mut stopped = context.0.streams_stopped.clone();
+    tokio::select! {
+        () = collect => {}
+        () = tokio::time::sleep(context.0.limits.poll_time) => {}
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+    }
+    drop::<StreamBody>(body);
+    if events.is_empty() {
+        events = frame::bye(0);
+    }
+    Ok(stream(Body::from(events)))
+}
+
+fn stream(body: Body) -> Response {
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The query string of GET requests.
+struct Query {
+    ticket: Option<String>,
+    wanted: Vec<Wanted>,
+}
+
+impl Query {
+    fn parse(text: &str) -> Result<Query, Problem> {
+        let mut query = Query { ticket: None, wanted: Vec::new() };
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                "ticket" => query.ticket = Some(value.into_owned()),
+                "sub" => query.wanted.push(json(value.as_bytes()).map_err(|problem| {
+                    Problem::invalid(
+                        "sub",
+                        format!("`sub` is not a subscription as JSON. {}", problem.detail),
+                    )
+                })?),
+                other => {
+                    let detail = format!("There is no parameter {other:?}. Use `ticket` and `sub`.");
+                    return Err(Problem::invalid(other, detail));
+                }
+            }
+        }
+        Ok(query)
+    }
+}

@@ -1,0 +1,57 @@
+//! The endpoints of every app.
+
+mod calls;
+pub(crate) mod canary;
+mod explain;
+mod health;
+mod live;
+mod streams;
+mod tickets;
+
+pub(crate) use streams::{Streams, tick};
+
+use crate::Problem;
+use crate::app::Context;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use http::{HeaderMap, StatusCode};
+use store::Version;
+
+/// The routes of an app: those that every app has, and its own.
+pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
+    let body_max = context.0.limits.body_bytes_max;
+    Router::new()
+        .route("/rpc/{name}", post(calls::call))
+        .route("/live", post(live::open).get(live::open_with_ticket))
+        .route("/live/ticket", post(tickets::make))
+        .route("/live/poll", get(live::poll_query).post(live::poll))
+        .route("/live/explain", get(explain::explain))
+        .route("/live/{stream}", post(live::change))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .merge(own)
+        .fallback(unknown)
+        .layer(DefaultBodyLimit::max(body_max))
+        .with_state(context)
+}
+
+async fn unknown() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "unknown_path", "There is nothing at this path.")
+}
+
+/// The version in `Sarsen-Version`: the answer must not be older.
+fn version_of(headers: &HeaderMap) -> Option<Version> {
+    headers.get("sarsen-version")?.to_str().ok()?.parse().ok()
+}
+
+/// A JSON object from a body; no body is an object without members.
+fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let field = Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default();
+        Problem::invalid(field, format!("The body is not valid: {}.", error.into_inner()))
+    })
+}

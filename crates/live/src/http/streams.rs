@@ -1,0 +1,204 @@
+//! The open streams of this process: their limits, their heartbeat and their end.
+
+use super::tickets::Tickets;
+use crate::app::{Context, Limits, random, sha256};
+use crate::frame;
+use crate::stream::{Stream, StreamBody, Wanted};
+use crate::{Caller, Problem};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often streams are looked at for heartbeats and expired tokens.
+const TICK: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(crate) struct Streams {
+    open: Arc<Mutex<Open>>,
+    numbers: AtomicU64,
+    pub(super) tickets: Tickets,
+}
+
+#[derive(Default)]
+struct Open {
+    by_name: HashMap<String, Arc<Stream>>,
+    by_caller: HashMap<String, usize>,
+    stopping: bool,
+}
+
+impl Streams {
+    /// Opens a stream with its first event, and returns its body.
+    pub(crate) fn open(
+        &self,
+        context: &Context,
+        caller: Caller,
+        wanted: Vec<Wanted>,
+    ) -> Result<StreamBody, Problem> {
+        let limits = &context.0.limits;
+        check(&wanted, 0, limits)?;
+        let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
+        let stream = self.stream(context, caller, sha256(secret.as_bytes()));
+        let owner = stream.caller().subject.unwrap_or_default();
+        {
+            let mut open = self.open.lock();
+            let own = open.by_caller.get(&owner).copied().unwrap_or_default();
+            let refused = if open.stopping {
+                Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
+            } else if open.by_name.len() >= limits.streams_max {
+                let detail =
+                    format!("This server has its {} streams open (`streams_max`).", limits.streams_max);
+                Some(Problem::unavailable(detail, Duration::from_secs(5)))
+            } else if own >= limits.streams_per_caller_max && !owner.is_empty() {
+                Some(Problem::limit(format!(
+                    "You have {own} streams open, as many as one user may have (`streams_per_caller_max`). Close one."
+                )))
+            } else {
+                None
+            };
+            if let Some(problem) = refused {
+                context.0.engine.metrics.streams_refused.fetch_add(1, Ordering::Relaxed);
+                return Err(problem);
+            }
+            open.by_name.insert(name.clone(), stream.clone());
+            *open.by_caller.entry(owner.clone()).or_default() += 1;
+        }
+        context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
+        stream.notice(frame::hello(&name, &secret));
+        stream.watch_standing();
+        wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
+        let opened = self.open.clone();
+        let on_end = move || {
+            let mut open = opened.lock();
+            open.by_name.remove(&name);
+            if let Some(count) = open.by_caller.get_mut(&owner) {
+                *count -= 1;
+                if *count == 0 {
+                    open.by_caller.remove(&owner);
+                }
+            }
+        };
+        Ok(StreamBody { stream, on_end: Some(Box::new(on_end)) })
+    }
+
+    /// A stream that lasts for one long poll.
+    pub(crate) fn once(
+        &self,
+        context: &Context,
+        caller: Caller,
+        wanted: Vec<Wanted>,
+    ) -> Result<StreamBody, Problem> {
+        check(&wanted, 0, &context.0.limits)?;
+        let stream = self.stream(context, caller, [0; 32]);
+        stream.watch_standing();
+        wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
+        Ok(StreamBody { stream, on_end: None })
+    }
+
+    /// The same for a query of the server itself, which stands on no row of a caller.
+    pub(crate) fn once_for_the_server(
+        &self,
+        context: &Context,
+        caller: Caller,
+        wanted: Wanted,
+    ) -> StreamBody {
+        let stream = self.stream(context, caller, [0; 32]);
+        stream.subscribe(wanted);
+        StreamBody { stream, on_end: None }
+    }
+
+    fn stream(&self, context: &Context, caller: Caller, secret: [u8; 32]) -> Arc<Stream> {
+        let id = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let parts = &context.0;
+        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone())
+    }
+
+    /// Changes a running stream.
+    pub(crate) fn change(
+        &self,
+        name: &str,
+        secret: &str,
+        caller: &Caller,
+        add: Vec<Wanted>,
+        remove: &[String],
+        limits: &Limits,
+    ) -> Result<(), Problem> {
+        let stream = self.open.lock().by_name.get(name).cloned();
+        let elsewhere = || {
+            let detail = "This server has no such stream. Open a new one with all of its subscriptions.";
+            Problem::conflict("stream_elsewhere", detail)
+        };
+        let stream = stream.ok_or_else(elsewhere)?;
+        let is_secret =
+            aws_lc_rs::constant_time::verify_slices_are_equal(&sha256(secret.as_bytes()), &stream.secret);
+        let owner = stream.caller().subject;
+        if is_secret.is_err() || (caller.subject.is_some() && owner != caller.subject) {
+            return Err(Problem::forbidden("The stream belongs to another client."));
+        }
+        remove.iter().for_each(|key| stream.unsubscribe(key));
+        check(&add, stream.len(), limits)?;
+        if caller.subject.is_some() {
+            stream.renew(caller.expires);
+        }
+        for wanted in add {
+            stream.unsubscribe(&wanted.key);
+            stream.subscribe(wanted);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().by_name.len()
+    }
+
+    fn all(&self) -> Vec<Arc<Stream>> {
+        self.open.lock().by_name.values().cloned().collect()
+    }
+
+    /// Opens no more streams, and sends every client away with a pause of its own, so that they do not return at once.
+    pub(crate) fn close(&self, return_time: Duration) {
+        self.open.lock().stopping = true;
+        let most = u64::try_from(return_time.as_millis()).unwrap_or(u64::MAX).max(1);
+        for stream in self.all() {
+            let drawn = u64::from_be_bytes(random().first_chunk().copied().unwrap_or_default());
+            stream.end(frame::bye(drawn % most));
+        }
+    }
+}
+
+/// Refuses more subscriptions than a stream may have.
+fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Problem> {
+    if wanted.len() + present > limits.subscriptions_max {
+        return Err(Problem::limit(format!(
+            "A stream may have {} subscriptions (`subscriptions_max`). Open a second stream.",
+            limits.subscriptions_max
+        )));
+    }
+    if let Some(long) = wanted.iter().find(|wanted| wanted.key.len() > 128) {
+        return Err(Problem::invalid(
+            "key",
+            format!("A key may have 128 bytes, this one has {}.", long.key.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// Heartbeats, expired tokens, groups without subscribers.
+pub(crate) async fn tick(context: Context, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(TICK) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+        let now = context.now();
+        // A stream that is quiet for longer than this would be late at the next tick.
+        let quiet = context.0.limits.heartbeat.saturating_sub(TICK);
+        context.0.streams.all().iter().for_each(|stream| stream.tick(quiet, now));
+        context.0.streams.tickets.sweep(now);
+        context.0.engine.sweep();
+    }
+}

@@ -1,0 +1,69 @@
+//! `POST /live/ticket`: lets the browser's own EventSource, which sends no Authorization header, open a stream.
+//!
+//! A ticket opens a stream within 30 seconds. The stream that it opened may be reopened with it, because EventSource
+//! comes back with the same URL, as long as the token lives that the ticket was made with.
+
+use crate::app::{Context, random, sha256};
+use crate::{Caller, Problem};
+use axum::Json;
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::Duration;
+use store::Time;
+
+const LIFE: Duration = Duration::from_secs(30);
+/// How long the stream of a ticket without an expiring token may be reopened.
+const REOPEN: Duration = Duration::from_secs(24 * 3600);
+const TICKETS_MAX: usize = 100_000;
+const TICKETS_PER_CALLER_MAX: usize = 1_000;
+
+#[derive(Default)]
+pub(crate) struct Tickets(Mutex<HashMap<[u8; 32], Ticket>>);
+
+struct Ticket {
+    caller: Caller,
+    until: Time,
+}
+
+impl Tickets {
+    fn make(&self, caller: Caller, now: Time) -> Result<String, Problem> {
+        let mut tickets = self.0.lock();
+        let own = || tickets.values().filter(|ticket| ticket.caller.subject == caller.subject).count();
+        // Counted only where it may matter: it reads all tickets.
+        if tickets.len() >= TICKETS_MAX
+            || (tickets.len() >= TICKETS_PER_CALLER_MAX && own() >= TICKETS_PER_CALLER_MAX)
+        {
+            return Err(Problem::limit("There are too many open tickets. Use those that you have."));
+        }
+        let text = URL_SAFE_NO_PAD.encode(random());
+        tickets.insert(sha256(text.as_bytes()), Ticket { caller, until: now + LIFE });
+        Ok(text)
+    }
+
+    /// The caller of a ticket, which may be used again from now on.
+    pub(super) fn redeem(&self, text: &str, now: Time) -> Result<Caller, Problem> {
+        let mut tickets = self.0.lock();
+        let ticket = tickets.get_mut(&sha256(text.as_bytes())).filter(|ticket| ticket.until > now);
+        let Some(ticket) = ticket else {
+            let detail = "The ticket is not valid any more. Get a new one with POST /live/ticket.";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, "invalid_ticket", detail));
+        };
+        ticket.until = ticket.caller.expires.unwrap_or(now + REOPEN);
+        Ok(ticket.caller.clone())
+    }
+
+    pub(super) fn sweep(&self, now: Time) {
+        self.0.lock().retain(|_, ticket| ticket.until > now);
+    }
+}
+
+pub(super) async fn make(State(context): State<Context>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+    let caller = context.caller(&headers).await?;
+    let ticket = context.0.streams.tickets.make(caller, context.now())?;
+    Ok(Json(json!({ "ticket": ticket, "expires_in": LIFE.as_secs() })))
+}

@@ -1,0 +1,160 @@
+//! Errors as callers see them: problem documents (RFC 9457) with a stable `code`.
+//!
+//! Policy: an error that the caller can correct says how. A state of the server (busy, stopping) is 503 with
+//! `Retry-After`. A defect is a bare 500, and the log has the cause. No text of the database gets into an answer.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// An error with an answer.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// Stable, snake_case.
+    pub code: Cow<'static, str>,
+    /// What was wrong, and what would be right.
+    pub detail: String,
+    /// The field of the request that was wrong.
+    pub field: Option<String>,
+    /// When to try again.
+    pub retry_after: Option<Duration>,
+    /// The error of the database, if that is the cause: the same request may succeed later.
+    pub cause: Option<store::Error>,
+}
+
+impl Problem {
+    /// A problem with a status of its own.
+    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Problem {
+        Problem {
+            status,
+            code: code.into(),
+            detail: detail.into(),
+            field: None,
+            retry_after: None,
+            cause: None,
+        }
+    }
+
+    /// 400: a field of the request is wrong.
+    pub fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Problem {
+        let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_arguments", detail);
+        Problem { field: Some(field.into()), ..problem }
+    }
+
+    /// 401: there is no valid token.
+    pub fn unauthenticated() -> Problem {
+        let detail = "Send a valid access token: Authorization: Bearer …";
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
+    /// 403: the caller may not do this.
+    pub fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// 404: it does not exist, or not for this caller.
+    pub fn not_found(what: &str) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", format!("{what} not found."))
+    }
+
+    /// 409: the state does not allow it.
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, code, detail)
+    }
+
+    /// 429: the caller has reached a limit, which the detail names.
+    pub fn limit(detail: impl Into<String>) -> Problem {
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit_reached", detail);
+        Problem { retry_after: Some(Duration::from_secs(1)), ..problem }
+    }
+
+    /// 500: a defect, which the log describes.
+    pub fn internal() -> Problem {
+        let detail = "Internal server error. It has been logged.";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// 503: the server cannot do this now.
+    pub fn unavailable(detail: impl Into<String>, retry_after: Duration) -> Problem {
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        Problem { retry_after: Some(retry_after), ..problem }
+    }
+
+    /// Whether the same request may succeed without a change of the data.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.cause.is_some() || self.status.is_server_error()
+    }
+
+    /// The document.
+    pub fn document(&self) -> Value {
+        let mut document = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "code": self.code,
+            "detail": self.detail,
+        });
+        if let (Some(field), Some(object)) = (&self.field, document.as_object_mut()) {
+            object.insert("errors".to_owned(), json!([{ "field": field, "detail": self.detail }]));
+        }
+        document
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Problem {
+        let second = Duration::from_secs(1);
+        let problem = match &error {
+            store::Error::Overloaded { retry_after } => Problem {
+                retry_after: Some(*retry_after),
+                ..Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "overloaded",
+                    "The server is busy. Nothing was done; try again.",
+                )
+            },
+            store::Error::Stopped => Problem::unavailable("The server is stopping. Try again.", second),
+            store::Error::Unavailable { .. } | store::Error::TooSlow { .. } => {
+                tracing::error!(%error, "the database could not answer");
+                Problem::unavailable("The database is not available. Try again.", second)
+            }
+            store::Error::OutcomeUnknown => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "outcome_unknown",
+                "The connection to the database failed during the commit. Read the data before you try again.",
+            ),
+            store::Error::Conflict { .. } => {
+                Problem::conflict("conflict", "Another object has this value already. Choose another value.")
+            }
+            _ => {
+                tracing::error!(%error, "a request failed");
+                Problem::internal()
+            }
+        };
+        let is_decided = matches!(error, store::Error::Conflict { .. });
+        Problem { cause: (!is_decided).then_some(error), ..problem }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = self.document().to_string();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(time) = self.retry_after {
+            let seconds = time.as_millis().div_ceil(1000).max(1);
+            headers.insert(RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

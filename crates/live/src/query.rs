@@ -1,0 +1,208 @@
+//! Queries and mutations: what a back end consists of.
+//!
+//! Both are types whose fields are the arguments, as serde reads them from a JSON object. The app keeps them without
+//! their types ([`QueryEntry`], [`MutationEntry`]), by name.
+
+use crate::caller::{Caller, Claims};
+use crate::{Given, Problem};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+use store::{Snapshot, Tx};
+use utoipa::ToSchema;
+
+/// A query: reads the database, as an RPC and as a live query.
+pub trait Query: DeserializeOwned + ToSchema + Send + Sync + 'static {
+    /// The name in `POST /rpc/{name}` and in subscriptions; snake_case.
+    const NAME: &'static str;
+    /// The query is one or two look-ups by a unique key. With SQLite it runs where it is called, without a thread's hop.
+    const POINT: bool = false;
+    /// For a list: the field of its rows that identifies a row. Streams then receive the rows that changed. The value must
+    /// be an array of objects.
+    const ROW_KEY: Option<&'static str> = None;
+    /// What it reads of its caller.
+    type Claims: Claims;
+    /// The answer.
+    type Value: Serialize + ToSchema;
+
+    /// Checks the arguments beyond their types.
+    fn validate(&self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Reads. Declares with [`Snapshot::depends`] what the answer depends on. It may run more than once.
+    fn run(&self, snapshot: &mut Snapshot<'_>, claims: &Self::Claims) -> Result<Self::Value, Problem>;
+}
+
+/// A mutation: changes the database, in one transaction.
+pub trait Mutation: DeserializeOwned + ToSchema + Send + Sync + 'static {
+    /// The name in `POST /rpc/{name}`; snake_case.
+    const NAME: &'static str;
+    /// It is short, rarely fails and waits for no lock: queued ones share a transaction.
+    const BATCHED: bool = false;
+    /// What it reads of its caller.
+    type Claims: Claims;
+    /// The answer.
+    type Value: Serialize + ToSchema;
+
+    /// Checks the arguments beyond their types.
+    fn validate(&self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Changes. Declares with [`Tx::changed`] what it changed. It may run more than once, so it has no effects but through
+    /// `tx`; time and randomness are in `given`.
+    fn run(&self, tx: &mut Tx<'_>, claims: &Self::Claims, given: &Given) -> Result<Self::Value, Problem>;
+}
+
+/// A query with its arguments and claims, ready to run.
+pub(crate) struct BoundQuery {
+    /// The claims as text. Callers with the same text may share a group.
+    pub(crate) claims: String,
+    pub(crate) run: RunQuery,
+}
+
+/// Runs a query and returns its answer as JSON.
+pub(crate) type RunQuery = Arc<dyn Fn(&mut Snapshot<'_>) -> Result<Output, Problem> + Send + Sync>;
+/// Runs a mutation and returns its answer as JSON.
+pub(crate) type RunMutation = Box<dyn Fn(&mut Tx<'_>, &Given) -> Result<String, Problem> + Send + Sync>;
+
+/// A query's answer as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Output {
+    pub(crate) text: String,
+    /// The rows of a list with a row key, in order.
+    pub(crate) rows: Option<Vec<Row>>,
+}
+
+/// A row of a list, as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    pub(crate) text: String,
+}
+
+type Bind<T> = Box<dyn Fn(Value, &Caller) -> Result<T, Problem> + Send + Sync>;
+
+/// A schema as utoipa makes it, with the name of the type.
+pub(crate) type Schema = utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>;
+
+/// What the description of a query or mutation is made from.
+pub(crate) struct Described {
+    pub(crate) args: Schema,
+    pub(crate) value: Schema,
+    /// The types that these name.
+    pub(crate) named: Vec<(String, Schema)>,
+}
+
+/// A registered query.
+pub(crate) struct QueryEntry {
+    pub(crate) name: &'static str,
+    pub(crate) is_point: bool,
+    pub(crate) bind: Bind<BoundQuery>,
+    pub(crate) described: Described,
+}
+
+/// A registered mutation.
+pub(crate) struct MutationEntry {
+    pub(crate) name: &'static str,
+    pub(crate) is_batched: bool,
+    pub(crate) bind: Bind<RunMutation>,
+    pub(crate) described: Described,
+}
+
+impl QueryEntry {
+    pub(crate) fn of<Q: Query>() -> QueryEntry {
+        let bind = |args: Value, caller: &Caller| {
+            let query: Q = parse(args)?;
+            query.validate()?;
+            let claims = Q::Claims::of(caller)?;
+            let text = text(&claims)?;
+            let run: RunQuery = Arc::new(move |snapshot: &mut Snapshot<'_>| {
+                let value = query.run(snapshot, &claims)?;
+                match Q::ROW_KEY {
+                    None => Ok(Output { text: self::text(&value)?, rows: None }),
+                    Some(key) => rows(Q::NAME, key, &value),
+                }
+            });
+            Ok(BoundQuery { claims: text, run })
+        };
+        QueryEntry {
+            name: Q::NAME,
+            is_point: Q::POINT,
+            bind: Box::new(bind),
+            described: describe::<Q, Q::Value>(),
+        }
+    }
+}
+
+impl MutationEntry {
+    pub(crate) fn of<M: Mutation>() -> MutationEntry {
+        let bind = |args: Value, caller: &Caller| {
+            let mutation: M = parse(args)?;
+            mutation.validate()?;
+            let claims = M::Claims::of(caller)?;
+            let run: RunMutation =
+                Box::new(move |tx: &mut Tx<'_>, given: &Given| text(&mutation.run(tx, &claims, given)?));
+            Ok(run)
+        };
+        MutationEntry {
+            name: M::NAME,
+            is_batched: M::BATCHED,
+            bind: Box::new(bind),
+            described: describe::<M, M::Value>(),
+        }
+    }
+}
+
+fn describe<A: ToSchema, V: ToSchema>() -> Described {
+    let mut named = Vec::new();
+    A::schemas(&mut named);
+    V::schemas(&mut named);
+    Described { args: A::schema(), value: V::schema(), named }
+}
+
+/// Reads arguments. The error names the field.
+fn parse<T: DeserializeOwned>(args: Value) -> Result<T, Problem> {
+    if !args.is_object() {
+        return Err(Problem::invalid("", "The arguments must be a JSON object."));
+    }
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { String::new() } else { path };
+        let what = error.into_inner().to_string();
+        let detail = match field.as_str() {
+            "" => format!("The arguments are not valid: {what}."),
+            field => format!("`{field}` is not valid: {what}."),
+        };
+        Problem::invalid(field, detail)
+    })
+}
+
+fn text<T: Serialize>(value: &T) -> Result<String, Problem> {
+    serde_json::to_string(value).map_err(|error| {
+        tracing::error!(%error, "an answer cannot be written as JSON");
+        Problem::internal()
+    })
+}
+
+/// The answer of a list, with its rows.
+fn rows<T: Serialize>(query: &str, key: &str, value: &T) -> Result<Output, Problem> {
+    let value = serde_json::to_value(value).map_err(|_| Problem::internal())?;
+    let rows: Option<Vec<Row>> = value.as_array().and_then(|items| {
+        let row = |item: &Value| {
+            let key = match item.get(key)? {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            Some(Row { key, text: item.to_string() })
+        };
+        items.iter().map(row).collect()
+    });
+    if rows.is_none() {
+        tracing::error!(query, key, "the answer is not an array of objects with the row key");
+        return Err(Problem::internal());
+    }
+    Ok(Output { text: value.to_string(), rows })
+}

@@ -1,0 +1,491 @@
+//! A stream: one client's subscriptions, and the body of its response.
+//!
+//! A result is state, so nothing is queued for a client: the stream knows which of its subscriptions are behind, and takes
+//! their newest frames when the socket can take bytes. It has no task and no channel of its own. A slow client gets fewer
+//! frames, and never an old one after a new one.
+//!
+//! If the right to go on depends on rows, the stream holds frames back until its standing is known for their version.
+
+use crate::Problem;
+use crate::app::Registry;
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::frame::{self, Held};
+use crate::group::{Group, GroupKey, Work};
+use axum::body::Bytes;
+use http_body::{Body, Frame as BodyFrame};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use store::{Time, Version};
+
+/// The slot of a stream's standing in its group.
+pub(crate) const STANDING: u32 = u32::MAX;
+/// Bytes that are encoded before the socket is asked again.
+const CHUNK: usize = 32 * 1024;
+/// How soon a stream looks again whether a version was published.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What a client asks for, in `POST /live`.
+#[derive(serde::Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// The client's name for it.
+    pub(crate) key: String,
+    pub(crate) query: String,
+    #[serde(default = "no_arguments")]
+    pub(crate) args: Value,
+    /// What the client holds, as `<version>/<digest>`.
+    #[serde(default)]
+    pub(crate) have: Option<String>,
+    /// Whether it understands row changes.
+    #[serde(default)]
+    pub(crate) rows: bool,
+}
+
+impl Wanted {
+    /// A subscription of the server itself.
+    pub(crate) fn new(query: &str, args: Value) -> Wanted {
+        Wanted { key: String::new(), query: query.to_owned(), args, have: None, rows: false }
+    }
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+/// What tells the standings of callers apart.
+pub(crate) fn standing_key(caller: &Caller) -> String {
+    format!("{:?} {}", caller.subject, Value::Object(caller.claims.clone()))
+}
+
+/// See the module.
+pub(crate) struct Stream {
+    pub(crate) id: u64,
+    /// A hash of the secret that the client needs to change it.
+    pub(crate) secret: [u8; 32],
+    engine: Arc<Engine>,
+    registry: Arc<Registry>,
+    /// Held while a subscription is added.
+    changing: Mutex<()>,
+    state: Mutex<State>,
+}
+
+struct State {
+    caller: Caller,
+    subscriptions: Vec<Option<Subscription>>,
+    /// Slots whose group has a newer frame.
+    behind: VecDeque<u32>,
+    /// Events that are not of a group.
+    notices: VecDeque<String>,
+    standing: Option<Arc<Group>>,
+    waker: Option<Waker>,
+    /// Nothing is sent after the notices.
+    ended: bool,
+    heartbeat: bool,
+    last_sent: Instant,
+    /// When the newest frame was sent, for clients that want to know how old their data is.
+    expires: Option<Time>,
+}
+
+struct Subscription {
+    group: Arc<Group>,
+    wanted: Wanted,
+    /// The client's key, as JSON.
+    key: String,
+    is_behind: bool,
+    /// What the client said that it holds; until the first event.
+    held: Option<Held>,
+    /// No frame older than this is sent: the client holds it already.
+    not_before: Option<Version>,
+    /// The digest and version that were sent last.
+    sent: Option<(String, Version)>,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        id: u64,
+        secret: [u8; 32],
+        caller: Caller,
+        engine: Arc<Engine>,
+        registry: Arc<Registry>,
+    ) -> Arc<Stream> {
+        let expires = caller.expires;
+        let state = State {
+            caller,
+            subscriptions: Vec::new(),
+            behind: VecDeque::new(),
+            notices: VecDeque::new(),
+            standing: None,
+            waker: None,
+            ended: false,
+            heartbeat: false,
+            last_sent: Instant::now(),
+            expires,
+        };
+        Arc::new(Stream {
+            id,
+            secret,
+            engine,
+            registry,
+            changing: Mutex::default(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Watches the standing of the caller, if the authenticator has one.
+    pub(crate) fn watch_standing(self: &Arc<Stream>) {
+        let Some(authenticator) = self.registry.authenticator.clone().filter(|auth| auth.has_standing())
+        else {
+            return;
+        };
+        let caller = self.state.lock().caller.clone();
+        let key = GroupKey { query: "", args: standing_key(&caller), claims: String::new() };
+        let make = move || {
+            let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
+            (true, Work::Standing(Box::new(run)))
+        };
+        let group = self.engine.join(key, self, STANDING, None, make);
+        let known = group.state.lock().standing.clone();
+        self.state.lock().standing = Some(group);
+        if let Some(standing) = known {
+            self.set_standing(standing.as_ref());
+        }
+    }
+
+    /// The caller as the database sees them now. Subscriptions whose claims differ move to other groups.
+    pub(crate) fn set_standing(self: &Arc<Stream>, caller: Option<&Caller>) {
+        let Some(caller) = caller else {
+            let mut state = self.state.lock();
+            state.behind.clear();
+            state.notices.push_back(frame::bye(0));
+            state.ended = true;
+            drop(state);
+            return self.wake();
+        };
+        let mut state = self.state.lock();
+        if state.caller.claims == caller.claims && state.caller.subject == caller.subject {
+            return;
+        }
+        state.caller = caller.clone();
+        let slots: Vec<(u32, Wanted)> = (0..)
+            .zip(&state.subscriptions)
+            .filter_map(|(slot, subscription)| Some((slot, subscription.as_ref()?.wanted.clone())))
+            .collect();
+        drop(state);
+        for (slot, wanted) in slots {
+            let sent = self.remove_slot(slot);
+            self.add(Wanted { have: None, ..wanted }, sent);
+        }
+    }
+
+    /// Adds a subscription. What is wrong with it becomes an event.
+    pub(crate) fn subscribe(self: &Arc<Stream>, wanted: Wanted) {
+        self.add(wanted, None);
+    }
+
+    /// The client holds `sent` already, whose version must not be followed by an older one.
+    fn add(self: &Arc<Stream>, wanted: Wanted, sent: Option<Version>) {
+        let _one_at_a_time = self.changing.lock();
+        let key = frame::quoted(&wanted.key);
+        let caller = self.state.lock().caller.clone();
+        let bound = self.registry.query(&wanted.query).and_then(|entry| {
+            let bound = (entry.bind)(wanted.args.clone(), &caller)?;
+            Ok((entry, bound))
+        });
+        let (entry, bound) = match bound {
+            Ok(bound) => bound,
+            Err(problem) => {
+                let mut text = String::new();
+                frame::write_error(&key, &problem, &mut text);
+                return self.notice(text);
+            }
+        };
+        let group_key =
+            GroupKey { query: entry.name, args: wanted.args.to_string(), claims: bound.claims.clone() };
+        let held = wanted.have.as_deref().and_then(Held::parse);
+        let not_before = held.as_ref().map(|held| held.version).or(sent);
+        let slot = {
+            // The slot is taken before the group is joined, because the group may call at once.
+            let mut state = self.state.lock();
+            let free = state.subscriptions.iter().position(Option::is_none);
+            free.unwrap_or_else(|| {
+                state.subscriptions.push(None);
+                state.subscriptions.len() - 1
+            })
+        };
+        let Ok(slot) = u32::try_from(slot) else { return };
+        let is_point = entry.is_point;
+        let group =
+            self.engine.join(group_key, self, slot, not_before, move || (is_point, Work::Query(bound.run)));
+        // The group may have run before its subscription had its slot.
+        let is_answered = {
+            let group = group.state.lock();
+            group.frame.is_some().then_some(group.needed.is_none() && group.asked.is_none())
+        };
+        let mut state = self.state.lock();
+        let subscription =
+            Subscription { group, wanted, key, is_behind: false, held, not_before, sent: None };
+        if let Some(free) = state.subscriptions.get_mut(slot as usize) {
+            *free = Some(subscription);
+        }
+        drop(state);
+        if let Some(is_answered) = is_answered {
+            self.mark(slot, is_answered);
+        }
+    }
+
+    /// Ends the subscription with this key.
+    pub(crate) fn unsubscribe(&self, key: &str) {
+        let slot = self.state.lock().subscriptions.iter().position(
+            |subscription| matches!(subscription, Some(subscription) if subscription.wanted.key == key),
+        );
+        if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
+            self.remove_slot(slot);
+        }
+    }
+
+    /// Returns the version that was sent last.
+    fn remove_slot(&self, slot: u32) -> Option<Version> {
+        let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
+        removed.group.leave(self, slot);
+        removed.sent.map(|(_, version)| version)
+    }
+
+    /// The number of its subscriptions.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().subscriptions.iter().flatten().count()
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        self.state.lock().caller.clone()
+    }
+
+    /// A client has sent a new token of the same user.
+    pub(crate) fn renew(&self, expires: Option<Time>) {
+        self.state.lock().expires = expires;
+    }
+
+    /// The group of this slot has a newer frame, or has answered for a version that was asked for.
+    pub(crate) fn mark(&self, slot: u32, is_answered: bool) {
+        let mut state = self.state.lock();
+        let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
+        if is_answered {
+            subscription.not_before = None;
+        }
+        if !subscription.is_behind {
+            subscription.is_behind = true;
+            state.behind.push_back(slot);
+        }
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends an event that is not of a group.
+    pub(crate) fn notice(&self, text: String) {
+        self.state.lock().notices.push_back(text);
+        self.wake();
+    }
+
+    /// Ends the stream after an event.
+    pub(crate) fn end(&self, text: String) {
+        let mut state = self.state.lock();
+        state.notices.push_back(text);
+        state.ended = true;
+        drop(state);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        let waker = self.state.lock().waker.take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends a comment if nothing was sent for `quiet`; ends the stream if its token has expired.
+    pub(crate) fn tick(&self, quiet: Duration, now: Time) {
+        let mut state = self.state.lock();
+        if state.expires.is_some_and(|expires| expires <= now) && !state.ended {
+            let problem = Problem::unauthenticated();
+            let mut text = String::new();
+            frame::write_error("", &problem, &mut text);
+            text.push_str(&frame::bye(0));
+            state.notices.push_back(text);
+            state.ended = true;
+        } else if state.last_sent.elapsed() >= quiet {
+            state.heartbeat = true;
+        } else {
+            return;
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// The next bytes: notices, then the newest frames of what is behind. `None`: the stream has ended. `LookAgain`: a
+    /// frame waits for the standing.
+    fn take(&self, state: &mut State) -> Taken {
+        let mut out = String::new();
+        if !state.ended {
+            while let Some(notice) = state.notices.pop_front() {
+                out.push_str(&notice);
+            }
+            if self.write_frames(state, &mut out) && out.is_empty() {
+                return Taken::LookAgain;
+            }
+        }
+        while let Some(notice) = state.notices.pop_front() {
+            out.push_str(&notice);
+        }
+        if out.is_empty() && state.heartbeat && !state.ended {
+            out.push_str(":\n\n");
+        }
+        state.heartbeat = false;
+        match (out.is_empty(), state.ended) {
+            (true, true) => Taken::Ended,
+            (true, false) => Taken::Nothing,
+            (false, _) => {
+                state.last_sent = Instant::now();
+                Taken::Bytes(out)
+            }
+        }
+    }
+
+    /// Writes the frames of what is behind. Returns true if some must wait for the standing.
+    fn write_frames(&self, state: &mut State, out: &mut String) -> bool {
+        let mut same: Vec<(Version, Vec<String>)> = Vec::new();
+        let mut must_wait = false;
+        let mut waiting = VecDeque::new();
+        while out.len() < CHUNK
+            && let Some(slot) = state.behind.pop_front()
+        {
+            let standing = state.standing.clone();
+            let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { continue };
+            let (frame, checked) = {
+                let group = subscription.group.state.lock();
+                (group.frame.clone(), group.checked)
+            };
+            let (Some(frame), Some(checked)) = (frame, checked) else {
+                subscription.is_behind = false;
+                continue;
+            };
+            if subscription.not_before.is_some_and(|version| checked < version) {
+                // The group runs again for this version, and marks the subscription then.
+                subscription.is_behind = false;
+                continue;
+            }
+            // The standing is known for every version that was published here, if its group is current after that.
+            let is_judged = standing
+                .is_none_or(|standing| self.engine.has_published(frame.version) && standing.is_current());
+            if !is_judged {
+                must_wait = true;
+                waiting.push_back(slot);
+                continue;
+            }
+            subscription.is_behind = false;
+            let held = subscription.held.take();
+            if subscription.sent.as_ref().is_some_and(|(digest, _)| *digest == frame.digest) {
+                continue;
+            }
+            if let Some(held) = held.filter(|held| held.digest == frame.digest) {
+                let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
+                subscription.sent = Some((frame.digest.clone(), version));
+                match same.iter_mut().find(|(of, _)| *of == version) {
+                    Some((_, keys)) => keys.push(subscription.key.clone()),
+                    None => same.push((version, vec![subscription.key.clone()])),
+                }
+                continue;
+            }
+            let base = subscription.sent.as_ref().map(|(_, version)| *version);
+            frame.write(&subscription.key, base, subscription.wanted.rows, out);
+            subscription.sent = Some((frame.digest.clone(), frame.version));
+            subscription.not_before = None;
+            self.engine.metrics.events.fetch_add(1, Ordering::Relaxed);
+        }
+        state.behind.append(&mut waiting);
+        for (version, keys) in same {
+            frame::write_same(&keys.join(","), version, out);
+        }
+        must_wait
+    }
+
+    /// For a long poll: waits until there is something to send.
+    pub(crate) fn poll_events(self: &Arc<Stream>, context: &mut Context<'_>) -> Poll<Option<String>> {
+        let mut state = self.state.lock();
+        match self.take(&mut state) {
+            Taken::Bytes(text) => {
+                self.engine.metrics.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+                Poll::Ready(Some(text))
+            }
+            Taken::Ended => Poll::Ready(None),
+            Taken::Nothing => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Taken::LookAgain => {
+                state.waker = Some(context.waker().clone());
+                drop(state);
+                let stream = self.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    stream.wake();
+                });
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends all of its subscriptions.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock();
+        let standing = state.standing.take();
+        let subscriptions = std::mem::take(&mut state.subscriptions);
+        state.ended = true;
+        drop(state);
+        standing.into_iter().for_each(|group| group.leave(self, STANDING));
+        for (slot, subscription) in (0..).zip(subscriptions) {
+            if let Some(subscription) = subscription {
+                subscription.group.leave(self, slot);
+            }
+        }
+    }
+}
+
+enum Taken {
+    Bytes(String),
+    Nothing,
+    LookAgain,
+    Ended,
+}
+
+/// The body of the response. Dropping it ends the stream.
+pub(crate) struct StreamBody {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) on_end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Body for StreamBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
+        self.stream.poll_events(context).map(|text| text.map(|text| Ok(BodyFrame::data(Bytes::from(text)))))
+    }
+}
+
+impl Drop for StreamBody {
+    fn drop(&mut self) {
+        self.stream.leave();
+        if let Some(on_end) = self.on_end.take() {
+            on_end();
+        }
+    }
+}

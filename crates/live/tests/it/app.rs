@@ -1,0 +1,295 @@
+//! The back end under test: counters with owners, behind tokens that are the user's name.
+
+use live::{
+    Anyone, App, Authenticate, Authenticating, Caller, Claims, Given, Mutation, Problem, Query, Running,
+    Settings, SignedIn, Subject, Task,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use store::testing::TestPlace;
+use store::{Key, Migration, Snapshot, Sql, Time, Tx, args, sql};
+use utoipa::ToSchema;
+
+pub static MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    name: "counters",
+    text: "CREATE TABLE counters (id BIGINT NOT NULL PRIMARY KEY, owner {key} NOT NULL, value BIGINT NOT NULL) {table};
+CREATE TABLE sessions (id {key} NOT NULL PRIMARY KEY, role {key} NOT NULL) {table};",
+}];
+
+static READ: Sql = sql("SELECT id, owner, value FROM counters WHERE id = ?1");
+static OWN: Sql = sql("SELECT id, owner, value FROM counters WHERE owner = ?1 ORDER BY id");
+static ADD: Sql = sql("UPDATE counters SET value = value + 1 WHERE id = ?1");
+static CREATE: Sql = sql("INSERT INTO counters (id, owner, value) VALUES (?1, ?2, 0)");
+static DELETE: Sql = sql("DELETE FROM counters WHERE id = ?1");
+static SESSION: Sql = sql("SELECT role FROM sessions WHERE id = ?1");
+static SET_SESSION: Sql = store::upsert("sessions", &["id"], &["role"]);
+static END_SESSION: Sql = sql("DELETE FROM sessions WHERE id = ?1");
+
+fn counter_key(id: i64) -> Key {
+    Key::row("counters", "id", &id.to_string())
+}
+
+fn owner_key(owner: &str) -> Key {
+    Key::row("counters", "owner", owner)
+}
+
+pub fn session_key(id: &str) -> Key {
+    Key::row("sessions", "id", id)
+}
+
+#[derive(Serialize, ToSchema)]
+struct Counter {
+    id: i64,
+    owner: String,
+    value: i64,
+}
+
+fn counter(row: &store::Row<'_>) -> Result<Counter, store::Error> {
+    Ok(Counter { id: row.get(0)?, owner: row.get(1)?, value: row.get(2)? })
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct GetCounter {
+    id: i64,
+}
+
+impl Query for GetCounter {
+    const NAME: &'static str = "get_counter";
+    const POINT: bool = true;
+    type Claims = Anyone;
+    type Value = Counter;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<Counter, Problem> {
+        snapshot.depends(|| [counter_key(self.id)]);
+        snapshot.one(&READ, args![self.id], counter)?.ok_or_else(|| Problem::not_found("Counter"))
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+struct OwnCounters {}
+
+impl Query for OwnCounters {
+    const NAME: &'static str = "own_counters";
+    const ROW_KEY: Option<&'static str> = Some("id");
+    type Claims = Subject;
+    type Value = Vec<Counter>;
+    fn run(&self, snapshot: &mut Snapshot<'_>, user: &Subject) -> Result<Vec<Counter>, Problem> {
+        snapshot.depends(|| [owner_key(&user.0)]);
+        Ok(snapshot.all(&OWN, args![&user.0], counter)?)
+    }
+}
+
+/// What only a teacher may read.
+#[derive(Clone, Serialize)]
+struct Teacher;
+
+impl Claims for Teacher {
+    fn of(caller: &Caller) -> Result<Teacher, Problem> {
+        match caller.claims.get("role").and_then(|role| role.as_str()) {
+            Some("teacher") => Ok(Teacher),
+            _ => Err(Problem::forbidden("Only teachers may read this.")),
+        }
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+struct Secret {
+    id: i64,
+}
+
+impl Query for Secret {
+    const NAME: &'static str = "secret";
+    type Claims = Teacher;
+    type Value = i64;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Teacher) -> Result<i64, Problem> {
+        snapshot.depends(|| [counter_key(self.id)]);
+        let found = snapshot.one(&READ, args![self.id], counter)?;
+        Ok(found.map_or(-1, |counter| counter.value))
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+struct Create {
+    id: i64,
+}
+
+impl Mutation for Create {
+    const NAME: &'static str = "create";
+    type Claims = Subject;
+    type Value = ();
+    fn run(&self, tx: &mut Tx<'_>, user: &Subject, _: &Given) -> Result<(), Problem> {
+        tx.exec(&CREATE, args![self.id, &user.0])?;
+        tx.changed(counter_key(self.id));
+        tx.changed(owner_key(&user.0));
+        Ok(())
+    }
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Increment {
+    pub id: i64,
+}
+
+impl Increment {
+    fn add(&self, tx: &mut Tx<'_>) -> Result<i64, Problem> {
+        let found = tx.one(&READ, args![self.id], counter)?;
+        let found = found.ok_or_else(|| Problem::not_found("Counter"))?;
+        tx.exec(&ADD, args![self.id])?;
+        tx.changed(counter_key(self.id));
+        tx.changed(owner_key(&found.owner));
+        Ok(found.value + 1)
+    }
+}
+
+impl Mutation for Increment {
+    const NAME: &'static str = "increment";
+    const BATCHED: bool = true;
+    type Claims = SignedIn;
+    type Value = i64;
+    fn validate(&self) -> Result<(), Problem> {
+        if self.id < 0 { Err(Problem::invalid("id", "`id` must not be negative.")) } else { Ok(()) }
+    }
+    fn run(&self, tx: &mut Tx<'_>, _: &SignedIn, _: &Given) -> Result<i64, Problem> {
+        self.add(tx)
+    }
+}
+
+impl Task for Increment {
+    const NAME: &'static str = "increment_later";
+    fn run(&self, tx: &mut Tx<'_>, _: &Given) -> Result<(), Problem> {
+        self.add(tx).map(drop)
+    }
+}
+
+/// Adds one now, and one in a moment.
+#[derive(Deserialize, ToSchema)]
+struct Twice {
+    id: i64,
+}
+
+impl Mutation for Twice {
+    const NAME: &'static str = "twice";
+    type Claims = SignedIn;
+    type Value = i64;
+    fn run(&self, tx: &mut Tx<'_>, _: &SignedIn, given: &Given) -> Result<i64, Problem> {
+        live::later(tx, given, given.now + Duration::from_millis(1), &Increment { id: self.id })?;
+        Increment { id: self.id }.add(tx)
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+struct Delete {
+    id: i64,
+}
+
+impl Mutation for Delete {
+    const NAME: &'static str = "delete";
+    type Claims = Subject;
+    type Value = ();
+    fn run(&self, tx: &mut Tx<'_>, user: &Subject, _: &Given) -> Result<(), Problem> {
+        tx.exec(&DELETE, args![self.id])?;
+        tx.changed(counter_key(self.id));
+        tx.changed(owner_key(&user.0));
+        Ok(())
+    }
+}
+
+/// Sets a session's role; no role ends it.
+#[derive(Deserialize, ToSchema)]
+struct SetSession {
+    id: String,
+    role: Option<String>,
+}
+
+impl Mutation for SetSession {
+    const NAME: &'static str = "set_session";
+    type Claims = Anyone;
+    type Value = ();
+    fn run(&self, tx: &mut Tx<'_>, _: &Anyone, _: &Given) -> Result<(), Problem> {
+        match &self.role {
+            Some(role) => tx.exec(&SET_SESSION, args![&self.id, role])?,
+            None => tx.exec(&END_SESSION, args![&self.id])?,
+        };
+        tx.changed(session_key(&self.id));
+        Ok(())
+    }
+}
+
+/// A token `name` has no session; `name@session` ends with its session and has its role.
+struct Names;
+
+impl Authenticate for Names {
+    fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
+        Box::pin(async move {
+            if token == "bad" {
+                return Err(Problem::unauthenticated());
+            }
+            let (name, session) = token.split_once('@').unwrap_or((token, ""));
+            let mut caller = Caller { subject: Some(name.to_owned()), ..Caller::default() };
+            caller.claims.insert("session".to_owned(), session.into());
+            Ok(caller)
+        })
+    }
+
+    fn has_standing(&self) -> bool {
+        true
+    }
+
+    fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        let session = caller.claims.get("session").and_then(|session| session.as_str()).unwrap_or_default();
+        if session.is_empty() {
+            return Ok(Some(caller.clone()));
+        }
+        snapshot.depends(|| [session_key(session)]);
+        let role: Option<String> = snapshot.one(&SESSION, args![session], |row| row.get(0))?;
+        Ok(role.map(|role| {
+            let mut caller = caller.clone();
+            caller.claims.insert("role".to_owned(), role.into());
+            caller
+        }))
+    }
+}
+
+pub fn app() -> App {
+    App::new()
+        .query::<GetCounter>()
+        .query::<OwnCounters>()
+        .query::<Secret>()
+        .mutation::<Create>()
+        .mutation::<Increment>()
+        .mutation::<Twice>()
+        .mutation::<Delete>()
+        .mutation::<SetSession>()
+        .task::<Increment>()
+        .migrations(MIGRATIONS)
+        .watched(&["counters", "sessions"])
+        .authenticate(Arc::new(Names))
+}
+
+/// A running back end on a throw-away database.
+pub struct Server {
+    pub running: Running,
+    pub database: TestPlace,
+}
+
+pub async fn start() -> Server {
+    let database = TestPlace::create();
+    let running = serve(&database).await;
+    Server { running, database }
+}
+
+/// One more instance on the same database.
+pub async fn serve(database: &TestPlace) -> Running {
+    let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    settings.check = true;
+    settings.clock = Arc::new(now);
+    live::serve(app(), settings).await.expect("the app is served")
+}
+
+#[expect(clippy::disallowed_methods, reason = "tokens and tasks go by real time here")]
+fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,244 @@
+//! Subscriptions.
+
+use crate::app::{serve, start};
+use crate::client::{Client, Event};
+use serde_json::{Value, json};
+
+fn get(key: &str, id: i64) -> Value {
+    json!({ "key": key, "query": "get_counter", "args": { "id": id } })
+}
+
+fn have(event: &Event) -> Value {
+    json!(format!("{}/{}", event.id, event.data["digest"].as_str().expect("a digest")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_receives_the_value_and_then_each_change() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let mut events = ada.live(json!([get("k1", 1)]));
+    let hello = events.expect("hello");
+    assert!(hello.data["stream"].is_string() && hello.data["secret"].is_string());
+    let first = events.expect("value");
+    assert_eq!((first.data["keys"].clone(), first.value()["value"].clone()), (json!(["k1"]), json!(0)));
+    assert_eq!(first.data["version"], first.id);
+    let answer = ada.call("increment", json!({ "id": 1 }));
+    let second = events.expect("value");
+    assert_eq!(second.value()["value"], 1);
+    assert!(second.id > first.id && *second.id >= *answer.json()["version"].as_str().expect("a version"));
+    server.running.stop().await;
+    assert_eq!(events.expect("bye").retry.map(|retry| retry <= 5_000), Some(true));
+    assert_eq!(events.next(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_yet_appears() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let mut events = ada.live(json!([get("k1", 1), { "key": "k2", "query": "nothing" }, get("k3", -1)]));
+    events.expect("hello");
+    let mut codes: Vec<_> = (0..3)
+        .map(|_| {
+            let event = events.expect("error");
+            (event.data["keys"][0].to_string(), event.data["problem"]["code"].to_string())
+        })
+        .collect();
+    codes.sort();
+    let expected = [("k1", "not_found"), ("k2", "unknown_query"), ("k3", "not_found")];
+    assert_eq!(codes, expected.map(|(key, code)| (format!("{key:?}"), format!("{code:?}"))));
+    ada.value("create", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").value()["value"], 0);
+    ada.value("delete", json!({ "id": 1 }));
+    assert_eq!(events.expect("error").data["problem"]["status"], 404);
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_watchers_cost_one_run_and_others_none() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    ada.value("create", json!({ "id": 2 }));
+    let mut watchers: Vec<_> = (0..200).map(|_| ada.live(json!([get("k", 1)]))).collect();
+    let mut other = ada.live(json!([get("k", 2)]));
+    for events in watchers.iter_mut().chain([&mut other]) {
+        events.expect("hello");
+        events.expect("value");
+    }
+    let runs = |query: &str| {
+        let metrics = ada.send("GET", "/metrics", &[], "").body;
+        let line = metrics.lines().find(|line| line.starts_with(query)).expect("the metric").to_owned();
+        line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")
+    };
+    let before = (runs("live_runs_total"), runs("live_frames_total"), runs("live_events_total"));
+    ada.value("increment", json!({ "id": 1 }));
+    for events in &mut watchers {
+        assert_eq!(events.expect("value").value()["value"], 1);
+    }
+    let after = (runs("live_runs_total"), runs("live_frames_total"), runs("live_events_total"));
+    assert_eq!((after.0 - before.0, after.1 - before.1, after.2 - before.2), (1, 1, 200));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_returning_client_gets_same_or_the_new_value() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    ada.value("create", json!({ "id": 2 }));
+    let mut events = ada.live(json!([get("a", 1), get("b", 2)]));
+    events.expect("hello");
+    let (first, second) = (events.expect("value"), events.expect("value"));
+    drop(events);
+    let (one, two) = match first.data["keys"][0] == "a" {
+        true => (first, second),
+        false => (second, first),
+    };
+    ada.value("increment", json!({ "id": 2 }));
+    let mut again = [get("a", 1), get("b", 2)];
+    again[0]["have"] = have(&one);
+    again[1]["have"] = have(&two);
+    let mut events = ada.live(json!(again));
+    events.expect("hello");
+    let (first, second) = (events.next().expect("an event"), events.next().expect("an event"));
+    let (same, value) = if first.name == "same" { (first, second) } else { (second, first) };
+    assert_eq!((same.name.as_str(), same.data["keys"].clone()), ("same", json!(["a"])));
+    assert_eq!((value.name.as_str(), value.value()["value"].clone()), ("value", json!(1)));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_equal_results_are_one_line() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let mut events = ada.live(json!([get("a", 1)]));
+    events.expect("hello");
+    let held = events.expect("value");
+    let crate::app::Server { running, database } = server;
+    running.stop().await;
+    events.expect("bye");
+    let running = serve(&database).await;
+    let ada = Client::new(running.address, "ada");
+    let mut again = get("a", 1);
+    again["have"] = have(&held);
+    let mut events = ada.live(json!([again]));
+    events.expect("hello");
+    assert_eq!(events.expect("same").data["keys"], json!(["a"]));
+    ada.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").value()["value"], 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_sends_the_row_that_changed() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    for id in 1..=50 {
+        ada.value("create", json!({ "id": id }));
+    }
+    let mut rows = ada.live(json!([{ "key": "l", "query": "own_counters", "args": {}, "rows": true }]));
+    let mut whole = ada.live(json!([{ "key": "l", "query": "own_counters" }]));
+    for events in [&mut rows, &mut whole] {
+        events.expect("hello");
+        assert_eq!(events.expect("value").value().as_array().map(Vec::len), Some(50));
+    }
+    let before = rows.bytes;
+    ada.value("increment", json!({ "id": 7 }));
+    let change = rows.expect("rows");
+    assert!(rows.bytes - before <= 300, "{} bytes", rows.bytes - before);
+    assert_eq!(change.data["set"], json!([["7", { "id": 7, "owner": "ada", "value": 1 }]]));
+    assert_eq!((change.data["gone"].clone(), change.data.get("order")), (json!([]), None));
+    assert_eq!(whole.expect("value").value()[6]["value"], 1);
+    ada.value("delete", json!({ "id": 7 }));
+    let change = rows.expect("rows");
+    assert_eq!((change.data["set"].clone(), change.data["gone"].clone()), (json!([]), json!(["7"])));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_stream_changes_its_subscriptions() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    ada.value("create", json!({ "id": 2 }));
+    let mut events = ada.live(json!([get("a", 1)]));
+    let hello = events.expect("hello");
+    events.expect("value");
+    let (name, secret) = (hello.data["stream"].as_str().expect("a name"), &hello.data["secret"]);
+    let change = |client: &Client<'_>, secret: &Value, name: &str| {
+        let body = json!({ "secret": secret, "add": [get("b", 2)], "remove": ["a"] }).to_string();
+        let answer = client.send("POST", &format!("/live/{name}"), &[], &body);
+        (answer.status, answer.body)
+    };
+    let grace = Client::new(server.running.address, "grace");
+    assert_eq!(change(&grace, secret, name).0, 403, "another user");
+    assert_eq!(change(&ada, &json!("guess"), name).0, 403, "without the secret");
+    let (status, problem) = change(&ada, secret, "elsewhere");
+    assert!(status == 409 && problem.contains("stream_elsewhere"), "{problem}");
+    assert_eq!(change(&ada, secret, name), (204, String::new()));
+    assert_eq!(events.expect("value").data["keys"], json!(["b"]));
+    ada.value("increment", json!({ "id": 1 }));
+    ada.value("increment", json!({ "id": 2 }));
+    assert_eq!(events.expect("value").data["keys"], json!(["b"]), "the removed one is silent");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_opens_a_stream_without_a_header_and_opens_it_again() {
+    let server = start().await;
+    let (ada, nobody) = (Client::new(server.running.address, "ada"), Client::new(server.running.address, ""));
+    ada.value("create", json!({ "id": 1 }));
+    let ticket =
+        ada.send("POST", "/live/ticket", &[], "").json()["ticket"].as_str().expect("a ticket").to_owned();
+    let sub = "%7B%22key%22%3A%22l%22%2C%22query%22%3A%22own_counters%22%7D";
+    for _ in 0..2 {
+        let mut events = nobody.events("GET", &format!("/live?ticket={ticket}&sub={sub}"), "");
+        events.expect("hello");
+        assert_eq!(events.expect("value").value()[0]["owner"], "ada");
+    }
+    let wrong = nobody.send("GET", &format!("/live?ticket=x{ticket}&sub={sub}"), &[], "");
+    assert_eq!((wrong.status, wrong.json()["code"].clone()), (401, json!("invalid_ticket")));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_poll_waits_for_a_change() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let poll = |wanted: Value| {
+        let body = json!({ "subscriptions": [wanted] }).to_string();
+        ada.send("POST", "/live/poll", &[], &body).body
+    };
+    let first = poll(get("a", 1));
+    assert!(first.starts_with("event: value\n") && first.contains("\"value\":0"), "{first}");
+    let data: Value =
+        serde_json::from_str(first.lines().find_map(|line| line.strip_prefix("data: ")).expect("data"))
+            .expect("JSON");
+    let held =
+        format!("{}/{}", data["version"].as_str().unwrap_or(""), data["digest"].as_str().unwrap_or(""));
+    let address = server.running.address;
+    let waiting = std::thread::spawn(move || {
+        let mut wanted = get("a", 1);
+        wanted["have"] = json!(held);
+        let body = json!({ "subscriptions": [wanted] }).to_string();
+        Client::new(address, "ada").send("POST", "/live/poll", &[], &body).body
+    });
+    ada.value("increment", json!({ "id": 1 }));
+    let second = waiting.join().expect("an answer");
+    assert!(second.contains("\"value\":1"), "{second}");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_is_ready_when_a_change_arrives() {
+    let server = start().await;
+    let nobody = Client::new(server.running.address, "");
+    assert_eq!(nobody.send("GET", "/readyz", &[], "").body, "ok\n");
+    let explained = nobody.send("GET", "/live/explain", &[], "").json();
+    assert_eq!(explained["groups"][0]["query"], "live.canary");
+    assert_eq!(nobody.send("GET", "/live/explain", &[("X-Forwarded-For", "192.0.2.1")], "").status, 403);
+    server.running.stop().await;
+}

@@ -1,0 +1,7 @@
+//! A whole back end over HTTP.
+
+mod app;
+mod client;
+mod live;
+mod rpc;
+mod standing;

@@ -1,0 +1,89 @@
+//! Calls.
+
+use crate::app::start;
+use crate::client::Client;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_reads_and_a_mutation_changes() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    assert_eq!(ada.value("increment", json!({ "id": 1 })), 1);
+    let answer = ada.call("get_counter", json!({ "id": 1 }));
+    assert_eq!(answer.json()["value"], json!({ "id": 1, "owner": "ada", "value": 1 }));
+    assert!(answer.json()["version"].as_str().is_some_and(|version| answer.head.contains(version)));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_wrong_call_has_its_own_problem() {
+    let server = start().await;
+    let (ada, nobody) = (Client::new(server.running.address, "ada"), Client::new(server.running.address, ""));
+    let problem = |client: &Client<'_>, name: &str, body: &str| {
+        let answer = client.send("POST", &format!("/rpc/{name}"), &[], body);
+        assert!(answer.head.contains("application/problem+json"), "{}", answer.head);
+        let field = answer.json()["errors"][0]["field"].as_str().map(str::to_owned);
+        (answer.status, answer.json()["code"].as_str().expect("a code").to_owned(), field)
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(problem(&ada, "nothing", "{}"), (404, "unknown_name".into(), None));
+    assert_eq!(problem(&ada, "get_counter", "{\"id\":\"x\"}"), (400, "invalid_arguments".into(), text("id")));
+    assert_eq!(
+        problem(&ada, "get_counter", "{\"id\":1,\"x\":2}"),
+        (400, "invalid_arguments".into(), text("x"))
+    );
+    assert_eq!(problem(&ada, "get_counter", "[1]").0, 400);
+    assert_eq!(problem(&ada, "get_counter", "{\"id\":").0, 400);
+    assert_eq!(problem(&ada, "increment", "{\"id\":-1}"), (400, "invalid_arguments".into(), text("id")));
+    assert_eq!(problem(&ada, "get_counter", "{\"id\":7}"), (404, "not_found".into(), None));
+    assert_eq!(problem(&nobody, "increment", "{\"id\":7}"), (401, "unauthenticated".into(), None));
+    assert_eq!(problem(&ada, "secret", "{\"id\":7}"), (403, "forbidden".into(), None));
+    assert_eq!(problem(&ada, "live.canary", "{\"instance\":\"x\"}"), (403, "forbidden".into(), None));
+    ada.value("create", json!({ "id": 1 }));
+    assert_eq!(problem(&ada, "create", "{\"id\":1}"), (409, "conflict".into(), None));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mutation_that_is_sent_again_happens_once() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let send = |client: &Client<'_>, key: &str, body: &str| {
+        let answer = client.send("POST", "/rpc/increment", &[("Idempotency-Key", key)], body);
+        (answer.status, answer.json()["value"].clone())
+    };
+    assert_eq!(send(&ada, "k1", "{\"id\":1}"), (200, json!(1)));
+    assert_eq!(send(&ada, "k1", "{\"id\":1}"), (200, json!(1)), "the stored answer");
+    assert_eq!(send(&ada, "k1", "{ \"id\":1}").0, 422, "another body");
+    let grace = Client::new(server.running.address, "grace");
+    assert_eq!(send(&grace, "k1", "{\"id\":1}"), (200, json!(2)), "keys belong to a user");
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let address = server.running.address;
+            std::thread::spawn(move || send_one(address))
+        })
+        .collect();
+    let answers: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("an answer")).collect();
+    assert!(answers.iter().all(|answer| *answer == (200, json!(3))), "{answers:?}");
+    assert_eq!(ada.value("get_counter", json!({ "id": 1 }))["value"], 3);
+    server.running.stop().await;
+}
+
+fn send_one(address: std::net::SocketAddr) -> (u16, serde_json::Value) {
+    let ada = Client::new(address, "ada");
+    let answer = ada.send("POST", "/rpc/increment", &[("Idempotency-Key", "k2")], "{\"id\":1}");
+    (answer.status, answer.json()["value"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planned_task_runs_once_and_changes_live_queries() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let mut events = ada.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
+    assert_eq!(ada.value("twice", json!({ "id": 1 })), 1);
+    events.until(|value| value["value"] == 2);
+    server.running.stop().await;
+}

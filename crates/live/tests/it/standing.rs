@@ -1,0 +1,72 @@
+//! Rights are dependencies: sessions and roles that end or change while a stream is open.
+
+use crate::app::{serve, start};
+use crate::client::Client;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_session_ends_its_streams_and_no_other() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    admin.value("set_session", json!({ "id": "s1", "role": "student" }));
+    admin.value("set_session", json!({ "id": "s2", "role": "student" }));
+    admin.value("create", json!({ "id": 1 }));
+    let wanted = json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]);
+    let (one, two) = (Client::new(address, "ada@s1"), Client::new(address, "ada@s2"));
+    let (mut first, mut second) = (one.live(wanted.clone()), two.live(wanted));
+    for events in [&mut first, &mut second] {
+        events.expect("hello");
+        events.expect("value");
+    }
+    admin.value("set_session", json!({ "id": "s1" }));
+    admin.value("increment", json!({ "id": 1 }));
+    assert_eq!(first.expect("bye").name, "bye", "nothing of a later version");
+    assert_eq!(first.next(), None);
+    assert_eq!(second.expect("value").value()["value"], 1);
+    assert_eq!(one.call("increment", json!({ "id": 1 })).status, 401);
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_role_decides_anew_what_a_stream_shows() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    admin.value("set_session", json!({ "id": "s1", "role": "teacher" }));
+    admin.value("create", json!({ "id": 1 }));
+    let ada = Client::new(address, "ada@s1");
+    let mut events = ada.live(json!([{ "key": "a", "query": "secret", "args": { "id": 1 } }]));
+    events.expect("hello");
+    // The token does not say the role, so the first decision may be a refusal until the role is read.
+    events.until(|value| *value == 0);
+    admin.value("set_session", json!({ "id": "s1", "role": "student" }));
+    assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
+    admin.value("increment", json!({ "id": 1 }));
+    admin.value("set_session", json!({ "id": "s1", "role": "teacher" }));
+    assert_eq!(events.expect("value").value(), &json!(1));
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_instance_notices_changes_and_revocations() {
+    let server = start().await;
+    if !server.database.is_shared() {
+        return server.running.stop().await;
+    }
+    let other = serve(&server.database).await;
+    let (here, there) = (Client::new(server.running.address, "admin"), Client::new(other.address, "ada@s1"));
+    here.value("set_session", json!({ "id": "s1", "role": "student" }));
+    here.value("create", json!({ "id": 1 }));
+    let mut events = there.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
+    events.expect("hello");
+    events.until(|value| value["value"] == 0);
+    here.value("increment", json!({ "id": 1 }));
+    events.until(|value| value["value"] == 1);
+    here.value("set_session", json!({ "id": "s1" }));
+    while let Some(event) = events.next() {
+        assert!(event.name == "bye" || event.name == "value", "{event:?}");
+    }
+    other.stop().await;
+    server.running.stop().await;
+}
