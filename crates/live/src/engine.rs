@@ -293,6 +293,7 @@ impl Engine {
         };
         let mut state = group.state.lock();
         let was_asked = state.asked.is_some();
+        let was_awaited = std::mem::take(&mut state.awaited);
         let frame = Frame::new(version, output, state.frame.as_deref(), self.limits.frame_bytes_max);
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
@@ -302,10 +303,14 @@ impl Engine {
             state.frame = Some(Arc::new(frame));
         } else {
             self.metrics.runs_unchanged.fetch_add(1, Ordering::Relaxed);
+            if was_asked && !is_older {
+                // The same result, but a subscriber must get it with a version that is not older than its own.
+                state.frame = Some(Arc::new(frame));
+            }
         }
         let again = self.settle(group, &mut state, keys, version, seen, took);
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
-        let members: Vec<_> = match (is_new && !is_older) || was_asked {
+        let members: Vec<_> = match (is_new && !is_older) || was_asked || was_awaited {
             true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
             false => Vec::new(),
         };
@@ -372,7 +377,7 @@ impl Engine {
         let now = Instant::now();
         self.groups.lock().retain(|_, group| {
             let state = group.state.lock();
-            !state.empty_since.is_some_and(|since| now.saturating_duration_since(since) > KEPT_EMPTY)
+            state.empty_since.is_none_or(|since| now.saturating_duration_since(since) <= KEPT_EMPTY)
         });
     }
 

@@ -26,7 +26,9 @@ pub(crate) struct Frame {
 }
 
 struct RowsTail {
-    base: Version,
+    /// Version and digest of the frame that it changes. A version alone does not identify a frame on servers, where a
+    /// commit may appear late.
+    base: (Version, String),
     text: String,
 }
 
@@ -52,23 +54,26 @@ impl Frame {
         let rows = before.and_then(|before| {
             let old = before.outcome.as_ref().ok()?.rows.as_ref()?;
             let new = outcome.as_ref().ok()?.rows.as_ref()?;
-            let text = changes(old, new)?;
-            let (base, text) = (
-                before.version,
-                format!(
-                    "\"version\":\"{version}\",\"base\":\"{}\",\"digest\":\"{digest}\",{text}}}\n\n",
-                    before.version
-                ),
+            let (base, by) = (before.version, quoted(new.by));
+            let changes = changes(&old.all, &new.all)?;
+            let text = format!(
+                "\"version\":\"{version}\",\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
             );
             // Where most rows have changed, the whole value is shorter.
-            (text.len() < tail.len()).then_some(RowsTail { base, text })
+            (text.len() < tail.len()).then(|| RowsTail { base: (base, before.digest.clone()), text })
         });
         Frame { version, digest, outcome, tail, rows }
     }
 
-    /// Appends the event for a subscription that holds `held` and takes row changes if `takes_rows`.
-    pub(crate) fn write(&self, keys: &str, held: Option<Version>, takes_rows: bool, out: &mut String) {
-        let rows = self.rows.as_ref().filter(|rows| takes_rows && held == Some(rows.base));
+    /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.
+    pub(crate) fn write(
+        &self,
+        keys: &str,
+        sent: Option<&(Version, String)>,
+        takes_rows: bool,
+        out: &mut String,
+    ) {
+        let rows = self.rows.as_ref().filter(|rows| takes_rows && sent == Some(&rows.base));
         let (name, tail) = match (&self.outcome, rows) {
             (Ok(_), Some(rows)) => ("rows", &rows.text),
             (Ok(_), None) => ("value", &self.tail),

@@ -24,8 +24,11 @@ pub(crate) enum Work {
     /// A live query.
     Query(RunQuery),
     /// The standing of a caller: the present caller, or `None` if their session has ended.
-    Standing(Box<dyn Fn(&mut Snapshot<'_>) -> Result<Option<Caller>, Problem> + Send + Sync>),
+    Standing(RunStanding),
 }
+
+/// Reads the standing of a caller.
+pub(crate) type RunStanding = Box<dyn Fn(&mut Snapshot<'_>) -> Result<Option<Caller>, Problem> + Send + Sync>;
 
 /// What a run found.
 #[derive(Clone)]
@@ -74,6 +77,8 @@ pub(crate) struct GroupState {
     pub(crate) needed: Option<Version>,
     /// `needed`, as the present run began.
     pub(crate) asked: Option<Version>,
+    /// A subscriber joined while a run was due: it waits for that run's result, also if it is equal.
+    pub(crate) awaited: bool,
     /// The last result of a caller's standing.
     pub(crate) standing: Option<Option<Caller>>,
     pub(crate) watch: Option<Watch>,
@@ -110,6 +115,7 @@ impl Group {
                 checked: None,
                 needed: None,
                 asked: None,
+                awaited: false,
                 standing: None,
                 watch: None,
                 keys: Vec::new(),

@@ -24,7 +24,7 @@ pub struct Problem {
     /// When to try again.
     pub retry_after: Option<Duration>,
     /// The error of the database, if that is the cause: the same request may succeed later.
-    pub cause: Option<store::Error>,
+    pub cause: Option<Box<store::Error>>,
 }
 
 impl Problem {
@@ -137,7 +137,7 @@ impl From<store::Error> for Problem {
             }
         };
         let is_decided = matches!(error, store::Error::Conflict { .. });
-        Problem { cause: (!is_decided).then_some(error), ..problem }
+        Problem { cause: (!is_decided).then(|| Box::new(error)), ..problem }
     }
 }
 

@@ -72,8 +72,16 @@ pub(crate) type RunMutation = Box<dyn Fn(&mut Tx<'_>, &Given) -> Result<String, 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Output {
     pub(crate) text: String,
-    /// The rows of a list with a row key, in order.
-    pub(crate) rows: Option<Vec<Row>>,
+    /// The rows of a list with a row key.
+    pub(crate) rows: Option<Rows>,
+}
+
+/// The rows of a list, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rows {
+    /// The field that identifies a row.
+    pub(crate) by: &'static str,
+    pub(crate) all: Vec<Row>,
 }
 
 /// A row of a list, as JSON.
@@ -188,21 +196,19 @@ fn text<T: Serialize>(value: &T) -> Result<String, Problem> {
 }
 
 /// The answer of a list, with its rows.
-fn rows<T: Serialize>(query: &str, key: &str, value: &T) -> Result<Output, Problem> {
+fn rows<T: Serialize>(query: &str, by: &'static str, value: &T) -> Result<Output, Problem> {
     let value = serde_json::to_value(value).map_err(|_| Problem::internal())?;
-    let rows: Option<Vec<Row>> = value.as_array().and_then(|items| {
-        let row = |item: &Value| {
-            let key = match item.get(key)? {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            Some(Row { key, text: item.to_string() })
+    let row = |item: &Value| {
+        let key = match item.get(by)? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
         };
-        items.iter().map(row).collect()
-    });
-    if rows.is_none() {
-        tracing::error!(query, key, "the answer is not an array of objects with the row key");
+        Some(Row { key, text: item.to_string() })
+    };
+    let all: Option<Vec<Row>> = value.as_array().and_then(|items| items.iter().map(row).collect());
+    let Some(all) = all else {
+        tracing::error!(query, by, "the answer is not an array of objects with the row key");
         return Err(Problem::internal());
-    }
-    Ok(Output { text: value.to_string(), rows })
+    };
+    Ok(Output { text: value.to_string(), rows: Some(Rows { by, all }) })
 }

@@ -11,7 +11,7 @@ use crate::app::Registry;
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::frame::{self, Held};
-use crate::group::{Group, GroupKey, Work};
+use crate::group::{Group, GroupKey, Phase, Work};
 use axum::body::Bytes;
 use http_body::{Body, Frame as BodyFrame};
 use parking_lot::Mutex;
@@ -95,7 +95,8 @@ struct State {
 }
 
 struct Subscription {
-    group: Arc<Group>,
+    /// None while the caller's claims do not allow it.
+    group: Option<Arc<Group>>,
     wanted: Wanted,
     /// The client's key, as JSON.
     key: String,
@@ -104,8 +105,14 @@ struct Subscription {
     held: Option<Held>,
     /// No frame older than this is sent: the client holds it already.
     not_before: Option<Version>,
-    /// The digest and version that were sent last.
-    sent: Option<(String, Version)>,
+    /// Version and digest of what was sent last.
+    sent: Option<(Version, String)>,
+}
+
+impl Subscription {
+    fn new(group: Option<Arc<Group>>, wanted: Wanted, key: String) -> Subscription {
+        Subscription { group, wanted, key, is_behind: false, held: None, not_before: None, sent: None }
+    }
 }
 
 impl Stream {
@@ -163,6 +170,9 @@ impl Stream {
     pub(crate) fn set_standing(self: &Arc<Stream>, caller: Option<&Caller>) {
         let Some(caller) = caller else {
             let mut state = self.state.lock();
+            if state.ended {
+                return;
+            }
             state.behind.clear();
             state.notices.push_back(frame::bye(0));
             state.ended = true;
@@ -204,6 +214,8 @@ impl Stream {
             Err(problem) => {
                 let mut text = String::new();
                 frame::write_error(&key, &problem, &mut text);
+                let slot = self.free_slot();
+                self.fill_slot(slot, Subscription::new(None, wanted, key));
                 return self.notice(text);
             }
         };
@@ -211,33 +223,37 @@ impl Stream {
             GroupKey { query: entry.name, args: wanted.args.to_string(), claims: bound.claims.clone() };
         let held = wanted.have.as_deref().and_then(Held::parse);
         let not_before = held.as_ref().map(|held| held.version).or(sent);
-        let slot = {
-            // The slot is taken before the group is joined, because the group may call at once.
-            let mut state = self.state.lock();
-            let free = state.subscriptions.iter().position(Option::is_none);
-            free.unwrap_or_else(|| {
-                state.subscriptions.push(None);
-                state.subscriptions.len() - 1
-            })
-        };
+        let slot = self.free_slot();
         let Ok(slot) = u32::try_from(slot) else { return };
         let is_point = entry.is_point;
         let group =
             self.engine.join(group_key, self, slot, not_before, move || (is_point, Work::Query(bound.run)));
         // The group may have run before its subscription had its slot.
         let is_answered = {
-            let group = group.state.lock();
-            group.frame.is_some().then_some(group.needed.is_none() && group.asked.is_none())
+            let mut group = group.state.lock();
+            let is_current = group.phase == Phase::Idle && group.frame.is_some();
+            group.awaited |= !is_current;
+            is_current.then_some(group.needed.is_none() && group.asked.is_none())
         };
-        let mut state = self.state.lock();
-        let subscription =
-            Subscription { group, wanted, key, is_behind: false, held, not_before, sent: None };
-        if let Some(free) = state.subscriptions.get_mut(slot as usize) {
-            *free = Some(subscription);
-        }
-        drop(state);
+        let subscription = Subscription::new(Some(group), wanted, key);
+        self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
         if let Some(is_answered) = is_answered {
             self.mark(slot, is_answered);
+        }
+    }
+
+    fn free_slot(&self) -> usize {
+        let mut state = self.state.lock();
+        let free = state.subscriptions.iter().position(Option::is_none);
+        free.unwrap_or_else(|| {
+            state.subscriptions.push(None);
+            state.subscriptions.len() - 1
+        })
+    }
+
+    fn fill_slot(&self, slot: usize, subscription: Subscription) {
+        if let Some(free) = self.state.lock().subscriptions.get_mut(slot) {
+            *free = Some(subscription);
         }
     }
 
@@ -254,8 +270,8 @@ impl Stream {
     /// Returns the version that was sent last.
     fn remove_slot(&self, slot: u32) -> Option<Version> {
         let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
-        removed.group.leave(self, slot);
-        removed.sent.map(|(_, version)| version)
+        removed.group.iter().for_each(|group| group.leave(self, slot));
+        removed.sent.map(|(version, _)| version)
     }
 
     /// The number of its subscriptions.
@@ -366,11 +382,11 @@ impl Stream {
         {
             let standing = state.standing.clone();
             let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { continue };
-            let (frame, checked) = {
-                let group = subscription.group.state.lock();
-                (group.frame.clone(), group.checked)
-            };
-            let (Some(frame), Some(checked)) = (frame, checked) else {
+            let known = subscription.group.as_ref().and_then(|group| {
+                let group = group.state.lock();
+                group.frame.clone().zip(group.checked)
+            });
+            let Some((frame, checked)) = known else {
                 subscription.is_behind = false;
                 continue;
             };
@@ -389,21 +405,20 @@ impl Stream {
             }
             subscription.is_behind = false;
             let held = subscription.held.take();
-            if subscription.sent.as_ref().is_some_and(|(digest, _)| *digest == frame.digest) {
+            if subscription.sent.as_ref().is_some_and(|(_, digest)| *digest == frame.digest) {
                 continue;
             }
             if let Some(held) = held.filter(|held| held.digest == frame.digest) {
                 let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
-                subscription.sent = Some((frame.digest.clone(), version));
+                subscription.sent = Some((version, frame.digest.clone()));
                 match same.iter_mut().find(|(of, _)| *of == version) {
                     Some((_, keys)) => keys.push(subscription.key.clone()),
                     None => same.push((version, vec![subscription.key.clone()])),
                 }
                 continue;
             }
-            let base = subscription.sent.as_ref().map(|(_, version)| *version);
-            frame.write(&subscription.key, base, subscription.wanted.rows, out);
-            subscription.sent = Some((frame.digest.clone(), frame.version));
+            frame.write(&subscription.key, subscription.sent.as_ref(), subscription.wanted.rows, out);
+            subscription.sent = Some((frame.version, frame.digest.clone()));
             subscription.not_before = None;
             self.engine.metrics.events.fetch_add(1, Ordering::Relaxed);
         }
@@ -449,8 +464,8 @@ impl Stream {
         drop(state);
         standing.into_iter().for_each(|group| group.leave(self, STANDING));
         for (slot, subscription) in (0..).zip(subscriptions) {
-            if let Some(subscription) = subscription {
-                subscription.group.leave(self, slot);
+            if let Some(group) = subscription.and_then(|subscription| subscription.group) {
+                group.leave(self, slot);
             }
         }
     }

@@ -30,6 +30,8 @@ pub(crate) type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 /// published here. The numbers below are numbers of versions in the current epoch.
 pub(crate) struct Feed {
     position: AtomicU64,
+    /// The position of the change whose publication has begun; it is committed already.
+    committed: AtomicU64,
     epoch: AtomicU64,
     /// The version if other instances write too. 0 if this process is the only writer: then positions are versions.
     horizon: AtomicU64,
@@ -54,6 +56,7 @@ impl Feed {
     pub(crate) fn new(epoch: Epoch, number: u64, clock: Arc<dyn Uptime>) -> Feed {
         Feed {
             position: AtomicU64::new(number),
+            committed: AtomicU64::new(number),
             epoch: AtomicU64::new(epoch.0),
             horizon: AtomicU64::new(0),
             snapshot_end: AtomicU64::new(0),
@@ -105,6 +108,15 @@ impl Feed {
     /// The position of the last published change.
     pub(crate) fn position(&self) -> Position {
         Position(self.position.load(Ordering::Acquire))
+    }
+
+    /// The position that a snapshot shows which is taken now. A watch that a change calls may read at once, while others
+    /// are still being called; with several processes a replica could be behind, so then it is the published one.
+    pub(crate) fn readable(&self) -> Position {
+        match self.is_single_process() {
+            true => Position(self.committed.load(Ordering::Acquire)),
+            false => self.position(),
+        }
     }
 
     /// The time that [`Feed::advance`] is measured in.
@@ -182,6 +194,7 @@ impl Feed {
     /// returned. Back ends with several writing threads call it from one thread at a time.
     pub(crate) fn publish(&self, keys: Vec<Key>) -> Position {
         let position = self.position().next();
+        self.committed.store(position.0, Ordering::Release);
         if !keys.is_empty() {
             self.index.publish(position, &keys);
             let change = Change { position, keys: keys.into() };

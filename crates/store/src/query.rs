@@ -65,7 +65,7 @@ impl Store {
     {
         let feed = &self.inner.shared.feed;
         // Noted before the snapshot. If another epoch begins meanwhile, a client replaces this answer by any of that.
-        let (seen, epoch) = (feed.position(), feed.epoch());
+        let (seen, epoch) = (feed.readable(), feed.epoch());
         let needed = read.not_older_than.map_or(0, |version| feed.needed(version));
         let (kind, needed) = match read.from_replica {
             true => (QueryKind::List, needed.max(feed.snapshot_end())),
