@@ -105,6 +105,13 @@ macro_rules! ids {
             }
         }
 
+        /// The same text, without a copy.
+        impl From<&$name> for Arc<str> {
+            fn from(id: &$name) -> Arc<str> {
+                id.0.clone()
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = Error;
             fn from_str(text: &str) -> Result<$name, Error> {

@@ -16,11 +16,6 @@ use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
-use crate::operation::request_log::{RequestLog, RequestLogFormat};
-use crate::web::cidr::Cidr;
-use crate::web::host::Hosts;
-use crate::web::request_id::RequestIds;
-use crate::web::untrusted_proxies::UntrustedProxies;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -32,6 +27,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use web::host::Hosts;
+use web::request_id::RequestIds;
+use web::untrusted_proxies::UntrustedProxies;
+use web::{Cidr, RequestLog, RequestLogFormat};
 
 /// How a server behaves. Made by the binary from its configuration.
 #[derive(Clone, Debug)]
@@ -175,6 +174,8 @@ impl App {
         random: Arc<dyn Random>,
         demo: Option<crate::dev::demo::Demo>,
     ) -> Result<App, identity::Error> {
+        let mut seed = [0; 8];
+        random.fill(&mut seed);
         Ok(App(Arc::new(Parts {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
@@ -195,7 +196,7 @@ impl App {
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
             untrusted_proxies: UntrustedProxies::default(),
             backup_counts: Counts::default(),
-            request_ids: RequestIds::new(&*random),
+            request_ids: RequestIds::new(seed),
             request_log: settings
                 .request_log
                 .filter(|_| tracing::enabled!(target: "request", tracing::Level::INFO))

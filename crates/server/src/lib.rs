@@ -6,12 +6,12 @@
 //!   payment providers.
 //! - `openapi/`: the description of the JSON API, as a document and as a page.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
-//! - `web/`: from the socket to a handler: listener, middleware, authentication, JSON, errors.
+//! - `web/`: between the crate `web` (sockets, limits) and a handler: middleware, authentication, JSON, errors.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
 //! - `jobs/`: the janitor, the first start, moving to another database.
 //! - `operation/`: health and metrics. `dev/`: the demo, and what the benchmark compares with.
 //!
-//! This is the only crate that names axum. It reads no environment and no files.
+//! This crate reads no environment and no files.
 
 mod api;
 mod app;
@@ -30,6 +30,10 @@ pub mod testing;
 mod web;
 mod webhooks;
 
+pub use self::web::json::rfc3339;
+pub use self::web::serving::{serve, serve_on};
+pub use ::web::host::is_loopback;
+pub use ::web::{Bound, Cidr, Limits, Pace, RequestLogFormat, Running};
 pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
 pub use dev::demo;
@@ -37,16 +41,10 @@ pub use dev::demo;
 pub use dev::{bare_server, fixtures};
 pub use identity::secrets::SecretKey;
 pub use jobs::{backups, database_move, first_start, owner_recovery};
-pub use operation::request_log::RequestLogFormat;
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;
 pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
-pub use web::cidr::Cidr;
-pub use web::host::is_loopback;
-pub use web::json::rfc3339;
-pub use web::listener::{Bound, Limits, Running, serve, serve_on};
-pub use web::watched_stream::Pace;
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

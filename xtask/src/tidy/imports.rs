@@ -3,13 +3,15 @@
 use super::{Tree, assert_none, manifest};
 
 /// Our crates, and which of ours each may name.
-const OURS: [(&str, &[&str]); 8] = [
+const OURS: [(&str, &[&str]); 9] = [
     // It does no I/O and knows no product: the tests and the load generator use it.
     ("browser", &[]),
     ("store", &[]),
-    ("live", &["store"]),
+    // From the socket to a service: it knows no product.
+    ("web", &[]),
+    ("live", &["store", "web"]),
     ("identity", &["store"]),
-    ("server", &["browser", "identity", "live", "store"]),
+    ("server", &["browser", "identity", "live", "store", "web"]),
     ("bench", &["browser"]),
     // What it needs of the store and the domain comes through the server's re-exports.
     ("sarsen", &["browser", "server", "bench"]),
@@ -38,8 +40,8 @@ const RESERVED: [(&[&str], &[&str], &str); 4] = [
     (&["axum", "axum-core", "axum-extra"], &["live", "server"], "only `live` and `server` name axum"),
     (
         &["hyper", "hyper-util", "http", "http-body", "http-body-util", "cookie", "tower", "tower-http"],
-        &["live", "server", "sarsen"],
-        "HTTP belongs to `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
+        &["live", "web", "server", "sarsen"],
+        "HTTP belongs to `web`, `live`, `server` and `sarsen` (the load generator speaks it over a bare socket)",
     ),
     (&["maud", "askama"], &["server"], "pages belong to `server`"),
 ];

@@ -4,12 +4,12 @@
 //! A file has one process, which locks it. There a write is tried when `/readyz` is asked.
 
 use crate::app::App;
-use crate::web::log_interval::LogInterval;
 use identity::leases;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use store::{Time, Tx};
 use tokio::sync::watch;
+use web::log_interval::LogInterval;
 
 const EVERY: Duration = Duration::from_secs(2);
 /// An instance that was killed counts as serving for this long.

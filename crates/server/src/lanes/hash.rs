@@ -2,7 +2,6 @@
 //! it. A job keeps its place when its request ends.
 
 use super::fair_queue::{FairQueue, Origin, Room};
-use crate::limits::network::network;
 use identity::secrets::Random;
 use parking_lot::{Condvar, Mutex};
 use std::net::IpAddr;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use web::network::network;
 
 /// How long a job may wait before it starts.
 const DEADLINE: Duration = Duration::from_millis(1500);

@@ -1,7 +1,6 @@
 //! Failed sign-ins in the audit trail: the first one of an account at once, then one row a minute with their number and
 //! networks. Failures without a row yet are kept in memory.
 
-use crate::limits::network::network;
 use identity::Time;
 use identity::audit::{self, Actor};
 use identity::ids::{OrganizationId, UserId};
@@ -12,6 +11,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use store::Store;
+use web::network::network;
 
 /// The most accounts in memory. Beyond it, accounts without an unwritten failure are dropped first, then all.
 const ACCOUNTS_MAX: usize = 20_000;

@@ -1,6 +1,5 @@
 //! Rate limits and quotas, kept in memory by each instance.
 //!
-//! - `network.rs`: which addresses count as one.
 //! - `user_code_attempts.rs`: wrong user codes (RFC 8628 section 5.1).
 //! - `quotas.rs`: pending device codes and posted authorization requests of each client.
 //! - `password_guesses.rs`: wrong passwords. `failed_sign_ins.rs`: their rows in the audit trail.
@@ -11,7 +10,6 @@
 
 pub(crate) mod failed_sign_ins;
 pub(crate) mod keyed_writes;
-pub(crate) mod network;
 pub(crate) mod password_guesses;
 pub(crate) mod quotas;
 pub(crate) mod rate_limited_writes;

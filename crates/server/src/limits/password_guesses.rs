@@ -6,7 +6,6 @@
 //!
 //! The table has a fixed size and holds no names: its keys are keyed hashes, so that nobody can aim at a place in it.
 
-use crate::limits::network::network;
 use identity::Time;
 use identity::ids::{OrganizationId, UserId};
 use identity::secrets::SecretKey;
@@ -14,6 +13,7 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use web::network::network;
 
 /// Places in the table, in sets of [`WAYS`].
 const PLACES: usize = 32_768;

@@ -3,13 +3,13 @@
 //!
 //! Counted in memory by the minute of creation. A code counts for its whole life, also after the decision.
 
-use crate::limits::network::network;
 use identity::Time;
 use identity::ids::ClientId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
+use web::network::network;
 
 const MINUTE_MS: i64 = 60_000;
 /// The minutes of a code's life, and one for rounding.

@@ -3,13 +3,13 @@
 //! A user who is signed in has a budget of their own; a browser in which nobody is has one too. Each network has one for
 //! either kind. All browsers without a user share a last one: above it, a code can be entered only after sign-in.
 
-use crate::limits::network::network;
 use identity::Time;
 use identity::ids::UserId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
+use web::network::network;
 
 /// Wrong codes in a minute: by one browser or user, by the browsers of one network without a user, by the users of one
 /// network.

@@ -3,7 +3,6 @@
 use super::error::{OAuthError, Result};
 use super::params::Posted;
 use crate::app::App;
-use crate::web::current_request::note_client;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
@@ -11,6 +10,7 @@ use http::header::AUTHORIZATION;
 use identity::Error;
 use identity::clients::Client;
 use std::sync::Arc;
+use web::current_request::note_client;
 
 /// The longest credentials, in base 64. Those of a client of ours have a hundred characters.
 const BASIC_MAX: usize = 4096;

@@ -3,7 +3,6 @@
 //! Poll times are in memory, in two generations that replace each other, so their memory is bounded for any number of
 //! codes. A poll whose previous time was dropped counts as the first one.
 
-use crate::limits::network::network;
 use identity::Time;
 use identity::ids::DeviceId;
 use parking_lot::Mutex;
@@ -13,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use web::network::network;
 
 /// The interval at which a device should poll.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);

@@ -3,9 +3,9 @@
 
 use super::error::{OAuthError, Result};
 use crate::web::json::{self, PARAMETERS_MAX};
-use crate::web::percent::{self, Broken};
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
+use web::percent::{self, Broken};
 
 /// Parameters by name, in the order in which they came.
 #[derive(Debug, Default, Clone)]

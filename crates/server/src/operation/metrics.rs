@@ -1,10 +1,7 @@
 //! `/metrics` in the Prometheus text format, for this machine or with a token.
 
 use crate::app::App;
-use crate::operation::request_log::RequestLog;
-use crate::web::auth::Peer;
 use crate::web::error::Problem;
-use crate::web::host::is_for_loopback;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +9,8 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use web::host::is_for_loopback;
+use web::{ConnectionCounts, Peer, RequestLog};
 
 /// Headers of proxies, which may send on what anybody asks for.
 const FORWARDING: [&str; 6] =
@@ -21,9 +20,7 @@ const FORWARDING: [&str; 6] =
 #[derive(Default)]
 pub(crate) struct Metrics {
     by_class: [AtomicU64; 6],
-    pub(crate) connections: AtomicU64,
-    /// Connections that were reset because their network had too many.
-    pub(crate) connections_refused: AtomicU64,
+    pub(crate) connections: ConnectionCounts,
 }
 
 impl Metrics {
@@ -68,8 +65,8 @@ fn render(app: &App) -> String {
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
     let numbers: [(&str, u64); 23] = [
-        ("sarsen_http_connections", app.metrics.connections.load(Relaxed)),
-        ("sarsen_http_connections_refused_total", app.metrics.connections_refused.load(Relaxed)),
+        ("sarsen_http_connections", app.metrics.connections.open()),
+        ("sarsen_http_connections_refused_total", app.metrics.connections.refused()),
         ("sarsen_forwarded_untrusted_total", app.untrusted_proxies.count()),
         ("sarsen_request_log_dropped_total", app.request_log.as_ref().map_or(0, RequestLog::dropped)),
         ("sarsen_held_polls", app.long_polls.count() as u64),

@@ -2,4 +2,3 @@
 
 pub(crate) mod health;
 pub(crate) mod metrics;
-pub(crate) mod request_log;

@@ -3,7 +3,6 @@
 use crate::oauth::client_auth;
 use crate::oauth::params::Params;
 use crate::pages::browser;
-use crate::web::cidr::Cidr;
 use crate::web::json::{self, Page, Slug};
 use crate::web::{auth, middleware};
 use crate::webhooks::{stripe_event, stripe_signature};
@@ -15,6 +14,7 @@ use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use web::Cidr;
 
 /// A form's parameters, written as a form again.
 pub fn form(bytes: &[u8]) -> Option<String> {
@@ -54,7 +54,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
 /// The client's address, behind proxies.
 pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
     let trusted: Vec<Cidr> = trusted.iter().copied().map(Cidr::from).collect();
-    auth::forwarded(headers, peer, &trusted)
+    web::forwarded::forwarded(headers, peer, &trusted)
 }
 
 /// A bearer token.

@@ -5,31 +5,20 @@
 //! the API keys of services in `service_key.rs`.
 
 use crate::app::App;
-use crate::web::cidr::Cidr;
-use crate::web::current_request::note_client;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
 use identity::api_keys::{self, ApiKey};
 use identity::ids::{ServiceId, UserId};
 use identity::{Access, Lookups, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
 use store::Version;
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// The connection of a request; the listener puts it into each request.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer {
-    /// The address of the peer.
-    pub address: IpAddr,
-    /// The time limit for a body.
-    pub body_time: Duration,
-}
+use web::Peer;
+use web::current_request::note_client;
+use web::forwarded::{X_FORWARDED_FOR, forwarded, is_trusted};
 
 /// The client's address: the peer, or the one that a trusted proxy names.
 #[derive(Clone, Copy, Debug)]
@@ -46,30 +35,6 @@ impl FromRequestParts<App> for Address {
         }
         Ok(Address(forwarded(&parts.headers, peer, trusted)))
     }
-}
-
-fn is_trusted(address: IpAddr, trusted: &[Cidr]) -> bool {
-    trusted.iter().any(|block| block.contains(address))
-}
-
-/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted.
-pub(crate) fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
-    let mut address = peer.to_canonical();
-    if !is_trusted(address, trusted) {
-        return address;
-    }
-    let said = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
-    for hop in said.iter().rev() {
-        if !is_trusted(address, trusted) {
-            break;
-        }
-        match hop.parse::<IpAddr>() {
-            Ok(next) => address = next.to_canonical(),
-            Err(_) => break,
-        }
-    }
-    address
 }
 
 /// The bearer token of a request. Only the header counts, because URLs must not hold tokens.
@@ -187,25 +152,4 @@ impl FromRequestParts<App> for ServiceUser {
 /// The slugs of `service:<org>/<service>`.
 fn named_service(audience: &str) -> Option<(&str, &str)> {
     audience.strip_prefix("service:")?.split_once('/')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_trusted_peers_may_say_where_a_request_comes_from() {
-        let mut headers = HeaderMap::new();
-        headers.insert("x-forwarded-for", "6.6.6.6, 1.2.3.4".parse().expect("a value"));
-        let proxy: IpAddr = "127.0.0.1".parse().expect("an address");
-        let stranger: IpAddr = "9.9.9.9".parse().expect("an address");
-        let trusted = [Cidr::from(proxy)];
-        assert_eq!(forwarded(&headers, proxy, &trusted).to_string(), "1.2.3.4");
-        assert_eq!(forwarded(&headers, stranger, &trusted), stranger);
-        assert_eq!(forwarded(&headers, proxy, &[]), proxy);
-        headers.insert("x-forwarded-for", "rubbish".parse().expect("a value"));
-        assert_eq!(forwarded(&headers, proxy, &trusted), proxy);
-        headers.insert("x-forwarded-for", "1.2.3.4, 127.9.9.9".parse().expect("a value"));
-        assert_eq!(forwarded(&headers, proxy, &Cidr::LOOPBACK).to_string(), "1.2.3.4", "a block of proxies");
-    }
 }

@@ -4,7 +4,6 @@
 //! copies that cost a fifth of what `GET /api/subscription` takes.
 
 use crate::app::App;
-use crate::web::percent;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::Response;
@@ -12,6 +11,7 @@ use http::header::ALLOW;
 use http::{HeaderValue, Method};
 use std::pin::Pin;
 use std::sync::Arc;
+use web::percent;
 
 /// A response in the making: the future that axum makes of a handler.
 pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;

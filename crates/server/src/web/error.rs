@@ -5,14 +5,15 @@
 //! 429 with `Retry-After`; a defect is a bare 500 here and an error in the log. No text of a
 //! database, no secret and no other tenant's data gets into an answer.
 
-use super::current_request;
 use super::fields::FieldError;
-use super::log_interval::LogInterval;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use std::time::{Duration, Instant};
+use web::current_request;
+use web::host;
+use web::log_interval::LogInterval;
 
 /// While the database is away every request fails, and one line a second is enough.
 static UNAVAILABLE: LogInterval = LogInterval::second();
@@ -35,6 +36,19 @@ pub struct Problem {
     pub challenge: Option<&'static str>,
     /// The wrong fields of the request.
     pub errors: Vec<FieldError>,
+}
+
+impl From<host::Refusal> for Problem {
+    fn from(refusal: host::Refusal) -> Problem {
+        match refusal {
+            host::Refusal::Invalid(detail) => Problem::bad_request("invalid_host", detail),
+            host::Refusal::Unknown => {
+                let detail = "This server does not answer for the host of this request. Use the host of the issuer, or \
+                              add this one to `allowed_hosts`.";
+                Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail)
+            }
+        }
+    }
 }
 
 impl Problem {

@@ -7,7 +7,6 @@
 //! - An error is not stored: nothing was written, so a retry with the key is a new write.
 
 use crate::app::App;
-use crate::web::current_request;
 use crate::web::error::Problem;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -22,6 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Tx;
+use web::current_request;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Marks the response as that of an earlier request.

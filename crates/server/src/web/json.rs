@@ -1,11 +1,8 @@
 //! JSON on the wire: bodies, lists, times.
 
-use crate::web::auth::Peer;
-use crate::web::current_request;
 use crate::web::error::{Problem, Result};
 use crate::web::fields::{self, FieldErrors, Validate};
 use crate::web::idempotency::Attempt;
-use crate::web::percent;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -14,8 +11,6 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_body::Body as _;
-use http_body_util::BodyExt as _;
 use identity::secrets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,6 +19,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Time;
+use web::Peer;
+use web::body::Failure;
+use web::current_request;
+use web::percent::is_text;
 
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
@@ -50,32 +49,18 @@ pub fn read_body_up_to(request: Request, most: usize) -> impl Future<Output = Re
 }
 
 async fn collect(body: axum::body::Body, time: Duration, most: usize) -> Result<Bytes> {
-    let too_large = || {
-        Problem::new(
+    web::body::read(body, time, most).await.map_err(|failure| match failure {
+        Failure::TooLarge => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             format!("The body may have {most} bytes at most."),
-        )
-    };
-    // A `Content-Length` above the limit is refused before the body is read.
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
-    }
-    let body = http_body_util::Limited::new(body, most).collect();
-    match tokio::time::timeout(time, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::bad_request("body_broken", "The body ended before it was complete.")),
-        Err(_) => {
+        ),
+        Failure::Broken => Problem::bad_request("body_broken", "The body ended before it was complete."),
+        Failure::Late => {
             let detail = "The body did not arrive in time.";
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
         }
-    }
-}
-
-/// Whether the percent-encoded text is UTF-8 without a NUL, which not every database accepts in text.
-pub(crate) fn is_text(encoded: &[u8]) -> bool {
-    percent::decode(encoded).is_ok_and(|text| !text.contains('\0'))
+    })
 }
 
 /// The media type of a request's body, without parameters, in lower case.

@@ -1,17 +1,12 @@
 //! The parts of every response: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and metrics.
 
-use super::current_request::{self, CurrentRequest};
 use super::dispatch::{Answer, NO_ROUTE, Routes};
-use super::request_id::X_REQUEST_ID;
 use crate::app::App;
 use crate::oauth::error::OAuthError;
-use crate::operation::request_log::Entry;
 use crate::pages::respond::PageError;
-use crate::web::auth::{Peer, forwarded};
 use crate::web::error::Problem;
 use crate::web::idempotency::{Attempt, detached};
-use crate::web::json;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -20,13 +15,17 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use identity::api_keys;
-use identity::ids::ClientId;
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use store::Version;
+use web::Peer;
+use web::current_request::{self, CurrentRequest};
+use web::forwarded::forwarded;
+use web::percent::is_text;
+use web::request_id::X_REQUEST_ID;
+use web::request_log::Entry;
 
 const VERSION: HeaderName = HeaderName::from_static("sarsen-version");
 
@@ -76,14 +75,14 @@ impl Started {
     fn log(&self, app: &App, current: &CurrentRequest, route: &'static str, status: u16) {
         let Some(log) = &app.request_log else { return };
         log.push(&Entry {
-            at: app.now(),
+            at_ms: app.now().millis(),
             method: &self.method,
             route,
             status,
             duration: self.at.elapsed(),
             request_id: current.id.as_bytes(),
             address: self.address,
-            client: current.client.get().map(ClientId::as_str),
+            client: current.client.get().map(|client| &**client),
         });
     }
 }
@@ -95,7 +94,7 @@ pub(crate) fn serve<B>(
     routes: &Routes,
     peer: Peer,
     request: Request<B>,
-) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
+) -> impl Future<Output = Response> + Send + use<B>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -107,10 +106,13 @@ where
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
     let asks_first = shared && request.method() == Method::OPTIONS;
-    let accepted = app.hosts.check(&request).and_then(|()| check_path(path)).and_then(|()| match versioned {
-        true => check_no_key(request.uri()).and_then(|()| carried(request.headers())),
-        false => Ok(None),
-    });
+    let accepted =
+        app.hosts.check(&request).map_err(Problem::from).and_then(|()| check_path(path)).and_then(|()| {
+            match versioned {
+                true => check_no_key(request.uri()).and_then(|()| carried(request.headers())),
+                false => Ok(None),
+            }
+        });
     let (answering, route) = match accepted {
         Err(problem) => (Answering::at_once(refusal(path, problem)), NO_ROUTE),
         Ok(_) if asks_first => (Answering::at_once(preflight()), NO_ROUTE),
@@ -166,7 +168,7 @@ where
             }
             response.headers_mut().insert(X_REQUEST_ID, current.id);
         }
-        Ok(response)
+        response
     }
 }
 
@@ -196,7 +198,7 @@ fn check_path(path: &str) -> Result<(), Problem> {
         let detail = format!("The path has more than {PATH_MAX} bytes.");
         return Err(Problem::bad_request("invalid_path", detail));
     }
-    if !path.contains('%') || json::is_text(path.as_bytes()) {
+    if !path.contains('%') || is_text(path.as_bytes()) {
         return Ok(());
     }
     let detail = "The path contains something that is not UTF-8 in percent-encoding, or a NUL.";

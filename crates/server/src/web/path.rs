@@ -1,10 +1,10 @@
 //! Extracts the parameters of a route, in their order: `Path((org, user)): Path<(String, String)>`.
 
-use super::current_request;
 use super::dispatch::PathParameters;
 use super::error::Problem;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use web::current_request;
 
 /// The parameters of the route.
 pub struct Path<T>(pub T);

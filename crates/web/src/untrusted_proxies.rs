@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Counts such requests.
-pub(crate) struct UntrustedProxies {
+pub struct UntrustedProxies {
     count: AtomicU64,
     line: LogInterval,
 }
@@ -20,7 +20,7 @@ impl Default for UntrustedProxies {
 
 impl UntrustedProxies {
     /// Notes that this peer sent the header.
-    pub(crate) fn note(&self, peer: IpAddr) {
+    pub fn note(&self, peer: IpAddr) {
         self.count.fetch_add(1, Relaxed);
         if let Some(requests) = self.line.due(Instant::now()) {
             tracing::warn!(
@@ -32,7 +32,7 @@ impl UntrustedProxies {
     }
 
     /// Requests with the header so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
 }

@@ -2,16 +2,16 @@
 //! line takes the request's id from here. The extractors note the client here, for the request log.
 
 use http::HeaderValue;
-use identity::ids::ClientId;
 use std::cell::OnceCell;
+use std::sync::Arc;
 use tokio::task::JoinError;
 
 /// The id and the client of a request.
-pub(crate) struct CurrentRequest {
+pub struct CurrentRequest {
     /// Its id.
-    pub(crate) id: HeaderValue,
+    pub id: HeaderValue,
     /// The client that it has authenticated.
-    pub(crate) client: OnceCell<ClientId>,
+    pub client: OnceCell<Arc<str>>,
 }
 
 tokio::task_local! {
@@ -19,7 +19,7 @@ tokio::task_local! {
 }
 
 /// Runs `future` as the request with this id. Returns what is known of the request at its end.
-pub(crate) async fn scope<F: Future>(id: HeaderValue, future: F) -> (Option<CurrentRequest>, F::Output) {
+pub async fn scope<F: Future>(id: HeaderValue, future: F) -> (Option<CurrentRequest>, F::Output) {
     let current = CurrentRequest { id, client: OnceCell::new() };
     let mut scoped = std::pin::pin!(CURRENT.scope(current, future));
     let output = scoped.as_mut().await;
@@ -27,26 +27,26 @@ pub(crate) async fn scope<F: Future>(id: HeaderValue, future: F) -> (Option<Curr
 }
 
 /// Runs `future` in a task of its own, as a part of the request. It runs to its end even if nobody waits for it any more.
-pub(crate) async fn spawn<T: Send + 'static>(
+pub async fn spawn<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, JoinError> {
     let Ok(id) = CURRENT.try_with(|current| current.id.clone()) else { return tokio::spawn(future).await };
     let (current, output) = tokio::spawn(scope(id, future)).await?;
     if let Some(client) = current.and_then(|current| current.client.into_inner()) {
-        note_client(&client);
+        note_client(client);
     }
     Ok(output)
 }
 
 /// The id of the request that is being answered, for a log line; none in a task of the server's own.
-pub(crate) fn id() -> Option<String> {
+pub fn id() -> Option<String> {
     CURRENT.try_with(|current| current.id.to_str().unwrap_or_default().to_owned()).ok()
 }
 
 /// Notes the client that the request has authenticated.
-pub(crate) fn note_client(client: &ClientId) {
+pub fn note_client(client: impl Into<Arc<str>>) {
     // A request has one client. Outside of a request nobody asks for it.
-    let _ = CURRENT.try_with(|current| current.client.set(client.clone()));
+    let _ = CURRENT.try_with(|current| current.client.set(client.into()));
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     async fn id_and_client_belong_to_their_request_and_its_tasks() {
         let notes = async {
             tokio::task::yield_now().await;
-            note_client(&ClientId::parse("cli").expect("an id"));
+            note_client("cli");
             id()
         };
         let spawns = async { spawn(notes).await.expect("ends") };
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!((seen_by_one.as_deref(), seen_by_other.as_deref()), (Some("one"), Some("other")));
         let (one, other) = (one.expect("known"), other.expect("known"));
         assert_eq!((one.id, one.client.into_inner()), (of("one"), None));
-        assert_eq!(other.client.into_inner().expect("noted").as_str(), "cli");
+        assert_eq!(other.client.into_inner().expect("noted").as_ref(), "cli");
         assert_eq!(id(), None);
     }
 }

@@ -3,7 +3,7 @@
 
 /// Why something cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub enum Broken {
     /// A `%` is not followed by two hexadecimal digits.
     Percent,
     /// The decoded bytes are not UTF-8.
@@ -11,13 +11,18 @@ pub(crate) enum Broken {
 }
 
 /// Decodes a part of a path.
-pub(crate) fn decode(encoded: &[u8]) -> Result<String, Broken> {
+pub fn decode(encoded: &[u8]) -> Result<String, Broken> {
     decode_with(encoded, b'+')
 }
 
 /// Decodes a name or a value of a form, in which `+` is a space.
-pub(crate) fn decode_form(encoded: &[u8]) -> Result<String, Broken> {
+pub fn decode_form(encoded: &[u8]) -> Result<String, Broken> {
     decode_with(encoded, b' ')
+}
+
+/// Whether the percent-encoded text is UTF-8 without a NUL, which not every database accepts in text.
+pub fn is_text(encoded: &[u8]) -> bool {
+    decode(encoded).is_ok_and(|text| !text.contains('\0'))
 }
 
 fn decode_with(encoded: &[u8], plus: u8) -> Result<String, Broken> {

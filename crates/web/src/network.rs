@@ -1,10 +1,10 @@
 //! Which network an address belongs to: the key of rate limits.
 
-use crate::web::cidr::prefix;
+use super::cidr::prefix;
 use std::net::IpAddr;
 
 /// The address itself, or the /64 of an IPv6 address: a customer has all of it.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(_) => prefix(address, 64).unwrap_or(address),
@@ -12,7 +12,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 /// The /48 of an IPv6 address, the most that one customer usually has: 65,536 networks.
-pub(crate) fn site(address: IpAddr) -> Option<IpAddr> {
+pub fn site(address: IpAddr) -> Option<IpAddr> {
     prefix(address, 48)
 }
 

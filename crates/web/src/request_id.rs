@@ -1,11 +1,10 @@
 //! `X-Request-Id`: identifies a request in its response and in the log. An id from a client or a proxy is kept.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use identity::secrets::Random;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The header.
-pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that is accepted.
 const LENGTH_MAX: usize = 128;
 /// An odd number: its multiples repeat after 2^64 of them only.
@@ -13,17 +12,16 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The source of ids: 16 hexadecimal digits, unique within a process and, by chance, between processes.
 /// They are not secrets.
-pub(crate) struct RequestIds(AtomicU64);
+pub struct RequestIds(AtomicU64);
 
 impl RequestIds {
-    pub(crate) fn new(random: &dyn Random) -> RequestIds {
-        let mut seed = [0; 8];
-        random.fill(&mut seed);
+    /// Ids that begin at a random number, which another process does not have.
+    pub fn new(seed: [u8; 8]) -> RequestIds {
         RequestIds(AtomicU64::new(u64::from_le_bytes(seed)))
     }
 
     /// The id of a request.
-    pub(crate) fn id(&self, headers: &HeaderMap) -> HeaderValue {
+    pub fn id(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(X_REQUEST_ID) {
             Some(sent) if is_well_formed(sent.as_bytes()) => sent.clone(),
             _ => self.next(),
@@ -51,12 +49,11 @@ fn is_well_formed(id: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use identity::secrets::testing::Seeded;
     use std::collections::HashSet;
 
     #[test]
     fn a_good_id_is_kept_and_others_are_replaced_by_one_that_no_other_request_has() {
-        let ids = RequestIds::new(&Seeded::new(1));
+        let ids = RequestIds::new([1; 8]);
         let mut seen = HashSet::new();
         let mut of = |sent: &str| {
             let mut headers = HeaderMap::new();

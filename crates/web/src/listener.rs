@@ -1,26 +1,22 @@
 //! Our own accept loop: limits on connections, headers and time, and a graceful stop.
 //!
 //! `places.rs` decides which connections there is room for, `watched_stream.rs` closes those whose client does not read.
-//! A stop has these steps: stop accepting, answer held polls, finish requests, then close the database, which drains the
-//! writer and leaves no log behind.
+//! A stop has these steps: stop accepting, release held requests, finish open ones, then let the service finish.
 
 use super::cidr::Cidr;
+use super::descriptors;
+use super::forwarded::Peer;
 use super::log_interval::LogInterval;
 use super::places::{Place, Places, Rules};
+use super::service::Service;
 use super::watched_stream::{Pace, WatchedStream, reset_when_dropped};
-use crate::app::App;
-use crate::jobs::presence;
-use crate::router::router;
-use crate::web::auth::Peer;
-use crate::web::dispatch::Routes;
-use crate::web::middleware;
 use http_body::Body as _;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -31,7 +27,7 @@ use tokio::task::JoinHandle;
 pub struct Limits {
     /// Connections at once; fewer when the process may not open as many files.
     pub connections: usize,
-    /// Addresses to which the share of one network does not apply, in addition to the listed proxies.
+    /// Addresses to which the share of one network does not apply: this machine, and proxies.
     pub unshared: Vec<Cidr>,
     /// How fast a client must read.
     pub pace: Pace,
@@ -67,22 +63,20 @@ const BACKLOG: i32 = 4096;
 /// Bytes that the kernel buffers for a client that has not read them; Linux adds its own overhead and doubles this.
 /// A third of that must be free before it accepts more: a client that reads 1 KiB/s makes progress every 20 s.
 const SEND_BUFFER: usize = 32 * 1024;
-/// Descriptors that are reserved for the database and outgoing calls.
-const DESCRIPTORS_BESIDE: u64 = 256;
 /// Connections that are accepted before other tasks run. With the runtime's own limit of 128 the kernel's queue
 /// overflows when thousands connect to a busy server, and a client that it drops retries after seconds.
 const ACCEPTED_A_TURN: u32 = 512;
 
 /// A running server.
 pub struct Running {
-    /// Its address.
+    /// Its addresses.
     pub addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
     ended: JoinHandle<()>,
 }
 
 impl Running {
-    /// Stops the server, and waits until all requests are finished and the database is closed.
+    /// Stops the server, and waits until all requests and the service are finished.
     pub async fn stop(self) {
         // If the receiver is gone, the server has ended already.
         let _ = self.stop.send(true);
@@ -131,13 +125,17 @@ impl Bound {
 }
 
 /// Serves on all of `addresses`. An address with port 0 gets a free one.
-pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
-    serve_on(app, Bound::new(addresses)?, limits).await
+pub async fn serve<S: Service>(
+    service: S,
+    addresses: &[SocketAddr],
+    limits: Limits,
+) -> std::io::Result<Running> {
+    serve_on(service, Bound::new(addresses)?, limits).await
 }
 
 /// Serves on addresses that were bound before.
-pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result<Running> {
-    let places = limits.connections.min(room(raise_file_limit()));
+pub async fn serve_on<S: Service>(service: S, bound: Bound, limits: Limits) -> std::io::Result<Running> {
+    let places = limits.connections.min(descriptors::room());
     if places < limits.connections {
         // `doctor` warns about this. A demo does not need to.
         tracing::info!(
@@ -146,8 +144,7 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
             "the limit of open files bounds connections; raise it"
         );
     }
-    let exempt = limits.unshared.iter().chain(&app.settings.trusted_proxies).copied().collect();
-    let rules = Rules { places, exempt, stale_after: limits.stale_after };
+    let rules = Rules { places, exempt: limits.unshared.clone(), stale_after: limits.stale_after };
     let places = Arc::new(Places::new(rules, Instant::now()));
     let listen = |socket: Socket| {
         // Connections inherit both.
@@ -160,21 +157,14 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
     let Bound { sockets, addresses } = bound;
     let listeners = sockets.into_iter().map(listen).collect::<std::io::Result<Vec<_>>>()?;
     let (stop, stopped) = watch::channel(false);
-    let janitor = app.settings.housekeeping.then(|| tokio::spawn(app.janitor().run(stopped.clone())));
-    let backups = app
-        .backups()
-        .filter(|_| app.settings.housekeeping)
-        .map(|backups| tokio::spawn(backups.run(stopped.clone())));
-    let is_present = app.settings.housekeeping && app.store.is_shared();
-    let presence = is_present.then(|| tokio::spawn(presence::run(app.clone(), stopped.clone())));
+    let service = Arc::new(service);
     let ended = tokio::spawn(async move {
         let (cut, uncut) = watch::channel(false);
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|listener| {
-                let (app, limits) = (app.clone(), limits.clone());
                 let ends = Ends { stopped: stopped.clone(), cut: uncut.clone() };
-                let accepting = accept(listener, app, limits, places.clone(), ends);
+                let accepting = accept(listener, service.clone(), limits.clone(), places.clone(), ends);
                 tokio::spawn(tokio::task::unconstrained(accepting))
             })
             .collect();
@@ -183,24 +173,16 @@ pub async fn serve_on(app: App, bound: Bound, limits: Limits) -> std::io::Result
                 tracing::error!(%error, "an accept loop ended unexpectedly");
             }
         }
-        app.long_polls.close();
+        service.release();
         drop(uncut);
-        // The database closes when the last connection has dropped it.
+        // It is closed when the last connection has dropped its receiver.
         if tokio::time::timeout(limits.drain_time, cut.closed()).await.is_err() {
             tracing::warn!("some connections were still busy and were cut");
             // An error means that no connection is left to close.
             let _ = cut.send(true);
             cut.closed().await;
         }
-        janitor.into_iter().chain(backups).for_each(|job| job.abort());
-        if let Some(presence) = presence {
-            presence.abort();
-            presence::end(&app).await;
-        }
-        let store = app.store.clone();
-        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
-            tracing::error!("the database was not closed cleanly");
-        }
+        service.finish().await;
     });
     Ok(Running { addresses, stop, ended })
 }
@@ -214,8 +196,14 @@ struct Ends {
     cut: watch::Receiver<bool>,
 }
 
-async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Places>, mut ends: Ends) {
-    let server = Server { app, routes: Arc::new(router()), http: http(&limits), limits };
+async fn accept<S: Service>(
+    listener: TcpListener,
+    service: Arc<S>,
+    limits: Limits,
+    places: Arc<Places>,
+    mut ends: Ends,
+) {
+    let server = Server { service, http: http(&limits), limits };
     let (failures, refusals) = (LogInterval::minute(), LogInterval::minute());
     let mut accepted_in_turn = 0;
     loop {
@@ -241,7 +229,7 @@ async fn accept(listener: TcpListener, app: App, limits: Limits, places: Arc<Pla
             }
             Ok((stream, peer, None)) => {
                 reset_when_dropped(&stream);
-                server.app.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
+                server.service.counts().refuse();
                 if let Some(refused) = refusals.due(Instant::now()) {
                     let address = peer.ip();
                     tracing::warn!(%address, refused, "connections were refused: one network has too many");
@@ -272,14 +260,13 @@ fn http(limits: &Limits) -> http1::Builder {
 }
 
 /// What serves connections.
-struct Server {
-    app: App,
-    routes: Arc<Routes>,
+struct Server<S> {
+    service: Arc<S>,
     http: http1::Builder,
     limits: Limits,
 }
 
-impl Server {
+impl<S: Service> Server<S> {
     /// Serves one connection until its end.
     fn connection(
         &self,
@@ -287,28 +274,26 @@ impl Server {
         peer: SocketAddr,
         place: Place,
         ends: Ends,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    ) -> impl Future<Output = ()> + Send + use<S> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY");
         }
         let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
-        let (app, routes, pulse) = (self.app.clone(), self.routes.clone(), place.pulse.clone());
+        let (serving, pulse) = (self.service.clone(), place.pulse.clone());
         let stream = WatchedStream::new(stream, pulse.clone(), self.limits.pace);
         let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
             pulse.set_handling(true);
-            let (answer, pulse) = (middleware::serve(&app, &routes, peer, request), pulse.clone());
+            let (answer, pulse) = (serving.call(peer, request), pulse.clone());
             async move {
                 let answer = answer.await;
                 pulse.set_handling(false);
-                pulse.set_stream(
-                    answer.as_ref().is_ok_and(|answer| answer.body().size_hint().exact().is_none()),
-                );
-                answer
+                pulse.set_stream(answer.body().size_hint().exact().is_none());
+                Ok::<_, Infallible>(answer)
             }
         });
         let connection = self.http.serve_connection(stream, service);
         let Ends { mut stopped, mut cut } = ends;
-        let open = Open::count(&self.app, place);
+        let open = Open::count(&self.service, place);
         async move {
             let _open = open;
             let mut connection = std::pin::pin!(connection);
@@ -336,38 +321,20 @@ impl Server {
 }
 
 /// An open connection, for the metrics and its place. The task that serves it owns it.
-struct Open {
-    app: App,
+struct Open<S: Service> {
+    service: Arc<S>,
     _place: Place,
 }
 
-impl Open {
-    fn count(app: &App, place: Place) -> Open {
-        app.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        Open { app: app.clone(), _place: place }
+impl<S: Service> Open<S> {
+    fn count(service: &Arc<S>, place: Place) -> Open<S> {
+        service.counts().opened();
+        Open { service: service.clone(), _place: place }
     }
 }
 
-impl Drop for Open {
+impl<S: Service> Drop for Open<S> {
     fn drop(&mut self) {
-        self.app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        self.service.counts().closed();
     }
-}
-
-/// Each connection needs a file descriptor. Raises the limit as far as the system allows, and returns it.
-fn raise_file_limit() -> Option<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files could not be raised");
-        return limit.current;
-    }
-    limit.maximum
-}
-
-/// The number of connections for which there are descriptors.
-fn room(descriptors: Option<u64>) -> usize {
-    let room = |limit: u64| limit - DESCRIPTORS_BESIDE.min(limit / 4);
-    descriptors.and_then(|limit| usize::try_from(room(limit)).ok()).unwrap_or(usize::MAX)
 }

@@ -7,7 +7,7 @@
 //!   response. A connection whose request is being handled keeps its place.
 
 use super::cidr::Cidr;
-use crate::limits::network::{network, site};
+use super::network::{network, site};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::Time;
 
 /// The bytes that wait at most.
 const WAITING_MAX: usize = 1024 * 1024;
@@ -33,25 +32,30 @@ pub enum RequestLogFormat {
 }
 
 /// The log, when it is on.
-pub(crate) struct RequestLog {
+pub struct RequestLog {
     queue: Arc<Queue>,
     format: RequestLogFormat,
     writer: Option<JoinHandle<()>>,
 }
 
 /// A request that was answered.
-pub(crate) struct Entry<'a> {
-    pub(crate) at: Time,
-    pub(crate) method: &'a Method,
+pub struct Entry<'a> {
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// The method of the request.
+    pub method: &'a Method,
     /// The pattern of the route.
-    pub(crate) route: &'static str,
-    pub(crate) status: u16,
-    pub(crate) duration: Duration,
+    pub route: &'static str,
+    /// The status of the response.
+    pub status: u16,
+    /// From the request's head to the response's.
+    pub duration: Duration,
     /// Has no characters that need an escape.
-    pub(crate) request_id: &'a [u8],
-    pub(crate) address: IpAddr,
+    pub request_id: &'a [u8],
+    /// The client's address.
+    pub address: IpAddr,
     /// The client that it authenticated.
-    pub(crate) client: Option<&'a str>,
+    pub client: Option<&'a str>,
 }
 
 struct Queue {
@@ -77,7 +81,7 @@ struct Second {
 
 impl RequestLog {
     /// Starts the writer.
-    pub(crate) fn start(format: RequestLogFormat, to: impl Write + Send + 'static) -> RequestLog {
+    pub fn start(format: RequestLogFormat, to: impl Write + Send + 'static) -> RequestLog {
         let queue = Arc::new(Queue::new());
         let written = queue.clone();
         let writer = std::thread::Builder::new().name("request-log".into()).spawn(move || written.write(to));
@@ -87,12 +91,12 @@ impl RequestLog {
     }
 
     /// Logs a request that was answered.
-    pub(crate) fn push(&self, entry: &Entry<'_>) {
+    pub fn push(&self, entry: &Entry<'_>) {
         self.queue.push(self.format, entry);
     }
 
     /// Lines that found the buffer full.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.queue.dropped.load(Relaxed)
     }
 }
@@ -160,7 +164,7 @@ impl Lines {
 
     fn add_text(&mut self, entry: &Entry<'_>) {
         let out = &mut self.text;
-        self.second.add(out, entry.at);
+        self.second.add(out, entry.at_ms);
         out.extend_from_slice(b"Z  INFO request: answered method=");
         out.extend_from_slice(method(entry));
         out.extend_from_slice(b" route=\"");
@@ -184,7 +188,7 @@ impl Lines {
     fn add_json(&mut self, entry: &Entry<'_>) {
         let out = &mut self.text;
         out.extend_from_slice(b"{\"timestamp\":\"");
-        self.second.add(out, entry.at);
+        self.second.add(out, entry.at_ms);
         out.extend_from_slice(b"Z\",\"level\":\"INFO\",\"message\":\"answered\",\"method\":\"");
         out.extend_from_slice(method(entry));
         out.extend_from_slice(b"\",\"route\":\"");
@@ -212,8 +216,8 @@ fn method<'a>(entry: &Entry<'a>) -> &'a [u8] {
 
 impl Second {
     /// Adds `2026-11-23T01:30:00.123`.
-    fn add(&mut self, out: &mut Vec<u8>, at: Time) {
-        let (number, millis) = (at.millis().div_euclid(1000), at.millis().rem_euclid(1000));
+    fn add(&mut self, out: &mut Vec<u8>, at_ms: i64) {
+        let (number, millis) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
         if self.number != number || self.text.is_empty() {
             let time = jiff::Timestamp::from_second(number).unwrap_or_default();
             self.number = number;
@@ -284,7 +288,7 @@ mod tests {
 
     fn entry<'a>() -> Entry<'a> {
         Entry {
-            at: Time::from_millis(1_800_000_000_007),
+            at_ms: 1_800_000_000_007,
             method: &GET,
             route: "/o/{slug}/login",
             status: 200,

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// How often the line is written.
-pub(crate) struct LogInterval {
+pub struct LogInterval {
     at_most_every: Duration,
     state: Mutex<State>,
 }
@@ -16,27 +16,27 @@ struct State {
 
 impl LogInterval {
     /// Once a minute.
-    pub(crate) const fn minute() -> LogInterval {
+    pub const fn minute() -> LogInterval {
         LogInterval::every(Duration::from_secs(60))
     }
 
     /// Once an hour.
-    pub(crate) const fn hour() -> LogInterval {
+    pub const fn hour() -> LogInterval {
         LogInterval::every(Duration::from_secs(3600))
     }
 
     /// Once a second.
-    pub(crate) const fn second() -> LogInterval {
+    pub const fn second() -> LogInterval {
         LogInterval::every(Duration::from_secs(1))
     }
 
     /// At most once in this time.
-    pub(crate) const fn every(at_most_every: Duration) -> LogInterval {
+    pub const fn every(at_most_every: Duration) -> LogInterval {
         LogInterval { at_most_every, state: Mutex::new(State { last: None, count: 0 }) }
     }
 
     /// Counts an event. Returns the number of events since the last line if a new line is due.
-    pub(crate) fn due(&self, now: Instant) -> Option<u64> {
+    pub fn due(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         state.count += 1;
         if state.last.is_some_and(|last| now.saturating_duration_since(last) < self.at_most_every) {

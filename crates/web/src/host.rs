@@ -3,22 +3,31 @@
 //! A request for another name is refused (421). An attacker can point a name of theirs at this machine, so that
 //! their page reads the responses (DNS rebinding). They cannot do this with an IP address in place of a name.
 
-use super::error::Problem;
 use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Request, Version};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest name of the DNS, and a port.
 const LENGTH_MAX: usize = 253 + ":65535".len();
 
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The Host header is missing, is there twice or is not a host (400). The text says which, and what to do.
+    Invalid(&'static str),
+    /// It names another host (421).
+    Unknown,
+}
+
 /// The names, and the issuer's own.
-pub(crate) struct Hosts {
+pub struct Hosts {
     issuer: String,
     names: Vec<String>,
 }
 
 impl Hosts {
-    pub(crate) fn new(issuer: &str, allowed: &[String]) -> Hosts {
+    /// The host of `issuer`, an origin, and the names in `allowed`.
+    pub fn new(issuer: &str, allowed: &[String]) -> Hosts {
         let authority = issuer.split_once("://").map_or(issuer, |(_, authority)| authority);
         let own = name(authority.as_bytes()).unwrap_or_default();
         let names = std::iter::once(own).chain(allowed.iter().map(String::as_str));
@@ -26,10 +35,12 @@ impl Hosts {
     }
 
     /// Refuses a request for another host. Health checks accept any host.
-    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+    pub fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let mut hosts = request.headers().get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
-            (Some(_), Some(_)) => return Err(invalid("The request has several Host headers; send one.")),
+            (Some(_), Some(_)) => {
+                return Err(Refusal::Invalid("The request has several Host headers; send one."));
+            }
             (host, _) => host.map(HeaderValue::as_bytes),
         };
         // The host of an absolute URL overrides the header (RFC 9112 section 3.2.2).
@@ -41,23 +52,17 @@ impl Hosts {
             Some(host) => self.check_name(name(host)),
             // HTTP/1.0 does not require the header, and no browser uses HTTP/1.0.
             None if request.version() < Version::HTTP_11 => Ok(()),
-            None => Err(invalid("The request has no Host header; send one.")),
+            None => Err(Refusal::Invalid("The request has no Host header; send one.")),
         }
     }
 
-    fn check_name(&self, name: Option<&str>) -> Result<(), Problem> {
-        let Some(name) = name else { return Err(invalid("The Host header is not a host; fix it.")) };
+    fn check_name(&self, name: Option<&str>) -> Result<(), Refusal> {
+        let Some(name) = name else { return Err(Refusal::Invalid("The Host header is not a host; fix it.")) };
         if is_address(name) || is_loopback(name) || self.names.contains(&normalized(name)) {
             return Ok(());
         }
-        let detail = "This server does not answer for the host of this request. Use the host of the issuer, or add \
-                      this one to `allowed_hosts`.";
-        Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail))
+        Err(Refusal::Unknown)
     }
-}
-
-fn invalid(detail: &str) -> Problem {
-    Problem::bad_request("invalid_host", detail)
 }
 
 /// The name or address in a Host header, without its port.
@@ -98,7 +103,7 @@ pub fn is_loopback(host: &str) -> bool {
 }
 
 /// Whether the Host header of a request is this machine.
-pub(crate) fn is_for_loopback(headers: &HeaderMap) -> bool {
+pub fn is_for_loopback(headers: &HeaderMap) -> bool {
     headers.get(HOST).and_then(|host| name(host.as_bytes())).is_some_and(is_loopback)
 }
 
@@ -109,7 +114,11 @@ mod tests {
     fn status(host: &str) -> u16 {
         let hosts = Hosts::new("https://id.example.com", &["Sarsen.internal".to_owned()]);
         let request = Request::get("/console").header(HOST, host).body(()).expect("a request");
-        hosts.check(&request).map_or_else(|problem| problem.status.as_u16(), |()| 200)
+        match hosts.check(&request) {
+            Ok(()) => 200,
+            Err(Refusal::Invalid(_)) => 400,
+            Err(Refusal::Unknown) => 421,
+        }
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! Serves [`App`] on sockets: the routes, and the jobs of this instance from the start to the stop.
+//!
+//! The connections, their limits and the steps of a stop are those of the crate `web`.
+
+use super::dispatch::Routes;
+use super::middleware;
+use crate::app::App;
+use crate::jobs::presence;
+use crate::router::router;
+use axum::body::Body;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use std::net::SocketAddr;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use web::{Bound, ConnectionCounts, Limits, Peer, Running, Service};
+
+/// Serves on all of `addresses`. An address with port 0 gets a free one.
+pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
+    serve_on(app, Bound::new(addresses)?, limits).await
+}
+
+/// Serves on addresses that were bound before.
+pub async fn serve_on(app: App, bound: Bound, mut limits: Limits) -> std::io::Result<Running> {
+    limits.unshared.extend(&app.settings.trusted_proxies);
+    let (stop, stopped) = watch::channel(false);
+    let jobs =
+        Mutex::new(if app.settings.housekeeping { Jobs::start(&app, &stopped) } else { Jobs::default() });
+    web::serve_on(Serving { app, routes: router(), stop, jobs }, bound, limits).await
+}
+
+struct Serving {
+    app: App,
+    routes: Routes,
+    /// Ends the jobs.
+    stop: watch::Sender<bool>,
+    jobs: Mutex<Jobs>,
+}
+
+/// The jobs that run while the server does.
+#[derive(Default)]
+struct Jobs {
+    presence: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Jobs {
+    fn start(app: &App, stopped: &watch::Receiver<bool>) -> Jobs {
+        let presence = app.store.is_shared();
+        Jobs {
+            presence: presence.then(|| tokio::spawn(presence::run(app.clone(), stopped.clone()))),
+            others: std::iter::once(tokio::spawn(app.janitor().run(stopped.clone())))
+                .chain(app.backups().map(|backups| tokio::spawn(backups.run(stopped.clone()))))
+                .collect(),
+        }
+    }
+}
+
+impl Service for Serving {
+    type Body = Body;
+
+    fn call(&self, peer: Peer, request: Request<Incoming>) -> impl Future<Output = Response> + Send + use<> {
+        middleware::serve(&self.app, &self.routes, peer, request)
+    }
+
+    fn counts(&self) -> &ConnectionCounts {
+        &self.app.metrics.connections
+    }
+
+    fn release(&self) {
+        // If no job is left, none has to be stopped.
+        let _ = self.stop.send(true);
+        self.app.long_polls.close();
+    }
+
+    /// Drains the writer and leaves no log of the database behind.
+    async fn finish(&self) {
+        let Jobs { presence, others } = std::mem::take(&mut *self.jobs.lock());
+        others.into_iter().for_each(|job| job.abort());
+        if let Some(presence) = presence {
+            presence.abort();
+            presence::end(&self.app).await;
+        }
+        let store = self.app.store.clone();
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+            tracing::error!("the database was not closed cleanly");
+        }
+    }
+}

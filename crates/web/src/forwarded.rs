@@ -1,0 +1,64 @@
+//! The address of a client: the peer of the connection, or the one that a trusted proxy names in `X-Forwarded-For`.
+
+use super::cidr::Cidr;
+use http::{HeaderMap, HeaderName};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The header in which proxies name the address of their client.
+pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The connection of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The address of the peer.
+    pub address: IpAddr,
+    /// The time limit for a body.
+    pub body_time: Duration,
+}
+
+/// Whether an address is one of a trusted proxy.
+pub fn is_trusted(address: IpAddr, trusted: &[Cidr]) -> bool {
+    trusted.iter().any(|block| block.contains(address))
+}
+
+/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted.
+pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
+    let mut address = peer.to_canonical();
+    if !is_trusted(address, trusted) {
+        return address;
+    }
+    let said = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
+    for hop in said.iter().rev() {
+        if !is_trusted(address, trusted) {
+            break;
+        }
+        match hop.parse::<IpAddr>() {
+            Ok(next) => address = next.to_canonical(),
+            Err(_) => break,
+        }
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_trusted_peers_may_say_where_a_request_comes_from() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", "6.6.6.6, 1.2.3.4".parse().expect("a value"));
+        let proxy: IpAddr = "127.0.0.1".parse().expect("an address");
+        let stranger: IpAddr = "9.9.9.9".parse().expect("an address");
+        let trusted = [Cidr::from(proxy)];
+        assert_eq!(forwarded(&headers, proxy, &trusted).to_string(), "1.2.3.4");
+        assert_eq!(forwarded(&headers, stranger, &trusted), stranger);
+        assert_eq!(forwarded(&headers, proxy, &[]), proxy);
+        headers.insert("x-forwarded-for", "rubbish".parse().expect("a value"));
+        assert_eq!(forwarded(&headers, proxy, &trusted), proxy);
+        headers.insert("x-forwarded-for", "1.2.3.4, 127.9.9.9".parse().expect("a value"));
+        assert_eq!(forwarded(&headers, proxy, &Cidr::LOOPBACK).to_string(), "1.2.3.4", "a block of proxies");
+    }
+}

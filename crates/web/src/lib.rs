@@ -1,0 +1,46 @@
+//! The ground of an HTTP server: from the socket to a [`Service`], with limits for clients that misbehave.
+//!
+//! It knows no routes, no database and no product; `server` (identity) and `live` stand on it. What it promises:
+//!
+//! - **Connections are bounded** ([`serve`]). While more than half of the places are taken, one network holds a tenth of
+//!   them. A full server closes the connection that made no progress for the longest time, never one whose request is
+//!   being handled.
+//! - **Heads are bounded** in bytes and in time, bodies too ([`body`]).
+//! - **A client that does not read is reset**: without progress for 30 seconds, or below 1 KiB/s. A stream has no rate,
+//!   and a connection to which nothing has to be sent may wait.
+//! - **A stop loses no request**: no connection is accepted any more, [`Service::release`] ends held requests, open ones
+//!   finish within a limit, then [`Service::finish`] runs.
+//!
+//! # Layout
+//! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
+//! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
+//!   do not read.
+//! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
+//!   behind a proxy; `untrusted_proxies.rs`: `X-Forwarded-For` that is ignored.
+//! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies.
+//! - `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
+//!   `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
+
+pub mod body;
+pub mod cidr;
+pub mod current_request;
+mod descriptors;
+pub mod forwarded;
+pub mod host;
+mod listener;
+pub mod log_interval;
+pub mod network;
+pub mod percent;
+mod places;
+pub mod request_id;
+pub mod request_log;
+mod service;
+pub mod untrusted_proxies;
+mod watched_stream;
+
+pub use cidr::Cidr;
+pub use forwarded::Peer;
+pub use listener::{Bound, Limits, Running, serve, serve_on};
+pub use request_log::{RequestLog, RequestLogFormat};
+pub use service::{ConnectionCounts, Service};
+pub use watched_stream::Pace;

@@ -1,0 +1,63 @@
+//! What a listener serves.
+
+use super::forwarded::Peer;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a listener serves: one value for all connections.
+pub trait Service: Send + Sync + 'static {
+    /// The body of a response. One without an exact size is a stream, which may have long pauses.
+    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    /// Answers a request. The connection reserves space for the future as long as it is open: box what waits.
+    fn call(
+        &self,
+        peer: Peer,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send + use<Self>;
+
+    /// Where the listener counts connections.
+    fn counts(&self) -> &ConnectionCounts;
+
+    /// A stop has begun, and no connection is accepted any more: answers held requests, and ends streams.
+    fn release(&self) {}
+
+    /// The last connection has ended: closes what the service has opened.
+    fn finish(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// The connections of a listener, for metrics.
+#[derive(Default)]
+pub struct ConnectionCounts {
+    open: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl ConnectionCounts {
+    /// Connections that are open.
+    pub fn open(&self) -> u64 {
+        self.open.load(Relaxed)
+    }
+
+    /// Connections that were reset because their network had too many.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+}
