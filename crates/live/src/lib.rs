@@ -63,10 +63,11 @@
 //! # Layout
 //! - `app.rs`: what an app consists of. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
 //! - `engine.rs`, `group.rs`, `stream.rs`, `frame.rs`: live queries, from a change to the bytes on the wire.
-//! - `http/`: the endpoints. `serve.rs`: a process that serves an app.
+//! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later. `typescript.rs`: types for clients.
 
 mod app;
+mod backend;
 mod caller;
 mod engine;
 mod frame;
@@ -81,8 +82,11 @@ mod tasks;
 mod typescript;
 
 pub use app::{App, Context, Given, Limits};
+pub use backend::ClientAddress;
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, SignedIn, Subject};
 pub use problem::Problem;
 pub use query::{Mutation, Query};
 pub use serve::{Error, Running, Settings, serve};
 pub use tasks::{Task, later};
+/// Of the ground below: settings of connections and of the request log.
+pub use web::{Cidr, Limits as ConnectionLimits, RequestLogFormat};

@@ -1,6 +1,7 @@
 //! A process that serves an app.
 
 use crate::app::{App, Context, Limits, Parts, random};
+use crate::backend::Backend;
 use crate::engine::Engine;
 use crate::http::{Streams, canary, router, tick};
 use crate::{idempotent, tasks};
@@ -8,9 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Options, Store, Time};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use web::{Bound, Cidr, RequestLog, RequestLogFormat};
 
 /// Where and how an app is served.
 #[derive(Clone)]
@@ -21,8 +21,14 @@ pub struct Settings {
     pub replicas: Vec<String>,
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Limits.
+    /// Limits of streams and bodies.
     pub limits: Limits,
+    /// Limits of connections.
+    pub connections: web::Limits,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<Cidr>,
+    /// Logs each request to stderr.
+    pub request_log: Option<RequestLogFormat>,
     /// Bearer token for `/metrics` and `/live/explain`; without one only this machine may read them.
     pub operator_token: Option<String>,
     /// Checks at run time that commands and queries declare what they change and read. For tests.
@@ -39,6 +45,9 @@ impl Settings {
             replicas: Vec::new(),
             listen,
             limits: Limits::default(),
+            connections: web::Limits::default(),
+            trusted_proxies: Vec::new(),
+            request_log: None,
             operator_token: None,
             check: false,
             clock: Arc::new(now),
@@ -74,18 +83,13 @@ pub struct Running {
     pub address: SocketAddr,
     /// What routes get, for tests and programs around the app.
     pub context: Context,
-    stop: watch::Sender<bool>,
-    ended: JoinHandle<()>,
+    server: web::Running,
 }
 
 impl Running {
     /// Accepts no more requests, sends streams away, finishes what has begun and closes the database.
     pub async fn stop(self) {
-        // Nobody listens only if everything has ended already.
-        let _ = self.stop.send(true);
-        if let Err(error) = self.ended.await {
-            tracing::error!(%error, "the server did not end cleanly");
-        }
+        self.server.stop().await;
     }
 
     /// Serves until the process gets SIGTERM or SIGINT, then stops.
@@ -119,10 +123,10 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     options.check = settings.check;
     let store = Store::open(options)?;
     let listen = |error| Error::Listen { address: settings.listen, error };
-    let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
+    let bound = Bound::new(&[settings.listen]).map_err(listen)?;
     let app = app.query::<canary::Sung>().every("live.clean_answers", CLEANING, idempotent::clean);
     let (stop, stopped) = watch::channel(false);
+    let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));
     let context = Context(Arc::new(Parts {
         engine: Engine::start(store.clone(), settings.limits.clone()),
         standings: store.cache("standings", 100_000),
@@ -142,34 +146,15 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let every = Arc::new(app.every);
     let tasks = tokio::spawn(tasks::run(context.clone(), every, stopped.clone()));
     let ticks = tokio::spawn(tick(context.clone(), stopped.clone()));
-    let routes = router(app.routes, context.clone());
-    let ended = tokio::spawn(serving(listener, routes, context.clone(), stopped, [tasks, ticks]));
-    Ok(Running { address, context, stop, ended })
-}
-
-async fn serving(
-    listener: TcpListener,
-    routes: axum::Router,
-    context: Context,
-    stopped: watch::Receiver<bool>,
-    jobs: [JoinHandle<()>; 2],
-) {
-    let service = routes.into_make_service_with_connect_info::<SocketAddr>();
-    let (streams, mut stopping) = (context.clone(), stopped);
-    let until = async move {
-        // The sender is dropped only with the server.
-        let _ = stopping.wait_for(|stopped| *stopped).await;
-        streams.0.streams.close(streams.0.limits.return_time);
-    };
-    if let Err(error) = axum::serve(listener, service).with_graceful_shutdown(until).await {
-        tracing::error!(%error, "the server ended with an error");
-    }
-    for job in jobs {
-        job.abort();
-    }
-    context.0.engine.stop();
-    let store = context.0.store.clone();
-    if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
-        tracing::error!("the database was not closed cleanly");
-    }
+    let backend = Backend::new(
+        context.clone(),
+        router(app.routes, context.clone()),
+        settings.trusted_proxies,
+        request_log,
+        stop,
+        vec![tasks, ticks],
+    );
+    let server = web::serve_on(backend, bound, settings.connections).await.map_err(listen)?;
+    let address = server.addresses.first().copied().unwrap_or(settings.listen);
+    Ok(Running { address, context, server })
 }

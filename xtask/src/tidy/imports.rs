@@ -117,7 +117,7 @@ fn it_bites() {
         "`bench` must not know `server`",
         "names `hyper`",
         "`sarsen` must not know `store`",
-        "names `axum`, but only `server`",
+        "names `axum`, but only `live` and `server`",
         "crates/extra/Cargo.toml: a new crate",
         "`counters` must not know `live`",
     ] {

@@ -2,37 +2,34 @@
 
 use crate::Problem;
 use crate::app::Context;
+use crate::backend::IsLocal;
 use crate::group::{Phase, Work};
+use axum::Extension;
 use axum::Json;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
 
 /// Only the machine itself, without a proxy in between, or who has the token of the settings.
-pub(super) fn is_operator(context: &Context, peer: SocketAddr, headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn is_operator(context: &Context, local: IsLocal, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
     let is_allowed = match &context.0.operator_token {
         Some(token) => given.is_some_and(|given| {
             let (given, token) = (crate::app::sha256(given.as_bytes()), crate::app::sha256(token.as_bytes()));
             aws_lc_rs::constant_time::verify_slices_are_equal(&given, &token).is_ok()
         }),
-        None => {
-            peer.ip().is_loopback()
-                && !headers.contains_key("x-forwarded-for")
-                && !headers.contains_key("forwarded")
-        }
+        None => local.0,
     };
     if is_allowed { Ok(()) } else { Err(Problem::forbidden("This is for operators of the server.")) }
 }
 
 pub(super) async fn explain(
     State(context): State<Context>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(local): Extension<IsLocal>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    is_operator(&context, peer, &headers)?;
+    is_operator(&context, local, &headers)?;
     let groups = context.0.engine.groups();
     let groups: Vec<Value> = groups
         .iter()

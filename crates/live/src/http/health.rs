@@ -5,13 +5,14 @@
 use super::explain::is_operator;
 use crate::Problem;
 use crate::app::Context;
+use crate::backend::IsLocal;
 use crate::group::DELAY_BOUNDS;
-use axum::extract::{ConnectInfo, State};
+use axum::Extension;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -28,10 +29,10 @@ pub(super) async fn ready(State(context): State<Context>) -> Result<&'static str
 
 pub(super) async fn metrics(
     State(context): State<Context>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(local): Extension<IsLocal>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    is_operator(&context, peer, &headers)?;
+    is_operator(&context, local, &headers)?;
     let metrics = &context.0.engine.metrics;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut text = String::new();

@@ -13,14 +13,12 @@ pub(crate) use streams::{Streams, tick};
 use crate::Problem;
 use crate::app::Context;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::{HeaderMap, StatusCode};
 use store::Version;
 
 /// The routes of an app: those that every app has, and its own.
 pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
-    let body_max = context.0.limits.body_bytes_max;
     Router::new()
         .route("/rpc/{name}", post(calls::call))
         .route("/live", post(live::open).get(live::open_with_ticket))
@@ -33,12 +31,17 @@ pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
         .route("/metrics", get(health::metrics))
         .merge(own)
         .fallback(unknown)
-        .layer(DefaultBodyLimit::max(body_max))
+        .method_not_allowed_fallback(wrong_method)
         .with_state(context)
 }
 
 async fn unknown() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "unknown_path", "There is nothing at this path.")
+}
+
+async fn wrong_method() -> Problem {
+    let detail = "This path does not take this method.";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 /// The version in `Sarsen-Version`: the answer must not be older.

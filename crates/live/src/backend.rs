@@ -1,0 +1,210 @@
+//! What a listener serves: the routes of an app, and what all of them have in common.
+
+use crate::Problem;
+use crate::app::{Context, random};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Method, StatusCode};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tower::Service as _;
+use web::body::Failure;
+use web::current_request;
+use web::forwarded::forwarded;
+use web::request_id::{RequestIds, X_REQUEST_ID};
+use web::request_log::Entry;
+use web::{Cidr, ConnectionCounts, Peer, RequestLog};
+
+/// The address of the client of a request, as an extension: that of the connection, or the one that a trusted proxy
+/// names.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientAddress(pub IpAddr);
+
+/// Whether a request comes from this machine itself, without a proxy in between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsLocal(pub(crate) bool);
+
+/// See the module.
+pub(crate) struct Backend(Arc<Parts>);
+
+struct Parts {
+    context: Context,
+    routes: Router,
+    trusted_proxies: Vec<Cidr>,
+    request_log: Option<RequestLog>,
+    request_ids: RequestIds,
+    counts: ConnectionCounts,
+    stop: watch::Sender<bool>,
+    jobs: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Backend {
+    pub(crate) fn new(
+        context: Context,
+        routes: Router,
+        trusted_proxies: Vec<Cidr>,
+        request_log: Option<RequestLog>,
+        stop: watch::Sender<bool>,
+        jobs: Vec<JoinHandle<()>>,
+    ) -> Backend {
+        let seed = random().first_chunk().copied().unwrap_or_default();
+        Backend(Arc::new(Parts {
+            context,
+            routes,
+            trusted_proxies,
+            request_log,
+            request_ids: RequestIds::new(seed),
+            counts: ConnectionCounts::default(),
+            stop,
+            jobs: Mutex::new(jobs),
+        }))
+    }
+}
+
+impl web::Service for Backend {
+    type Body = Body;
+
+    fn call(
+        &self,
+        peer: Peer,
+        request: http::Request<Incoming>,
+    ) -> impl Future<Output = Response> + Send + use<> {
+        // Boxed: each connection reserves the space of the future.
+        Box::pin(answer(self.0.clone(), peer, request))
+    }
+
+    fn counts(&self) -> &ConnectionCounts {
+        &self.0.counts
+    }
+
+    fn release(&self) {
+        // If no job is left, none has to be stopped.
+        let _ = self.0.stop.send(true);
+        let parts = &self.0.context.0;
+        parts.streams.close(parts.limits.return_time);
+    }
+
+    async fn finish(&self) {
+        let jobs = std::mem::take(&mut *self.0.jobs.lock());
+        jobs.into_iter().for_each(|job| job.abort());
+        self.0.context.0.engine.stop();
+        let store = self.0.context.0.store.clone();
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+            tracing::error!("the database was not closed cleanly");
+        }
+    }
+}
+
+async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>) -> Response {
+    let started = Instant::now();
+    let id = parts.request_ids.id(request.headers());
+    let address = forwarded(request.headers(), peer.address, &parts.trusted_proxies);
+    let is_forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"]
+        .iter()
+        .any(|name| request.headers().contains_key(*name));
+    let is_local =
+        peer.address.is_loopback() && !is_forwarded && web::host::is_for_loopback(request.headers());
+    let (method, path) = (request.method().clone(), request.uri().path());
+    let route = route_of(path);
+    let is_shared = route != OWN_ROUTE;
+    let answering = async {
+        if is_shared && method == Method::OPTIONS {
+            return preflight();
+        }
+        match whole(&parts, peer, request).await {
+            Err(problem) => problem.into_response(),
+            Ok(mut request) => {
+                request.extensions_mut().insert(ClientAddress(address));
+                request.extensions_mut().insert(IsLocal(is_local));
+                // A router is always ready, and has no errors.
+                match parts.routes.clone().call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        }
+    };
+    let (_, mut response) = current_request::scope(id.clone(), answering).await;
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_shared {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        let exposed = HeaderValue::from_static("retry-after, sarsen-version, www-authenticate, x-request-id");
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+    headers.insert(X_REQUEST_ID, id.clone());
+    if let Some(log) = &parts.request_log {
+        log.push(&Entry {
+            at_ms: parts.context.now().millis(),
+            method: &method,
+            route,
+            status: response.status().as_u16(),
+            duration: started.elapsed(),
+            request_id: id.as_bytes(),
+            address,
+            client: None,
+        });
+    }
+    response
+}
+
+/// Reads the body within its limits of size and time.
+async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> Result<Request, Problem> {
+    let (head, body) = request.into_parts();
+    let most = parts.context.0.limits.body_bytes_max;
+    let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);
+    match web::body::read(body, peer.body_time, most).await {
+        Ok(bytes) => Ok(Request::from_parts(head, Body::from(bytes))),
+        Err(Failure::TooLarge) => {
+            let detail = format!("The body has more than {most} bytes, which is the limit.");
+            Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail))
+        }
+        Err(Failure::Broken) => {
+            let detail = "The body ended before it was complete.".to_owned();
+            Err(refuse(StatusCode::BAD_REQUEST, "incomplete_body", detail))
+        }
+        Err(Failure::Late) => {
+            let detail = format!("The body did not arrive within {} s.", peer.body_time.as_secs());
+            Err(refuse(StatusCode::REQUEST_TIMEOUT, "slow_body", detail))
+        }
+    }
+}
+
+const OWN_ROUTE: &str = "app";
+
+/// The route of a path for the log. The routes of the app itself are one.
+fn route_of(path: &str) -> &'static str {
+    match path {
+        "/live" => "/live",
+        "/live/ticket" => "/live/ticket",
+        "/live/poll" => "/live/poll",
+        "/healthz" => "/healthz",
+        "/readyz" => "/readyz",
+        "/metrics" => "/metrics",
+        _ if path.starts_with("/rpc/") => "/rpc/{name}",
+        _ if path.starts_with("/live/") => "/live/{stream}",
+        _ => OWN_ROUTE,
+    }
+}
+
+/// The answer to a browser that asks whether a page of another origin may send the request. Tokens are no cookies, so
+/// every origin may.
+fn preflight() -> Response {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, idempotency-key, sarsen-version"),
+        (ACCESS_CONTROL_MAX_AGE, "7200"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
