@@ -10,6 +10,9 @@ const DOMAIN: Selection = Selection { package: "identity", modules: &[] };
 /// What the binary must survive.
 const SURVIVAL: Selection = Selection { package: "sarsen", modules: &["survival::"] };
 
+/// Subscriptions depend on the changes of other instances, and on what each database calls a version.
+const LIVE: Selection = Selection { package: "live", modules: &[] };
+
 const STORE: &[Selection] = &[Selection { package: "store", modules: &[] }];
 
 /// Every day: what has failed on this database before, or can fail on no other.
@@ -28,16 +31,18 @@ const POSTGRES_DAILY: &[Selection] = &[
             "versions::",
         ],
     },
+    LIVE,
     SURVIVAL,
 ];
 const MARIADB_DAILY: &[Selection] = &[
     DOMAIN,
     Selection { package: "server", modules: &["billing::", "device::", "presence::", "upgrades::"] },
+    LIVE,
     SURVIVAL,
 ];
 
 /// In a soak: all that asks for a database.
-const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, SURVIVAL];
+const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, LIVE, SURVIVAL];
 
 /// What `cargo xtask test` runs on these databases.
 pub fn daily(report: &mut Report, programs: &Programs, servers: &Servers, databases: &[Database]) {
