@@ -20,8 +20,10 @@ use store::{Migration, Read, Store, Time};
 pub struct Limits {
     /// Streams of this process.
     pub streams_max: usize,
-    /// Streams of one user, or of one network for callers without a token.
+    /// Streams of one user.
     pub streams_per_caller_max: usize,
+    /// Streams without a token from one network (an IPv4 address, or a /64 of IPv6).
+    pub streams_per_network_max: usize,
     /// Subscriptions of one stream.
     pub subscriptions_max: usize,
     /// Bytes of one answer of a live query.
@@ -45,6 +47,7 @@ impl Default for Limits {
         Limits {
             streams_max: 20_000,
             streams_per_caller_max: 100,
+            streams_per_network_max: 1_000,
             subscriptions_max: 500,
             frame_bytes_max: 1024 * 1024,
             runs_max: 64,
@@ -286,9 +289,9 @@ impl Context {
         standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Problem::unauthenticated)
     }
 
-    /// Runs a query, in the newest state or one not older than `version`.
+    /// Runs a query, in a state not older than `version`. A replica may answer queries that are not points.
     pub(crate) fn read(is_point: bool, version: Option<store::Version>) -> Read {
-        let read = if is_point { Read::default().point() } else { Read::default() };
+        let read = if is_point { Read::default().point() } else { Read::default().from_replica() };
         version.map_or(read, |version| read.not_older_than(version))
     }
 }

@@ -73,6 +73,13 @@ pub(super) async fn metrics(
         "Commands over the time limit.",
         load(&metrics.slow_commands),
     );
+    line("store_commands_total", "counter", "Commands that were committed.", stats.commands);
+    line("store_commands_failed_total", "counter", "Commands that failed.", stats.failed);
+    line("store_commands_refused_total", "counter", "Commands that could not start in time.", stats.refused);
+    line("store_commits_total", "counter", "Commits.", stats.batches);
+    line("store_queue_commands", "gauge", "Commands that wait.", stats.queue_depth);
+    line("store_reads_total", "counter", "Queries that were answered.", stats.reads);
+    line("store_replica_reads_total", "counter", "Queries that a replica answered.", stats.replica_reads);
     let _ = write!(
         text,
         "# HELP live_delay_seconds From a change to its frame.\n# TYPE live_delay_seconds histogram\n"
@@ -88,7 +95,6 @@ pub(super) async fn metrics(
         text,
         "live_delay_seconds_bucket{{le=\"+Inf\"}} {total}\nlive_delay_seconds_sum {sum}\nlive_delay_seconds_count {total}\n"
     );
-    let _ = writeln!(text, "# {stats:?}");
     let mut response = text.into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -3,8 +3,10 @@
 use super::json;
 use crate::Problem;
 use crate::app::Context;
+use crate::backend::ClientAddress;
 use crate::frame;
 use crate::stream::{StreamBody, Wanted};
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
@@ -23,18 +25,20 @@ struct Opening {
 /// `POST /live`.
 pub(super) async fn open(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let caller = context.caller(&headers).await?;
     let opening: Opening = json(&body)?;
-    let body = context.0.streams.open(&context, caller, opening.subscriptions)?;
+    let body = context.0.streams.open(&context, caller, address.0, opening.subscriptions)?;
     Ok(stream(Body::new(body)))
 }
 
 /// `GET /live?ticket=…&sub=…`: for the browser's own EventSource. Each `sub` is a subscription as JSON.
 pub(super) async fn open_with_ticket(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
@@ -42,7 +46,7 @@ pub(super) async fn open_with_ticket(
         return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));
     };
     let caller = context.0.streams.tickets.redeem(&ticket, context.now())?;
-    let body = context.0.streams.open(&context, caller, query.wanted)?;
+    let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     Ok(stream(Body::new(body)))
 }
 

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,13 +38,21 @@ impl Streams {
         &self,
         context: &Context,
         caller: Caller,
+        address: IpAddr,
         wanted: Vec<Wanted>,
     ) -> Result<StreamBody, Problem> {
         let limits = &context.0.limits;
         check(&wanted, 0, limits)?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
         let stream = self.stream(context, caller, sha256(secret.as_bytes()));
-        let owner = stream.caller().subject.unwrap_or_default();
+        // No token has a subject that begins like this.
+        let anonymous = || format!("\0{}", web::network::network(address));
+        let (owner, own_max, limit) = match stream.caller().subject {
+            Some(user) => (user, limits.streams_per_caller_max, "user may have (`streams_per_caller_max`)"),
+            None => {
+                (anonymous(), limits.streams_per_network_max, "network may have (`streams_per_network_max`)")
+            }
+        };
         {
             let mut open = self.open.lock();
             let own = open.by_caller.get(&owner).copied().unwrap_or_default();
@@ -53,9 +62,9 @@ impl Streams {
                 let detail =
                     format!("This server has its {} streams open (`streams_max`).", limits.streams_max);
                 Some(Problem::unavailable(detail, Duration::from_secs(5)))
-            } else if own >= limits.streams_per_caller_max && !owner.is_empty() {
+            } else if own >= own_max {
                 Some(Problem::limit(format!(
-                    "You have {own} streams open, as many as one user may have (`streams_per_caller_max`). Close one."
+                    "You have {own} streams open, as many as one {limit}. Close one."
                 )))
             } else {
                 None

@@ -249,3 +249,64 @@ async fn the_server_is_ready_when_a_change_arrives() {
     assert_eq!(nobody.send("GET", "/live/explain", &[("X-Forwarded-For", "192.0.2.1")], "").status, 403);
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_among_many_private_groups_runs_one_of_them() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let wanted = |user: usize| -> Vec<Value> {
+        (0..500).map(|id| get(&id.to_string(), (user * 500 + id) as i64)).collect()
+    };
+    let mut streams: Vec<_> = (0..10).map(|user| ada.live(json!(wanted(user)))).collect();
+    for events in &mut streams {
+        events.expect("hello");
+        (0..500).for_each(|_| assert_eq!(events.expect("error").data["problem"]["status"], 404));
+    }
+    let runs = || {
+        let metrics = ada.send("GET", "/metrics", &[], "").body;
+        let line =
+            metrics.lines().find(|line| line.starts_with("live_runs_total")).expect("the metric").to_owned();
+        line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")
+    };
+    let before = runs();
+    ada.value("create", json!({ "id": 1234 }));
+    assert_eq!(streams[2].expect("value").data["keys"], json!(["234"]));
+    let runs_max = if server.database.is_shared() { 2 } else { 1 };
+    assert!(runs() - before <= runs_max, "{} runs", runs() - before);
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_another_user_makes_no_frame() {
+    let server = start().await;
+    let (ada, grace) =
+        (Client::new(server.running.address, "ada"), Client::new(server.running.address, "grace"));
+    grace.value("create", json!({ "id": 1 }));
+    ada.value("create", json!({ "id": 2 }));
+    ada.value("create", json!({ "id": 3 }));
+    let own = json!([{ "key": "l", "query": "own_counters" }]);
+    let mut events = ada.live(own);
+    events.expect("hello");
+    assert_eq!(events.expect("value").value().as_array().map(Vec::len), Some(2));
+    grace.value("delete", json!({ "id": 1 }));
+    ada.value("increment", json!({ "id": 2 }));
+    assert_eq!(events.expect("value").value()[0]["value"], 1, "the first event is of her own row");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_named() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let many: Vec<Value> = (0..501).map(|id| get(&id.to_string(), id)).collect();
+    let names = |answer: crate::client::Answer, limit: &str| {
+        assert_eq!(answer.status, 429, "{}", answer.body);
+        assert!(answer.json()["detail"].as_str().is_some_and(|text| text.contains(limit)), "{}", answer.body);
+    };
+    names(ada.send("POST", "/live", &[], &json!({ "subscriptions": many }).to_string()), "subscriptions_max");
+    let _streams: Vec<_> = (0..100).map(|_| ada.live(json!([]))).collect();
+    names(ada.send("POST", "/live", &[], "{}"), "streams_per_caller_max");
+    let large = ada.send("POST", "/rpc/get_counter", &[], &" ".repeat(300 * 1024));
+    assert_eq!((large.status, large.json()["code"].clone()), (413, json!("body_too_large")));
+    server.running.stop().await;
+}
