@@ -21,15 +21,13 @@ class Counted:
         options = ["--tool=callgrind", "-q", f"--callgrind-out-file={folder}/counts.%p", f"--dump-before={MARK}"]
         self.demo = Demo(under=["valgrind", *options], limit_s=300)
         self.wire = Wire(urlsplit(self.demo.issuer).port)
-        self._number = 0
         self.wire.connect()
-        self._number = len(list(self._folder.glob("counts.*.*")))
-        assert self._number > 0, f"the program has no function like {MARK}"
-        self._own = 0
+        assert self._dumped() > 0, f"the program has no function like {MARK}"
+        self.own = 0
 
     def calibrate(self):
         """Counts what `/healthz` takes. The server must have nothing else to do."""
-        self._own = min(self._mark() for _ in range(20))
+        self.own = min(self._mark() for _ in range(20))
 
     def count(self, request):
         """The instructions of a request, and its answer. What the server does by the clock meanwhile is in them."""
@@ -38,8 +36,8 @@ class Counted:
         if not self.wire.is_open():
             # A new connection is no part of the request; it begins with a mark of its own.
             self.wire.connect()
-            return self._dumped(), answer
-        return self._mark() - self._own, answer
+            return self._dumped() - self.own, answer
+        return self._mark() - self.own, answer
 
     def _mark(self):
         """The instructions since the last mark."""
@@ -47,10 +45,11 @@ class Counted:
         return self._dumped()
 
     def _dumped(self):
-        self._number += 1
-        (found,) = self._folder.glob(f"counts.*.{self._number}")
-        total = int(re.search(r"^totals: (\d+)", found.read_text(encoding="utf-8"), re.MULTILINE)[1])
-        found.unlink()
+        """The instructions in all new dumps: `/healthz` as the counted request makes one of its own."""
+        total = 0
+        for found in self._folder.glob("counts.*.*"):
+            total += int(re.search(r"^totals: (\d+)", found.read_text(encoding="utf-8"), re.MULTILINE)[1])
+            found.unlink()
         return total
 
     def stop(self):

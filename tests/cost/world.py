@@ -1,5 +1,7 @@
 """Who asks, and the ordinary request of each route."""
 
+import hashlib
+import hmac
 import re
 import time
 from pathlib import Path
@@ -17,6 +19,8 @@ VERIFIER = "a-verifier-that-is-long-enough-for-RFC-7636"
 CHALLENGE = "RlBsjzfF_69KXimd4t6uQgY-XB_zMcle7JB6a7qsvRs"
 # Pages that the owner of the server opens. Ada opens the others.
 OWNERS = ("/console", "/login", "/setup", "/password")
+# With what the payment provider signs.
+SECRET = "whsec_" + "s" * 32
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
@@ -40,6 +44,10 @@ class World:
         self.ada = Person(ada["email"], ada["password"], LIMIT_S)
         self.ada.walk(f"{self.issuer}/auth/authorize?{urlencode(self.ask())}", until=self.ask()["redirect_uri"])
         self.owner = Person(demo.says["owner"]["email"], demo.says["owner"]["password"], LIMIT_S)
+        # Whom `/auth/logout` signs out.
+        grace = demo.user("grace")
+        self.grace = Person(grace["email"], grace["password"], LIMIT_S)
+        self.grace.walk(f"{self.issuer}/auth/authorize?{urlencode(self.ask())}", until=self.ask()["redirect_uri"])
         login = demo.says["organization"]["admin"]
         administrator = Person(login["email"], login["password"], LIMIT_S)
         self.admin_token = token_of(demo, administrator, "org:acme platform")
@@ -80,9 +88,13 @@ class World:
             return request
         if route == "/auth/userinfo":
             return request.with_header("authorization", f"Bearer {self.token}")
+        if route.startswith("/webhooks/"):
+            # Events of a payment provider have some kilobytes.
+            event = {"id": f"evt_{self.count}", "type": "made", "livemode": True, "data": {"description": "a" * 4096}}
+            return signed(request.with_body(event, JSON))
         is_for_programs = route.startswith(("/auth/", "/.well-known/", "/healthz", "/readyz", "/metrics"))
         if not is_for_programs or route in ("/auth/authorize", "/auth/logout"):
-            person = self.owner if route in OWNERS else self.ada
+            person = self.owner if route in OWNERS else self.grace if route == "/auth/logout" else self.ada
             cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in person.session.cookies)
             request = request.with_header("cookie", cookies)
         return request if method == "GET" else request.with_body(self.form(route), FORM)
@@ -140,7 +152,12 @@ class World:
             ("PATCH", "/users/{user}"): {"name": "Ada"},
             ("PUT", "/users/{user}/suspension"): {"reason": "because"},
             ("POST", "/api/organizations"): {"slug": slug, "name": "Made"},
-            ("POST", "/api/platform/owners"): {"email": "none"},
+            ("POST", "/api/platform/owners"): {"email": f"{slug}@acme.test"},
+            ("POST", "/billing"): {"name": "Made", "livemode": True, "secret": SECRET},
+            ("PATCH", "/billing/{connection}"): {"name": "Made", "secret": SECRET},
+            ("PUT", "/billing/{connection}/prices/{price}"): {"plan": "pro"},
+            ("PUT", "/billing/{connection}/customers/{billing_customer}"): {"user": user},
+            ("POST", "/billing/{connection}/references"): {"user": user},
             ("POST", "/api/platform/organizations/{org}/review"): {"decision": "approved"},
             ("PUT", "/api/platform/organizations/{org}/suspension"): {"reason": "because"},
             ("POST", "/api/service/check"): {"checks": [{"user": user, "feature": f"f{n}"} for n in range(25)]},
@@ -173,6 +190,12 @@ class World:
             return answer.json()["items"][0][name]
 
         user = first("users?email=ada@acme.test")
+        connection = requests.post(
+            f"{self.issuer}/api/organizations/acme/billing",
+            json={"name": "Made", "livemode": True, "secret": SECRET},
+            headers={"authorization": f"Bearer {self.admin_token}"},
+            timeout=LIMIT_S,
+        ).json()
         client = self.demo.client("web")["client_id"]
         codes = {"client_id": self.demo.client("cli")["client_id"]}
         codes = requests.post(f"{self.issuer}/auth/device/code", data=codes, timeout=LIMIT_S).json()
@@ -186,6 +209,9 @@ class World:
             "session": first(f"users/{user}/sessions"),
             "key": first("keys"),
             "invitation": "invitation_00000000000000000000000000",
+            "connection": connection["id"],
+            "price": "price_1",
+            "billing_customer": "cus_1",
             "device_code": codes["device_code"],
             "user_code": codes["user_code"],
         }
@@ -208,6 +234,14 @@ class World:
         tokens = requests.post(f"{self.issuer}/auth/token", data=fields, auth=credentials, timeout=LIMIT_S)
         assert tokens.ok, tokens.text
         return tokens.json()["access_token"]
+
+
+def signed(request):
+    """The event as Stripe signs it."""
+    at = int(time.time())
+    content = f"{at}.".encode() + request.payload()
+    signature = hmac.new(SECRET.encode(), content, hashlib.sha256).hexdigest()
+    return request.with_header("stripe-signature", f"t={at},v1={signature}")
 
 
 def csrf_of(person, address):

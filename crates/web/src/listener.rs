@@ -51,7 +51,7 @@ impl Default for Limits {
             pace: Pace::default(),
             stale_after: Duration::from_secs(1),
             header_time: Duration::from_secs(60),
-            head_bytes: 32 * 1024,
+            head_bytes: 16 * 1024,
             body_time: Duration::from_secs(10),
             drain_time: Duration::from_secs(15),
         }

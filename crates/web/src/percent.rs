@@ -26,23 +26,35 @@ pub fn is_text(encoded: &[u8]) -> bool {
 }
 
 fn decode_with(encoded: &[u8], plus: u8) -> Result<String, Broken> {
-    let mut decoded = Vec::with_capacity(encoded.len());
-    let mut bytes = encoded.iter().copied();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => digit(bytes.next())? << 4 | digit(bytes.next())?,
-            b'+' => plus,
-            other => other,
-        });
+    let is_escape = |byte: &u8| matches!(byte, b'%' | b'+');
+    let (mut decoded, mut rest) = (Vec::with_capacity(encoded.len()), encoded);
+    while !rest.is_empty() {
+        let (plain, escapes) = rest.split_at(rest.iter().position(is_escape).unwrap_or(rest.len()));
+        decoded.extend_from_slice(plain);
+        rest = escapes;
+        loop {
+            rest = match rest {
+                [b'%', high, low, after @ ..] => {
+                    decoded.push(digit(*high)? << 4 | digit(*low)?);
+                    after
+                }
+                [b'%', ..] => return Err(Broken::Percent),
+                [b'+', after @ ..] => {
+                    decoded.push(plus);
+                    after
+                }
+                _ => break,
+            };
+        }
     }
     String::from_utf8(decoded).map_err(|_| Broken::NotUtf8)
 }
 
-fn digit(letter: Option<u8>) -> Result<u8, Broken> {
+fn digit(letter: u8) -> Result<u8, Broken> {
     match letter {
-        Some(letter @ b'0'..=b'9') => Ok(letter - b'0'),
-        Some(letter @ b'a'..=b'f') => Ok(letter - b'a' + 10),
-        Some(letter @ b'A'..=b'F') => Ok(letter - b'A' + 10),
+        b'0'..=b'9' => Ok(letter - b'0'),
+        b'a'..=b'f' => Ok(letter - b'a' + 10),
+        b'A'..=b'F' => Ok(letter - b'A' + 10),
         _ => Err(Broken::Percent),
     }
 }

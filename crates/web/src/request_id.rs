@@ -34,11 +34,20 @@ impl RequestIds {
         let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let number = number ^ (number >> 31);
-        let digit = |place: usize| b"0123456789abcdef"[(number >> (4 * place)) as usize & 15];
-        let digits: [u8; 16] = std::array::from_fn(digit);
-        HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("0"))
+        let digits = number.to_be_bytes().map(|byte| HEXADECIMAL[usize::from(byte)]);
+        HeaderValue::from_bytes(digits.as_flattened()).unwrap_or_else(|_| HeaderValue::from_static("0"))
     }
 }
+
+/// The two digits of each byte.
+static HEXADECIMAL: [[u8; 2]; 256] = {
+    let (digits, mut all, mut number) = (b"0123456789abcdef", [[0; 2]; 256], 0);
+    while number < 256 {
+        all[number] = [digits[number / 16], digits[number % 16]];
+        number += 1;
+    }
+    all
+};
 
 /// Characters that the log and other programs take unchanged.
 fn is_well_formed(id: &[u8]) -> bool {

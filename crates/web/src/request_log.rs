@@ -233,7 +233,10 @@ fn three(number: u64) -> [u8; 3] {
     THREE[number as usize % 1000]
 }
 
-static THREE: [[u8; 3]; 1000] = {
+static THREE: [[u8; 3]; 1000] = THREE_DIGITS;
+
+/// Three digits of each number below 1000.
+const THREE_DIGITS: [[u8; 3]; 1000] = {
     let (mut all, mut number) = ([[0; 3]; 1000], 0);
     while number < 1000 {
         let digits = [number / 100, number / 10 % 10, number % 10];
@@ -268,16 +271,33 @@ fn add_millis(out: &mut Vec<u8>, duration: Duration) {
 fn add_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
-            let [first, rest @ ..] = address.octets();
-            add_short(out, first.into());
-            for octet in rest {
-                out.push(b'.');
-                add_short(out, octet.into());
+            let (mut text, mut end) = ([0; 16], 0);
+            for octet in address.octets() {
+                let (digits, length) = OCTETS[usize::from(octet)];
+                text[end..end + 4].copy_from_slice(&digits);
+                end += length;
             }
+            // Without the dot behind the last one.
+            out.extend_from_slice(&text[..end - 1]);
         }
         IpAddr::V6(address) => drop(write!(out, "{address}")),
     }
 }
+
+/// The digits of a byte with a dot behind them, and how many bytes these are.
+static OCTETS: [([u8; 4], usize); 256] = {
+    let (mut all, mut number) = ([([0; 4], 0); 256], 0);
+    while number < 256 {
+        let [hundreds, tens, ones] = THREE_DIGITS[number];
+        all[number] = match number {
+            100.. => ([hundreds, tens, ones, b'.'], 4),
+            10.. => ([tens, ones, b'.', 0], 3),
+            _ => ([ones, b'.', 0, 0], 2),
+        };
+        number += 1;
+    }
+    all
+};
 
 #[cfg(test)]
 mod tests {
@@ -314,6 +334,15 @@ mod tests {
         );
         let with_client = line(RequestLogFormat::Text, &Entry { client: Some("cli"), ..entry() });
         assert!(with_client.ends_with(" address=127.0.0.1 client=\"cli\"\n"), "{with_client}");
+    }
+
+    #[test]
+    fn every_byte_of_an_address_is_written_as_elsewhere() {
+        for octet in 0..=255 {
+            let address = IpAddr::from([octet, 0, 10, 255 - octet]);
+            let line = line(RequestLogFormat::Text, &Entry { address, ..entry() });
+            assert!(line.ends_with(&format!(" address={address}\n")), "{line}");
+        }
     }
 
     #[test]

@@ -25,6 +25,10 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
+/// The most bytes of a password as it was sent. Normalization divides the length by less than four, so that a longer one
+/// exceeds 512 bytes.
+const RAW_LENGTH_MAX: usize = 4 * 512;
+
 /// A hash that no password matches. It is verified for accounts that do not exist, so that the duration reveals
 /// nothing.
 pub const DUMMY_HASH: &str =
@@ -48,13 +52,17 @@ fn argon2() -> Result<Argon2<'static>> {
 /// composition rules, as NIST SP 800-63B recommends. `own_names` are the account's: its e-mail address, the user's name,
 /// the organization's name and slug.
 pub fn check(password: &str, own_names: &[&str]) -> Result<()> {
+    let too_long = || Error::invalid("password", "use at most 128 characters (512 bytes)");
+    if password.len() > RAW_LENGTH_MAX {
+        return Err(too_long());
+    }
     let password = normal(password);
     let characters = password.chars().count();
     if characters < LENGTH_MIN {
         return Err(Error::invalid("password", "use at least 8 characters; 15 or more are recommended"));
     }
     if characters > 128 || password.len() > 512 {
-        return Err(Error::invalid("password", "use at most 128 characters (512 bytes)"));
+        return Err(too_long());
     }
     if password.contains('\0') {
         return Err(Error::invalid("password", "a password cannot contain NUL; remove it"));
@@ -102,6 +110,9 @@ fn is_own_name(password: &str, own_names: &[&str]) -> bool {
 
 /// Whether a submitted password is within the length limits. A longer one cannot match, so it is not hashed.
 pub fn is_plausible(password: &str) -> bool {
+    if password.len() > RAW_LENGTH_MAX {
+        return false;
+    }
     let password = normal(password);
     password.len() <= 512 && password.chars().count() <= 128
 }

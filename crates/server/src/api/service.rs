@@ -65,8 +65,7 @@ pub(crate) async fn users(key: ServiceKey, Params(query): Params<UsersQuery>) ->
 /// The ids that have the form of one, each once.
 fn distinct<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<UserId> {
     let mut seen = HashSet::new();
-    let ids = ids.into_iter().filter_map(|id| UserId::parse(id).ok());
-    ids.filter(|id| seen.insert(id.clone())).collect()
+    ids.into_iter().filter(|id| seen.insert(*id)).filter_map(|id| UserId::parse(id).ok()).collect()
 }
 
 #[derive(Deserialize, ToSchema)]

@@ -10,7 +10,7 @@
 
 use super::params::Params;
 use crate::app::App;
-use crate::pages::browser::{Asked, Browser, Form, encoded};
+use crate::pages::browser::{Asked, Browser, ShortForm, encoded};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::sign_in;
@@ -29,6 +29,8 @@ use std::sync::Arc;
 const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
 /// A posted request may be this long, because it becomes an address.
 const POSTED_MAX: usize = 8 * 1024;
+/// The most bytes of a posted form: a request, and the CSRF token of a confirmation.
+const BODY_MAX: usize = POSTED_MAX + 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
     let request = match understand(&app, &params).await? {
@@ -47,15 +49,16 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params):
 
 /// The user's confirmation. A request of a client continues with a GET, because a browser sends no cookies with the POST
 /// of another site.
-pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
+pub(crate) async fn post(
+    State(app): State<App>,
+    browser: Browser,
+    ShortForm(form): ShortForm<BODY_MAX>,
+) -> PageResult {
     if form.get("csrf").is_none() {
-        let too_long = || PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed."));
-        if form.params().length() > POSTED_MAX {
-            return Err(too_long());
-        }
         let query = form.params().to_form();
         if query.len() > POSTED_MAX {
-            return Err(too_long());
+            let text = format!("The request is too long: {POSTED_MAX} bytes are allowed.");
+            return Err(PageError::bad(text));
         }
         return Ok(see_other(&format!("/auth/logout?{query}"), Vec::new()));
     }
@@ -179,11 +182,9 @@ async fn ask(
 /// Asks before all sessions of the browser end.
 async fn ask_everywhere(app: &App, browser: &Browser) -> PageResult {
     let (mut emails, mut home) = (BTreeSet::new(), None);
-    for slug in browser.organizations(app) {
-        if let Some(session) = browser.session(app, slug).await? {
-            emails.insert(app.lookups.user(&session.user, app.now()).await?.email.clone());
-            home.get_or_insert_with(|| sign_in::home(slug));
-        }
+    for (slug, session) in browser.sessions(app).await? {
+        emails.insert(app.lookups.user(&session.user, app.now()).await?.email.clone());
+        home.get_or_insert_with(|| sign_in::home(&slug));
     }
     let Some(home) = home else { return sign_out_everywhere(app, browser).await };
     let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
@@ -199,10 +200,7 @@ async fn ask_everywhere(app: &App, browser: &Browser) -> PageResult {
 }
 
 async fn sign_out_everywhere(app: &App, browser: &Browser) -> PageResult {
-    let mut cookies = Vec::new();
-    for slug in browser.organizations(app) {
-        cookies.extend(browser.sign_out(app, slug).await?);
-    }
+    let cookies = browser.sign_out_everywhere(app).await?;
     let done = Done {
         brand: SARSEN,
         title: "You are signed out",

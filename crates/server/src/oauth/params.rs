@@ -26,9 +26,11 @@ impl Params {
     pub(crate) fn from_form(bytes: &[u8]) -> Result<Params> {
         check_length(bytes)?;
         let mut params = Params::default();
-        let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
-        for (count, pair) in pairs.enumerate() {
+        for (count, pair) in bytes.split(|byte| *byte == b'&').enumerate() {
             allow_another(count)?;
+            if pair.is_empty() {
+                continue;
+            }
             let equals = pair.iter().position(|byte| *byte == b'=');
             let (name, value) = equals.map_or((pair, &[][..]), |at| (&pair[..at], &pair[at + 1..]));
             // Each byte has three at most.
@@ -103,11 +105,6 @@ impl Params {
     /// The value of a parameter that must be there.
     pub(crate) fn need(&self, name: &'static str) -> Result<&str> {
         self.get(name).ok_or_else(|| OAuthError::invalid_request(format!("The parameter {name} is missing.")))
-    }
-
-    /// The bytes of all names and values.
-    pub(crate) fn length(&self) -> usize {
-        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
     /// All of them as a form again.
@@ -217,6 +214,7 @@ mod tests {
             let refused = Params::from_form(form(PARAMETERS_MAX + 1, value).as_bytes());
             assert!(refused.is_err_and(|error| error.description.contains("64 parameters")));
         }
+        assert!(Params::from_form("&".repeat(PARAMETERS_MAX).as_bytes()).is_err());
         assert!(Params::from_json(json(PARAMETERS_MAX).as_bytes()).is_ok());
         assert!(Params::from_json(json(PARAMETERS_MAX + 1).as_bytes()).is_err());
     }

@@ -138,11 +138,29 @@ impl Browser {
         self.cookies.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The slugs of the first organizations for which it sends a session cookie.
-    pub(crate) fn organizations<'a>(&'a self, app: &App) -> impl Iterator<Item = &'a str> {
+    /// The slugs of the first organizations for which it sends a session cookie, and these cookies.
+    fn session_cookies(&self, app: &App) -> Vec<(String, String)> {
         let prefix = cookie_name(app, "");
-        let names = self.cookies.iter().filter_map(move |(name, _)| name.strip_prefix(&*prefix));
-        names.filter(|slug| names::slug("slug", slug).is_ok()).take(ORGANIZATIONS_MAX)
+        let named = |(name, value): &(String, String)| {
+            Some((name.strip_prefix(&prefix)?.to_owned(), value.to_owned()))
+        };
+        let cookies = self.cookies.iter().filter_map(named);
+        cookies.filter(|(slug, _)| names::slug("slug", slug).is_ok()).take(ORGANIZATIONS_MAX).collect()
+    }
+
+    /// Its live sessions with the slugs of their organizations, read in one snapshot.
+    pub(crate) async fn sessions(&self, app: &App) -> Result<Vec<(String, Session)>> {
+        let (cookies, now) = (self.session_cookies(app), app.now());
+        let query = move |snapshot: &mut store::Snapshot<'_>| {
+            let mut found = Vec::new();
+            for (slug, cookie) in &cookies {
+                if let Some(session) = sessions::by_cookie(snapshot, slug, cookie, now)? {
+                    found.push((slug.clone(), session));
+                }
+            }
+            Ok(found)
+        };
+        app.store.read(query).await
     }
 
     /// Its live session in an organization.
@@ -231,11 +249,24 @@ impl Browser {
     /// Ends the browser's session in an organization; the cookie to send.
     pub(crate) async fn sign_out(&self, app: &App, organization: &str) -> Result<Vec<HeaderValue>> {
         if let Some(session) = self.session(app, organization).await? {
-            let actor = app.actor(&session.user, self.address);
-            let own = Own::One(session.id.clone());
-            app.store.write("session.end", move |tx| sessions::end_own(tx, &session, &own, &actor)).await?;
+            self.end(app, session).await?;
         }
         Ok(set_cookie(app, organization, "", 0).into_iter().collect())
+    }
+
+    /// Ends the browser's sessions in all organizations; the cookies to send.
+    pub(crate) async fn sign_out_everywhere(&self, app: &App) -> Result<Vec<HeaderValue>> {
+        for (_, session) in self.sessions(app).await? {
+            self.end(app, session).await?;
+        }
+        let slugs = self.session_cookies(app).into_iter();
+        Ok(slugs.filter_map(|(slug, _)| set_cookie(app, &slug, "", 0)).collect())
+    }
+
+    async fn end(&self, app: &App, session: Session) -> Result<()> {
+        let (actor, own) = (app.actor(&session.user, self.address), Own::One(session.id.clone()));
+        app.store.write("session.end", move |tx| sessions::end_own(tx, &session, &own, &actor)).await?;
+        Ok(())
     }
 }
 
@@ -277,6 +308,16 @@ impl Form {
         self.0.get(name)
     }
 
+    async fn read(request: Request, most: usize) -> std::result::Result<Form, PageError> {
+        if json::media_type(request.headers()) != "application/x-www-form-urlencoded" {
+            return Err(PageError::bad("This page takes forms only."));
+        }
+        let bytes = json::read_body_up_to(request, most).await?;
+        let params =
+            Params::from_form(&bytes).map_err(|OAuthError { description, .. }| PageError::bad(description));
+        Ok(Form(params?))
+    }
+
     /// All fields.
     pub(crate) fn params(&self) -> &Params {
         &self.0
@@ -291,13 +332,17 @@ impl Form {
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
     async fn from_request(request: Request, _: &S) -> std::result::Result<Form, PageError> {
-        if json::media_type(request.headers()) != "application/x-www-form-urlencoded" {
-            return Err(PageError::bad("This page takes forms only."));
-        }
-        let bytes = json::read_body(request).await?;
-        let params =
-            Params::from_form(&bytes).map_err(|OAuthError { description, .. }| PageError::bad(description));
-        Ok(Form(params?))
+        Form::read(request, json::BODY_MAX).await
+    }
+}
+
+/// A form of at most `MAX` bytes.
+pub(crate) struct ShortForm<const MAX: usize>(pub(crate) Form);
+
+impl<const MAX: usize, S: Send + Sync> FromRequest<S> for ShortForm<MAX> {
+    type Rejection = PageError;
+    async fn from_request(request: Request, _: &S) -> std::result::Result<ShortForm<MAX>, PageError> {
+        Form::read(request, MAX).await.map(ShortForm)
     }
 }
 

@@ -104,7 +104,8 @@ pub(super) fn check_size(json: &[u8]) -> Result<()> {
             b',' => values += 1,
             b'[' | b'{' => (values, depth) = (values + 1, depth + 1),
             b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
+            // The rest needs no look at the limits.
+            _ => continue,
         }
         if values > VALUES_MAX {
             return Err(too_much(format!("more than {VALUES_MAX} values")));

@@ -5,6 +5,7 @@ use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Snapshot, Value, ValueRef};
 use parking_lot::Mutex;
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef as Raw};
 use rusqlite::{OpenFlags, Statement};
@@ -73,6 +74,9 @@ impl Connection {
 
     fn set_up(&mut self, role: Role, check: bool) -> Result<(), Error> {
         self.raw.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+        // Without this SQLite parses and plans a prepared statement again whenever an argument that a plan could use is new.
+        let stable_plans = self.raw.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+        stable_plans.map_err(|error| self.error(error))?;
         // The writer has the file to itself; what it may meet is a foreign program, briefly.
         let busy = if role == Role::Checkpointer { Duration::ZERO } else { Duration::from_secs(1) };
         self.raw.busy_timeout(busy).map_err(|error| self.error(error))?;

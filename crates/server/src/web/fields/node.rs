@@ -24,12 +24,13 @@ pub(super) enum Node {
 impl Node {
     /// Parses a JSON object. Fails with the line, the column and what was expected there.
     pub(super) fn from_json(bytes: &[u8]) -> Result<Node, String> {
-        if bytes.trim_ascii().is_empty() {
-            return Err("The body is empty. Send a JSON object.".to_owned());
-        }
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let parsed = Node::deserialize(&mut json).and_then(|tree| json.end().map(|()| tree));
-        match parsed.map_err(|error| syntax::problem(&error))? {
+        let problem = |error| match bytes.trim_ascii() {
+            [] => "The body is empty. Send a JSON object.".to_owned(),
+            _ => syntax::problem(&error),
+        };
+        match parsed.map_err(problem)? {
             object @ Node::Object(_) => Ok(object),
             other => Err(format!("The body is {}. Send a JSON object.", other.kind())),
         }
@@ -60,34 +61,65 @@ impl Node {
 
     /// Removes what no type would refuse: fields that are repeated, and texts with a NUL, which not every database stores.
     pub(super) fn clean(&mut self, errors: &mut FieldErrors) {
-        self.clean_at("", errors);
+        self.clean_at(&Place::Root, errors);
     }
 
-    fn clean_at(&mut self, path: &str, errors: &mut FieldErrors) {
+    fn clean_at(&mut self, place: &Place<'_>, errors: &mut FieldErrors) {
         match self {
             Node::Text(text) if text.contains('\0') => {
-                errors.add("invalid", path.to_owned(), "the text has a NUL (\\u0000); remove it");
+                errors.add("invalid", place.path(), "the text has a NUL (\\u0000); remove it");
                 *self = Node::Placeholder;
             }
             Node::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    item.clean_at(&format!("{path}[{index}]"), errors);
+                    item.clean_at(&Place::Item(place, index), errors);
                 }
             }
             Node::Object(fields) => {
-                let mut seen = HashSet::with_capacity(fields.len());
-                fields.retain(|(name, _)| {
-                    let is_new = seen.insert(name.clone());
-                    if !is_new {
-                        errors.note("repeated", child(path, name), "sent more than once; send it once");
-                    }
-                    is_new
-                });
+                if is_any_repeated(fields) {
+                    let mut seen = HashSet::with_capacity(fields.len());
+                    fields.retain(|(name, _)| {
+                        let is_new = seen.insert(name.clone());
+                        if !is_new {
+                            let field = Place::Field(place, name).path();
+                            errors.note("repeated", field, "sent more than once; send it once");
+                        }
+                        is_new
+                    });
+                }
                 for (name, value) in fields {
-                    value.clean_at(&child(path, name), errors);
+                    value.clean_at(&Place::Field(place, name), errors);
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Whether a name comes twice. Objects usually have a few fields, whose names are compared faster than hashed.
+fn is_any_repeated(fields: &[(String, Node)]) -> bool {
+    const FEW: usize = 8;
+    let mut names = fields.iter().map(|(name, _)| name);
+    if fields.len() <= FEW {
+        return names.enumerate().any(|(index, name)| fields[..index].iter().any(|(other, _)| other == name));
+    }
+    let mut seen = HashSet::with_capacity(fields.len());
+    !names.all(|name| seen.insert(name))
+}
+
+/// Where a part of a request is. Its path is made only for an error.
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn path(&self) -> String {
+        match self {
+            Place::Root => String::new(),
+            Place::Field(object, name) => child(&object.path(), name),
+            Place::Item(array, index) => format!("{}[{index}]", array.path()),
         }
     }
 }

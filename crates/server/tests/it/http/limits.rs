@@ -79,7 +79,7 @@ async fn a_flood_of_headers_is_cut() {
     let long = format!("GET /healthz?{} HTTP/1.1\r\nhost: test\r\n\r\n", "x".repeat(70_000));
     let answer = Answer::parse(&server.raw(long.as_bytes()).await);
     assert!(matches!(answer.status, 414 | 431), "{answer:?}");
-    let fine = head(&format!("x-a: {}\r\n", "b".repeat(20_000)));
+    let fine = head(&format!("x-a: {}\r\n", "b".repeat(15_000)));
     assert_eq!(Answer::parse(&server.raw(fine.as_bytes()).await).status, 200);
     server.stop().await;
 }
