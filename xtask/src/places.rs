@@ -22,6 +22,11 @@ pub fn outside_tests() -> PathBuf {
     root().join("tests/outside")
 }
 
+/// The TypeScript client.
+pub fn sdk() -> PathBuf {
+    root().join("sdk/typescript")
+}
+
 pub fn relying_parties() -> PathBuf {
     root().join("tests/relying_parties")
 }

@@ -145,6 +145,7 @@ fn outside(report: &mut Report, programs: &Programs) {
         report.check("outside", || Err("the binary `sarsen` was not built".into()));
         return;
     };
+    report.step("sdk", sdk);
     report.step("outside: node", || node(binary));
     report.step("outside: python", || {
         let python = places::python();
@@ -157,14 +158,23 @@ fn outside(report: &mut Report, programs: &Programs) {
 
 fn node(binary: &Path) -> Result<Counts, String> {
     let mut command = needs::node(&["--test", "--test-concurrency=1", "--test-reporter=spec"])?;
-    command.args(node_tests()).current_dir(places::outside_tests()).env("SARSEN_BIN", binary);
+    let tests = node_tests(&places::outside_tests().join("node"));
+    command.args(tests).current_dir(places::outside_tests()).env("SARSEN_BIN", binary);
+    let outcome = process::run(&mut command, STEP_LIMIT)?;
+    Ok(of_node(&outcome.stdout).with_status(outcome.success))
+}
+
+/// The tests of the TypeScript client that need no server of ours.
+fn sdk() -> Result<Counts, String> {
+    let mut command = needs::node(&["--test", "--test-reporter=spec"])?;
+    command.args(node_tests(&places::sdk().join("test"))).current_dir(places::sdk());
     let outcome = process::run(&mut command, STEP_LIMIT)?;
     Ok(of_node(&outcome.stdout).with_status(outcome.success))
 }
 
 /// By name, because what `node --test` makes of a folder differs between its versions.
-fn node_tests() -> Vec<PathBuf> {
-    let entries = fs::read_dir(places::outside_tests().join("node")).into_iter().flatten().flatten();
+fn node_tests(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_test = |path: &PathBuf| path.to_string_lossy().ends_with(".test.mjs");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_test).collect();
     files.sort();

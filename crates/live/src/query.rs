@@ -100,6 +100,8 @@ pub(crate) type Schema = utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>
 pub(crate) struct Described {
     pub(crate) args: Schema,
     pub(crate) value: Schema,
+    /// The answer's type in Rust.
+    pub(crate) value_type: &'static str,
     /// The types that these name.
     pub(crate) named: Vec<(String, Schema)>,
 }
@@ -168,7 +170,7 @@ fn describe<A: ToSchema, V: ToSchema>() -> Described {
     let mut named = Vec::new();
     A::schemas(&mut named);
     V::schemas(&mut named);
-    Described { args: A::schema(), value: V::schema(), named }
+    Described { args: A::schema(), value: V::schema(), value_type: std::any::type_name::<V>(), named }
 }
 
 /// Reads arguments. The error names the field.

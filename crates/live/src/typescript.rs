@@ -1,21 +1,30 @@
-//! TypeScript types of an app's queries and mutations.
+//! TypeScript types of an app's queries and mutations, from the schemas that utoipa derives.
+//!
+//! The text is the same for the same app, so a program can keep it in a file and a test can compare both.
 
 use crate::app::Registry;
 use crate::query::{Described, Schema};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+const HEAD: &str =
+    "// Types of the back end's queries and mutations, made by `App::typescript`: do not edit.\n\n";
 
 /// An interface `Api`, and the types that it names.
 pub(crate) fn types(registry: &Registry) -> String {
     let mut named = BTreeMap::new();
-    let mut text = String::from("// Made by the back end: do not edit.\n\nexport interface Api {\n");
+    let mut text = format!("{HEAD}export interface Api {{\n");
     let mut part = |title: &str, entries: Vec<(&str, &Described)>| {
         let _ = writeln!(text, "  {title}: {{");
         for (name, described) in entries {
             named.extend(described.named.iter().map(|(name, schema)| (name.clone(), json(schema))));
-            let (args, value) = (of(&json(&described.args)), of(&json(&described.value)));
-            let _ = writeln!(text, "    {name}: {{ args: {args}; value: {value} }};");
+            let args = json(&described.args);
+            let value = by_name(json(&described.value), described.value_type, &mut named);
+            text.push_str(&comment(&args, 4));
+            let _ = writeln!(text, "    {}: {{", property(name));
+            let _ = writeln!(text, "      args: {};", of(&args, 6));
+            let _ = writeln!(text, "      value: {};\n    }};", of(&value, 6));
         }
         text.push_str("  };\n");
     };
@@ -24,7 +33,8 @@ pub(crate) fn types(registry: &Registry) -> String {
     part("mutations", registry.mutations.iter().map(|(name, entry)| (*name, &entry.described)).collect());
     text.push_str("}\n");
     for (name, schema) in named {
-        let _ = writeln!(text, "\nexport type {name} = {};", of(&schema));
+        let _ =
+            write!(text, "\n{}export type {} = {};\n", comment(&schema, 0), type_name(&name), of(&schema, 0));
     }
     text
 }
@@ -33,56 +43,277 @@ fn json(schema: &Schema) -> Value {
     serde_json::to_value(schema).unwrap_or_default()
 }
 
-/// The type for a JSON Schema.
-fn of(schema: &Value) -> String {
+/// A schema, replaced by a reference to the type's name. Lists refer to the name of their items.
+fn by_name(mut schema: Value, rust: &str, named: &mut BTreeMap<String, Value>) -> Value {
+    if let Some(item) = rust.strip_prefix("alloc::vec::Vec<").and_then(|rest| rest.strip_suffix('>')) {
+        if let Some(items) = schema.get_mut("items") {
+            *items = by_name(items.take(), item, named);
+        }
+        return schema;
+    }
+    let is_structure = ["properties", "enum", "oneOf", "allOf"].iter().any(|part| schema.get(part).is_some());
+    let name = rust.rsplit("::").next().unwrap_or(rust);
+    // Types of two modules may have one name; the second keeps its place in the text.
+    let is_other = named.get(name).is_some_and(|known| *known != schema);
+    if !is_structure || rust.contains('<') || is_other {
+        return schema;
+    }
+    let reference = serde_json::json!({ "$ref": name });
+    named.insert(name.to_owned(), schema);
+    reference
+}
+
+/// The type for a JSON Schema. Lines after the first are indented by `indent`.
+fn of(schema: &Value, indent: usize) -> String {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        return name.rsplit('/').next().unwrap_or("unknown").to_owned();
+        return type_name(name.rsplit('/').next().unwrap_or_default());
+    }
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
     }
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
+        return union(values.iter().map(Value::to_string).collect());
     }
-    for (name, with) in [("oneOf", " | "), ("anyOf", " | "), ("allOf", " & ")] {
-        if let Some(parts) = schema.get(name).and_then(Value::as_array) {
-            return format!("({})", parts.iter().map(of).collect::<Vec<_>>().join(with));
-        }
+    if let Some(parts) = ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array()) {
+        return union(parts.iter().map(|part| of(part, indent)).collect());
+    }
+    if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
+        return parts.iter().map(|part| grouped(of(part, indent))).collect::<Vec<_>>().join(" & ");
     }
     match schema.get("type") {
-        Some(Value::Array(types)) => {
-            let with = |kind: &Value| {
-                let mut schema = schema.clone();
-                if let Some(object) = schema.as_object_mut() {
-                    object.insert("type".to_owned(), kind.clone());
-                }
-                of(&schema)
-            };
-            types.iter().map(with).collect::<Vec<_>>().join(" | ")
+        Some(Value::Array(kinds)) => {
+            union(kinds.iter().filter_map(Value::as_str).map(|kind| of_kind(kind, schema, indent)).collect())
         }
-        Some(Value::String(kind)) => match kind.as_str() {
-            "string" => "string".to_owned(),
-            "integer" | "number" => "number".to_owned(),
-            "boolean" => "boolean".to_owned(),
-            "null" => "null".to_owned(),
-            "array" => format!("Array<{}>", schema.get("items").map_or("unknown".to_owned(), of)),
-            "object" => object(schema),
-            _ => "unknown".to_owned(),
-        },
+        Some(Value::String(kind)) => of_kind(kind, schema, indent),
+        // What utoipa makes of `()`, which serde writes as null.
+        _ if schema.get("default") == Some(&Value::Null) => "null".to_owned(),
+        _ if schema.get("properties").is_some() => object(schema, indent),
         _ => "unknown".to_owned(),
     }
 }
 
-fn object(schema: &Value) -> String {
+fn of_kind(kind: &str, schema: &Value, indent: usize) -> String {
+    match kind {
+        "string" | "boolean" | "null" => kind.to_owned(),
+        "integer" | "number" => "number".to_owned(),
+        "array" => array(schema, indent),
+        "object" => object(schema, indent),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn array(schema: &Value, indent: usize) -> String {
+    if let Some(items) = schema.get("prefixItems").and_then(Value::as_array) {
+        return format!("[{}]", items.iter().map(|item| of(item, indent)).collect::<Vec<_>>().join(", "));
+    }
+    let item = schema.get("items").map_or_else(|| "unknown".to_owned(), |item| of(item, indent));
+    format!("{}[]", grouped(item))
+}
+
+fn object(schema: &Value, indent: usize) -> String {
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let values = schema.get("additionalProperties").filter(|values| **values != Value::Bool(false));
+    if properties.is_empty() {
+        return match values {
+            // Names of a map's keys are strings in JSON, whatever their type is in Rust.
+            Some(values) => format!("{{ [key: string]: {} }}", of(values, indent)),
+            None => "Record<string, never>".to_owned(),
+        };
+    }
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        let values = schema.get("additionalProperties").map_or("unknown".to_owned(), of);
-        return format!("Record<string, {values}>");
-    };
-    let fields = properties.iter().map(|(name, schema)| {
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let inner = indent + 2;
+    let mut text = String::from("{\n");
+    for (name, schema) in properties {
         let optional = if required.contains(&name.as_str()) { "" } else { "?" };
-        format!("{name}{optional}: {}", of(schema))
-    });
-    format!("{{ {} }}", fields.collect::<Vec<_>>().join("; "))
+        let (comment, name, of) = (comment(schema, inner), property(name), of(schema, inner));
+        let _ = writeln!(text, "{comment}{:inner$}{name}{optional}: {of};", "");
+    }
+    let _ = write!(text, "{:indent$}}}", "");
+    match values {
+        Some(values) => format!("{text} & {{ [key: string]: {} }}", of(values, indent)),
+        None => text,
+    }
+}
+
+/// One of several types: each once, `null` last.
+fn union(types: Vec<String>) -> String {
+    let mut distinct: Vec<String> = Vec::new();
+    for part in types {
+        if !distinct.contains(&part) {
+            distinct.push(part);
+        }
+    }
+    distinct.sort_by_key(|part| part == "null");
+    if distinct.is_empty() { "never".to_owned() } else { distinct.join(" | ") }
+}
+
+/// In parentheses where something follows that binds more tightly.
+fn grouped(text: String) -> String {
+    if text.contains(" | ") || text.contains(" & ") { format!("({text})") } else { text }
+}
+
+fn comment(schema: &Value, indent: usize) -> String {
+    let Some(text) = schema.get("description").and_then(Value::as_str) else { return String::new() };
+    let text = text.replace("*/", "* /");
+    let lines: Vec<&str> = text.trim().lines().map(str::trim_end).collect();
+    match lines.as_slice() {
+        [line] => format!("{:indent$}/** {line} */\n", ""),
+        lines => {
+            let body: String = lines
+                .iter()
+                .map(|line| format!("{}\n", format!("{:indent$} * {line}", "").trim_end()))
+                .collect();
+            format!("{:indent$}/**\n{body}{:indent$} */\n", "", "")
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_' || letter == '$';
+    name.starts_with(is_letter) && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
+}
+
+fn property(name: &str) -> String {
+    if is_identifier(name) { name.to_owned() } else { Value::from(name).to_string() }
+}
+
+/// A name for an exported type: utoipa's, without what TypeScript does not allow.
+fn type_name(name: &str) -> String {
+    let mut name: String =
+        name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    if !is_identifier(&name) {
+        name.insert(0, '_');
+    }
+    if ["Api", "Record"].contains(&name.as_str()) {
+        name.push('_');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Anyone, App, Given, Mutation, Problem, Query};
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+    use std::collections::HashMap;
+    use store::{Snapshot, Tx};
+    use utoipa::ToSchema;
+
+    /// A list of orders.
+    #[derive(Deserialize, ToSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct ListOrders {
+        /// The order before the page.
+        after: Option<i64>,
+        state: State,
+        #[serde(rename = "with-lines", default)]
+        with_lines: bool,
+    }
+
+    #[derive(Deserialize, Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum State {
+        Open,
+        SentAway,
+    }
+
+    #[derive(Serialize, ToSchema)]
+    struct Order {
+        id: String,
+        /// The parts,
+        /// in order.
+        lines: Vec<Line>,
+        states: Vec<Option<State>>,
+        notes: HashMap<String, Vec<i64>>,
+        pair: (String, i64),
+        anything: Value,
+        payment: Payment,
+        #[schema(no_recursion)]
+        parent: Option<Box<Order>>,
+    }
+
+    #[derive(Serialize, ToSchema)]
+    struct Line {
+        price: f64,
+    }
+
+    #[derive(Serialize, ToSchema)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Payment {
+        None,
+        Card { last4: String },
+    }
+
+    impl Query for ListOrders {
+        const NAME: &'static str = "list_orders";
+        type Claims = Anyone;
+        type Value = Vec<Order>;
+        fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<Vec<Order>, Problem> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[derive(Deserialize, ToSchema)]
+    struct Clear {}
+
+    impl Mutation for Clear {
+        const NAME: &'static str = "clear";
+        type Claims = Anyone;
+        type Value = ();
+        fn run(&self, _: &mut Tx<'_>, _: &Anyone, _: &Given) -> Result<(), Problem> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_app_is_described_with_its_types() {
+        let text = App::new().query::<ListOrders>().mutation::<Clear>().typescript();
+        assert_eq!(text, include_str!("typescript_expected.ts"), "\n{text}");
+    }
+
+    #[test]
+    fn schemas_become_types() {
+        for (schema, expected) in [
+            (json!({"type": ["string", "null"]}), "string | null"),
+            (json!({"oneOf": [{"type": "null"}, {"$ref": "#/components/schemas/Line"}]}), "Line | null"),
+            (json!({"type": "array", "items": {"enum": ["a", "b"]}}), "(\"a\" | \"b\")[]"),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+                "{ [key: string]: number }",
+            ),
+            (json!({"type": "object"}), "Record<string, never>"),
+            (
+                json!({"allOf": [{"$ref": "#/x/A"}, {"oneOf": [{"$ref": "#/x/B"}, {"const": 1}]}]}),
+                "A & (B | 1)",
+            ),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}),
+                "[string, number]",
+            ),
+            (json!({"default": null}), "null"),
+            (json!({}), "unknown"),
+            (json!({"$ref": "#/components/schemas/Page_Order.v1"}), "Page_Order_v1"),
+            (json!({"$ref": "#/components/schemas/Api"}), "Api_"),
+            (
+                json!({"type": "object", "properties": {"a-b": {"type": "string"}}}),
+                "{\n  \"a-b\"?: string;\n}",
+            ),
+        ] {
+            assert_eq!(of(&schema, 0), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_comment_cannot_end_early() {
+        assert_eq!(comment(&json!({"description": "a */ b"}), 2), "  /** a * / b */\n");
+    }
 }

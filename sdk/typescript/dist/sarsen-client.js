@@ -1,0 +1,1415 @@
+// @sarsen/client, compiled from sdk/typescript/src by `npm run build`: do not edit.
+// Pauses between attempts: doubled from attempt to attempt, and jittered so that clients do not come back together.
+const FIRST_MS = 250;
+const LONGEST_MS = 30_000;
+/** A pause in milliseconds before the attempt number `attempt` (0 is the first). */
+function pause(attempt, atLeastMs = 0, random = Math.random) {
+    const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
+    return atLeastMs + limit * (0.5 + 0.5 * random());
+}
+/** A pause that a `bye` asks for, spread over its second half. */
+function pauseAfterBye(retryMs, random = Math.random) {
+    return retryMs * (0.5 + 0.5 * random());
+}
+/** Waits; resolves early with `false` when the signal aborts. */
+function sleep(ms, signal) {
+    return new Promise((resolve) => {
+        if (signal.aborted)
+            return resolve(false);
+        const stop = () => {
+            clearTimeout(timer);
+            resolve(false);
+        };
+        const timer = setTimeout(() => {
+            signal.removeEventListener('abort', stop);
+            resolve(true);
+        }, ms);
+        signal.addEventListener('abort', stop, { once: true });
+    });
+}
+// Errors: problem documents (RFC 9457) of the server, and requests that got no answer.
+/** The server refused a request, or could not serve it. */
+class ProblemError extends Error {
+    name = 'ProblemError';
+    /** Stable, snake_case: what a program decides by. */
+    code;
+    /** The HTTP status. */
+    status;
+    /** Seconds after which a retry may succeed. */
+    retryAfter;
+    /** The first wrong field of the request. */
+    field;
+    /** The whole document. */
+    document;
+    constructor(document, status = document.status ?? 500, retryAfter) {
+        super(document.detail ?? document.title ?? `The server answered with status ${status}.`);
+        this.document = document;
+        this.status = status;
+        this.code = document.code ?? `http_${status}`;
+        this.retryAfter = retryAfter;
+        this.field = document.errors?.[0]?.field;
+    }
+    /** Whether the same request may succeed later. */
+    get isPassing() {
+        return this.status === 429 || this.status === 408 || (this.status >= 500 && this.code !== 'internal');
+    }
+    /** The problem of an answer whose status is not 2xx. */
+    static async of(response) {
+        let document = {};
+        try {
+            const body = await response.json();
+            if (typeof body === 'object' && body !== null)
+                document = body;
+        }
+        catch {
+            // A proxy's page, for example: the status is all there is.
+        }
+        return new ProblemError(document, response.status, seconds(response.headers.get('Retry-After')));
+    }
+}
+/** No answer: the network or the server failed. Whether the request was carried out is unknown. */
+class ConnectionError extends Error {
+    name = 'ConnectionError';
+    constructor(cause) {
+        super('The server could not be reached. Check the connection and try again.', { cause });
+    }
+}
+function seconds(header) {
+    if (header === null)
+        return undefined;
+    const number = Number(header);
+    if (Number.isFinite(number))
+        return Math.max(0, number);
+    const date = Date.parse(header);
+    return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+}
+// A parser of `text/event-stream` (HTML Standard, section 9.2.6) for bytes that arrive in any pieces.
+class EventParser {
+    #decoder = new TextDecoder();
+    #text = '';
+    #name = '';
+    #data = [];
+    #id;
+    #retry;
+    /** Adds bytes; returns the events that are complete now. */
+    push(bytes) {
+        // The decoder drops a byte order mark at the beginning, as the standard asks.
+        this.#text += this.#decoder.decode(bytes, { stream: true });
+        const events = [];
+        let start = 0;
+        for (;;) {
+            const end = lineEnd(this.#text, start);
+            // A line that ends in the last CR is complete only when the next character is known: it may be an LF.
+            if (end < 0 || (this.#text[end] === '\r' && end + 1 === this.#text.length))
+                break;
+            const event = this.#line(this.#text.slice(start, end));
+            if (event)
+                events.push(event);
+            start = end + (this.#text.startsWith('\r\n', end) ? 2 : 1);
+        }
+        this.#text = this.#text.slice(start);
+        return events;
+    }
+    #line(line) {
+        if (line === '')
+            return this.#dispatch();
+        const colon = line.indexOf(':');
+        if (colon === 0)
+            return undefined;
+        const field = colon < 0 ? line : line.slice(0, colon);
+        const rest = colon < 0 ? '' : line.slice(colon + 1);
+        const value = rest.startsWith(' ') ? rest.slice(1) : rest;
+        if (field === 'event')
+            this.#name = value;
+        else if (field === 'data')
+            this.#data.push(value);
+        else if (field === 'id' && !value.includes('\0'))
+            this.#id = value;
+        else if (field === 'retry' && /^[0-9]+$/.test(value))
+            this.#retry = Number(value);
+        return undefined;
+    }
+    #dispatch() {
+        const isEmpty = this.#data.length === 0;
+        const event = { event: this.#name || 'message', data: this.#data.join('\n'), id: this.#id, retry: this.#retry };
+        this.#name = '';
+        this.#data = [];
+        this.#id = undefined;
+        this.#retry = undefined;
+        return isEmpty ? undefined : event;
+    }
+}
+function lineEnd(text, from) {
+    const feed = text.indexOf('\n', from);
+    const line = feed < 0 ? text.slice(from) : text.slice(from, feed);
+    const carriage = line.indexOf('\r');
+    return carriage < 0 ? feed : from + carriage;
+}
+// Access tokens: where they come from, when they expire, and who they stand for.
+/** The members of a JWT that differ between two tokens of the same caller. */
+const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
+class Tokens {
+    #source;
+    #refused;
+    #renewing;
+    #caller;
+    /** Is called when a token stands for another caller than the one before. */
+    onCaller = () => { };
+    constructor(source) {
+        this.#source = source;
+    }
+    /** The token for the next request. */
+    async get() {
+        if (!this.#source)
+            return undefined;
+        if (this.#renewing)
+            return this.#renewing;
+        const token = await this.#source();
+        // The application may still have the token in its cache that the server refused.
+        if (token !== undefined && token === this.#refused)
+            return this.renew(token);
+        return this.#note(token);
+    }
+    /** Another token than `refused`. Requests that are refused at the same time ask once. */
+    renew(refused) {
+        this.#refused = refused;
+        this.#renewing ??= (async () => {
+            try {
+                return this.#note(await this.#source?.(refused));
+            }
+            finally {
+                this.#renewing = undefined;
+            }
+        })();
+        return this.#renewing;
+    }
+    /** Who the present token stands for; equal for all tokens of one caller. */
+    async caller() {
+        if (this.#caller === undefined)
+            await this.get();
+        return (this.#caller ??= await callerOf(undefined));
+    }
+    async #note(token) {
+        const caller = await callerOf(token);
+        const isOther = this.#caller !== undefined && caller !== this.#caller;
+        this.#caller = caller;
+        if (isOther)
+            this.onCaller(caller);
+        return token;
+    }
+}
+/** When a JWT expires, in milliseconds; `undefined` for other tokens. */
+function expiry(token) {
+    const exp = claims(token)?.['exp'];
+    return typeof exp === 'number' ? exp * 1000 : undefined;
+}
+/** A short text for the caller of a token: of a JWT its claims without times, of other tokens the token, hashed. */
+async function callerOf(token) {
+    if (token === undefined)
+        return 'anonymous';
+    const members = Object.entries(claims(token) ?? { token }).filter(([name]) => !CHANGES_WITH_REFRESH.has(name));
+    const text = JSON.stringify(members.sort(([one], [other]) => (one < other ? -1 : 1)));
+    // Without a secure context there is no hash, and no lock that tabs could share either: the text stays in this tab.
+    if (!globalThis.crypto?.subtle)
+        return text;
+    const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+    return Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+function claims(token) {
+    const payload = token?.split('.')[1];
+    if (!payload)
+        return undefined;
+    try {
+        const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+        const parsed = JSON.parse(new TextDecoder().decode(bytes));
+        return typeof parsed === 'object' && parsed !== null ? parsed : undefined;
+    }
+    catch {
+        return undefined;
+    }
+}
+// The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
+// does not let streams through.
+const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000 };
+/** A stream that ends sooner, without a `bye`, is short. */
+const SHORT_MS = 1_000;
+/** So many short or silent streams in a row: something in between does not let streams through. */
+const SHORT_MAX = 3;
+/** After a stream of this length the pauses between attempts begin small again. */
+const STEADY_MS = 5_000;
+/** A token is renewed so long before it expires, or after four fifths of its time if that is later. */
+const RENEW_BEFORE_MS = 30_000;
+/** Bytes of a URL that every proxy lets through. */
+const URL_MAX = 4_000;
+const TIMER_MAX_MS = 2 ** 31 - 1;
+class Connection {
+    #http;
+    #subscriber;
+    #timing;
+    #running = false;
+    #closed = false;
+    /** Ends the present attempt, or the pause after it. */
+    #abort = new AbortController();
+    /** The open stream; undefined until its `hello`. */
+    #stream;
+    /** The keys that the stream has. */
+    #onStream = new Set();
+    #isChanging = false;
+    #isPausing = false;
+    #syncs = false;
+    #isPolling = false;
+    #pollingUntil = 0;
+    constructor(http, subscriber, timing) {
+        this.#http = http;
+        this.#subscriber = subscriber;
+        this.#timing = timing;
+    }
+    /** The subscriptions have changed. Changes of one turn of the event loop are sent together. */
+    sync() {
+        if (this.#syncs || this.#closed)
+            return;
+        this.#syncs = true;
+        setTimeout(() => {
+            this.#syncs = false;
+            if (this.#closed)
+                return;
+            if (!this.#running)
+                void this.#run();
+            else if (this.#subscriber.subscriptions().length === 0)
+                this.#abort.abort('empty');
+            else if (this.#isPolling)
+                this.#abort.abort('again');
+            else
+                void this.#change();
+        });
+    }
+    /** Ends a pause between two attempts. */
+    hurry() {
+        if (this.#isPausing)
+            this.#abort.abort('hurry');
+    }
+    close() {
+        this.#closed = true;
+        this.#abort.abort('closed');
+    }
+    async #run() {
+        this.#running = true;
+        let attempt = 0;
+        let shorts = 0;
+        while (!this.#closed && this.#subscriber.subscriptions().length > 0) {
+            if (shorts >= SHORT_MAX) {
+                this.#pollingUntil = Date.now() + this.#timing.polling;
+                // The next stream after that has one chance.
+                shorts = SHORT_MAX - 1;
+            }
+            this.#isPolling = Date.now() < this.#pollingUntil;
+            const started = Date.now();
+            const end = this.#isPolling ? await this.#poll() : await this.#open();
+            const lasted = Date.now() - started;
+            if (end.why === 'again')
+                continue;
+            if (!this.#isPolling) {
+                const isShort = end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS);
+                if (isShort)
+                    shorts += 1;
+                else if (end.why === 'bye' || (end.why === 'closed' && lasted >= SHORT_MS))
+                    shorts = 0;
+            }
+            if (lasted >= STEADY_MS)
+                attempt = 0;
+            // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
+            const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
+            const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
+            attempt += 1;
+            if (this.#closed || this.#subscriber.subscriptions().length === 0)
+                break;
+            this.#subscriber.status('waiting');
+            this.#abort = new AbortController();
+            this.#isPausing = true;
+            await sleep(ms, this.#abort.signal);
+            this.#isPausing = false;
+        }
+        this.#running = false;
+        this.#subscriber.status('idle');
+        // A subscription may have come while the loop ended.
+        if (!this.#closed && this.#subscriber.subscriptions().length > 0)
+            this.sync();
+    }
+    /** Opens a stream and reads it to its end. */
+    async #open() {
+        const abort = (this.#abort = new AbortController());
+        const watchdog = new Watchdog(() => abort.abort('silent'));
+        const renewal = new Renewal();
+        let pauseMs;
+        let isOpen = false;
+        this.#subscriber.status('connecting');
+        try {
+            const subscriptions = this.#subscriber.subscriptions();
+            this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
+            watchdog.set(this.#timing.silence);
+            const headers = { Accept: 'text/event-stream' };
+            const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
+            const response = await this.#http.send(request);
+            isOpen = true;
+            renewal.plan(response.token, (old) => this.#renew(old));
+            for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
+                if (event.event === 'bye')
+                    pauseMs = event.retry ?? 0;
+                else
+                    this.#handle(event);
+            }
+        }
+        catch (error) {
+            if (!abort.signal.aborted)
+                return isOpen ? { why: 'closed' } : this.#failed(error);
+        }
+        finally {
+            watchdog.stop();
+            renewal.stop();
+            this.#stream = undefined;
+        }
+        if (pauseMs !== undefined)
+            return { why: 'bye', pauseMs };
+        if (!abort.signal.aborted)
+            return { why: 'closed' };
+        // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
+        return { why: abort.signal.reason === 'silent' ? (watchdog.hadBytes ? 'failed' : 'silent') : 'again' };
+    }
+    /** One long poll. */
+    async #poll() {
+        const abort = (this.#abort = new AbortController());
+        const subscriptions = this.#subscriber.subscriptions();
+        this.#subscriber.status('polling');
+        const query = new URLSearchParams(subscriptions.map((subscription) => ['sub', JSON.stringify(subscription)]));
+        const path = `/live/poll?${query}`;
+        const started = Date.now();
+        let pauseMs = 0;
+        let hasNews = false;
+        try {
+            // What does not fit into a URL goes into a body.
+            const request = path.length <= URL_MAX
+                ? { method: 'GET', path, signal: abort.signal }
+                : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal };
+            for await (const event of events(await this.#http.send(request), () => { })) {
+                if (event.event === 'bye')
+                    pauseMs = event.retry ?? 0;
+                else
+                    this.#handle(event);
+                hasNews ||= event.event === 'value' || event.event === 'rows';
+            }
+        }
+        catch (error) {
+            return abort.signal.aborted ? { why: 'again' } : this.#failed(error);
+        }
+        // An answer at once without news (a problem that lasts, a server that stops) must not become a fast loop.
+        return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
+    }
+    #failed(error) {
+        if (!(error instanceof ProblemError))
+            return { why: 'failed' };
+        if (!error.isPassing)
+            this.#subscriber.refused(error);
+        return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
+    }
+    #handle(event) {
+        let data;
+        try {
+            data = JSON.parse(event.data);
+        }
+        catch {
+            return;
+        }
+        if (event.event === 'hello') {
+            if (data.stream && data.secret)
+                this.#stream = { id: data.stream, secret: data.secret };
+            this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
+            void this.#change();
+        }
+        else if (Array.isArray(data.keys)) {
+            this.#subscriber.frame(event.event, event.id ?? data.version, data);
+        }
+    }
+    /** Makes the stream's subscriptions what they should be, one request at a time. */
+    async #change() {
+        if (this.#isChanging)
+            return;
+        this.#isChanging = true;
+        try {
+            for (let stream = this.#stream; stream && stream === this.#stream;) {
+                const wanted = this.#subscriber.subscriptions();
+                const keys = new Set(wanted.map((subscription) => subscription.key));
+                const add = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
+                const remove = [...this.#onStream].filter((key) => !keys.has(key));
+                if (add.length === 0 && remove.length === 0)
+                    return;
+                this.#onStream = keys;
+                await this.#send(stream, add, remove);
+            }
+        }
+        finally {
+            this.#isChanging = false;
+        }
+    }
+    /** Sends a change of the stream. If that fails, a new stream gets the full set. */
+    async #send(stream, add, remove) {
+        const abort = this.#abort;
+        try {
+            const body = { secret: stream.secret, add, remove };
+            await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
+        }
+        catch {
+            // The stream is at another instance (409), or gone (404), or the request got lost.
+            if (this.#stream === stream)
+                abort.abort('again');
+        }
+    }
+    /** Sends a new token on the running stream, which therefore outlives the old one. Returns that token. */
+    async #renew(old) {
+        const stream = this.#stream;
+        let token = await this.#http.tokens.get();
+        if (token === old)
+            token = await this.#http.tokens.renew(old);
+        if (stream && stream === this.#stream)
+            await this.#send(stream, [], []);
+        return token;
+    }
+}
+async function* events(response, onBytes) {
+    if (!response.body)
+        return;
+    const reader = response.body.getReader();
+    const parser = new EventParser();
+    try {
+        for (;;) {
+            const { done, value } = await reader.read();
+            if (done)
+                return;
+            onBytes();
+            yield* parser.push(value);
+        }
+    }
+    finally {
+        reader.cancel().catch(() => { });
+    }
+}
+/** Calls back when it was not set again in time. */
+class Watchdog {
+    #bark;
+    #timer;
+    #sets = 0;
+    constructor(bark) {
+        this.#bark = bark;
+    }
+    get hadBytes() {
+        return this.#sets > 1;
+    }
+    set(ms) {
+        this.#sets += 1;
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(this.#bark, ms);
+    }
+    stop() {
+        clearTimeout(this.#timer);
+    }
+}
+/** Renews the token of a stream before it expires. */
+class Renewal {
+    #timer;
+    #stopped = false;
+    plan(token, renew) {
+        const expires = expiry(token);
+        if (expires === undefined || this.#stopped)
+            return;
+        const left = expires - Date.now();
+        // A token that has expired by this clock: the server's clock decides, and ends the stream.
+        if (left <= 0)
+            return;
+        const wait = Math.max(left - RENEW_BEFORE_MS, left * 0.8);
+        this.#timer = setTimeout(async () => {
+            const next = await renew(token).catch(() => undefined);
+            if (next !== token)
+                this.plan(next, renew);
+        }, Math.min(wait, TIMER_MAX_MS));
+    }
+    stop() {
+        this.#stopped = true;
+        clearTimeout(this.#timer);
+    }
+}
+// Versions: states of the database, as text with a fixed width, `<epoch>.<number>`. Numbers of one epoch are ordered as
+// text; an epoch is one history of the database (a restore begins another).
+/** True if a client that holds `held` may replace it by `next`: it is not older, or belongs to another epoch. */
+function replaces(next, held) {
+    if (!next || !held)
+        return true;
+    const [nextEpoch, nextNumber] = split(next);
+    const [heldEpoch, heldNumber] = split(held);
+    return nextEpoch !== heldEpoch || nextNumber >= heldNumber;
+}
+function split(version) {
+    const dot = version.indexOf('.');
+    return dot < 0 ? [version, ''] : [version.slice(0, dot), version.slice(dot + 1)];
+}
+/** True if a state of version `held` surely contains what was committed at `version`: one epoch, and not older. */
+function covers(held, version) {
+    return !!held && !!version && split(held)[0] === split(version)[0] && replaces(held, version);
+}
+// What a client holds of a live query, and how the server's frames change it.
+const NOTHING = { version: undefined, digest: undefined, hasValue: false };
+/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
+function after(state, event, version, frame) {
+    if (!replaces(version, state.version))
+        return state;
+    switch (event) {
+        case 'value':
+            return { version, digest: frame.digest, value: frame.value, hasValue: true };
+        case 'same':
+            return { ...state, version: version ?? state.version };
+        case 'error':
+            return { version: version ?? state.version, digest: undefined, hasValue: false, problem: problemOf(frame) };
+        case 'rows': {
+            if (!state.hasValue || state.version !== frame.base)
+                return undefined;
+            const value = merge(state.value, frame);
+            return value && { version, digest: frame.digest, value, hasValue: true };
+        }
+        default:
+            return state;
+    }
+}
+function problemOf(frame) {
+    const document = frame.problem ?? {};
+    return { document, status: document.status ?? 500 };
+}
+function errorOf(state) {
+    return state.problem && new ProblemError(state.problem.document, state.problem.status);
+}
+/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+function have(state, version = state.version) {
+    return version === undefined ? undefined : `${version}/${state.digest ?? '-'}`;
+}
+/** Canonical JSON: members sorted, `undefined` left out. */
+function canonical(value) {
+    if (Array.isArray(value))
+        return `[${value.map(canonical).join(',')}]`;
+    if (typeof value !== 'object' || value === null)
+        return JSON.stringify(value) ?? 'null';
+    if ('toJSON' in value && typeof value.toJSON === 'function')
+        return canonical(value.toJSON());
+    const members = Object.entries(value).filter(([, member]) => member !== undefined);
+    members.sort(([one], [other]) => (one < other ? -1 : 1));
+    return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`;
+}
+/** Applies changed rows: removes `gone`, replaces or appends `set`, then sorts by `order`. */
+function merge(value, frame) {
+    if (!Array.isArray(value))
+        return undefined;
+    const set = frame.set ?? [];
+    const by = frame.by ?? fieldOf(value, frame);
+    if (by === undefined)
+        return undefined;
+    const rows = new Map();
+    for (const row of value)
+        rows.set(keyOf(row, by) ?? '', row);
+    if (rows.size !== value.length)
+        return undefined;
+    for (const key of frame.gone ?? [])
+        if (!rows.delete(key))
+            return undefined;
+    for (const [key, row] of set)
+        rows.set(key, row);
+    if (!frame.order)
+        return [...rows.values()];
+    const sorted = frame.order.map((key) => rows.get(key));
+    return frame.order.length === rows.size && !sorted.includes(undefined) ? sorted : undefined;
+}
+/** The field that holds the keys, if only one fits what the frame says. */
+function fieldOf(value, frame) {
+    const set = frame.set ?? [];
+    const sample = set[0]?.[1] ?? value[0];
+    if (typeof sample !== 'object' || sample === null)
+        return undefined;
+    const fields = Object.keys(sample).filter((field) => {
+        const keys = new Set(value.map((row) => keyOf(row, field)));
+        return (keys.size === value.length &&
+            set.every(([key, row]) => keyOf(row, field) === key) &&
+            (frame.gone ?? []).every((key) => keys.has(key)));
+    });
+    return fields.length === 1 ? fields[0] : undefined;
+}
+function keyOf(row, field) {
+    const key = row?.[field];
+    return typeof key === 'string' ? key : key === undefined ? undefined : JSON.stringify(key);
+}
+// The live queries of one connection: their states, kept up to date from the server's frames.
+/** Whether a state says something: a value or a problem. */
+function isAnswer(state) {
+    return state.hasValue || state.problem !== undefined;
+}
+class Feed {
+    #sink;
+    #connection;
+    #entries = new Map();
+    #byKey = new Map();
+    #keys = 0;
+    constructor(http, timing, sink) {
+        this.#sink = sink;
+        this.#connection = new Connection(http, this, timing);
+    }
+    want(wanted, held) {
+        const known = this.#entries.get(wanted.id);
+        if (known) {
+            // A tab may hold more than this connection, which has just begun.
+            if (!isAnswer(known.state) && isAnswer(held))
+                known.state = held;
+            if (isAnswer(known.state))
+                this.#sink.state(wanted.id, known.state);
+            return;
+        }
+        const state = held;
+        const entry = { wanted, key: '', state, notBefore: undefined, attempts: 0, timer: undefined };
+        this.#entries.set(wanted.id, entry);
+        this.#subscribe(entry);
+    }
+    drop(id) {
+        const entry = this.#entries.get(id);
+        if (!entry)
+            return;
+        clearTimeout(entry.timer);
+        this.#entries.delete(id);
+        this.#byKey.delete(entry.key);
+        this.#connection.sync();
+    }
+    ask(id, version) {
+        const entry = this.#entries.get(id);
+        if (!entry)
+            return;
+        entry.notBefore = version;
+        this.#subscribe(entry);
+    }
+    hurry() {
+        this.#connection.hurry();
+    }
+    close() {
+        for (const entry of this.#entries.values())
+            clearTimeout(entry.timer);
+        this.#entries.clear();
+        this.#byKey.clear();
+        this.#connection.close();
+    }
+    #subscribe(entry) {
+        clearTimeout(entry.timer);
+        entry.timer = undefined;
+        this.#byKey.delete(entry.key);
+        entry.key = `k${(this.#keys += 1)}`;
+        this.#byKey.set(entry.key, entry);
+        this.#connection.sync();
+    }
+    subscriptions() {
+        return Array.from(this.#entries.values(), ({ key, wanted, state, notBefore }) => {
+            const held = have(state, notBefore ?? state.version);
+            return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
+        });
+    }
+    frame(event, version, frame) {
+        for (const key of frame.keys) {
+            const entry = this.#byKey.get(key);
+            if (!entry)
+                continue;
+            const state = after(entry.state, event, version, frame);
+            if (state === undefined) {
+                // Row changes that do not fit what is held: the next answer must be the whole value.
+                entry.state = { ...NOTHING, version: entry.state.version };
+                this.#subscribe(entry);
+                continue;
+            }
+            entry.state = state;
+            entry.notBefore = undefined;
+            if (event === 'error')
+                this.#retry(entry, frame);
+            else
+                entry.attempts = 0;
+            this.#sink.state(entry.wanted.id, state);
+        }
+    }
+    /** Asks again after a problem that passes, such as a limit. */
+    #retry(entry, frame) {
+        const problem = new ProblemError(frame.problem ?? {});
+        if (!problem.isPassing)
+            return;
+        entry.timer = setTimeout(() => this.#subscribe(entry), pause(entry.attempts + 2));
+        entry.attempts += 1;
+    }
+    refused(error) {
+        for (const id of this.#entries.keys())
+            this.#sink.refused(id, error);
+    }
+    status(status) {
+        this.#sink.status(status);
+    }
+}
+// Requests with the caller's token. A 401 asks for a new token once.
+class Http {
+    tokens;
+    #base;
+    #fetch;
+    constructor(url, tokens, fetcher) {
+        this.#base = url.replace(/\/+$/, '');
+        this.tokens = tokens;
+        this.#fetch = fetcher;
+    }
+    /** Sends a request. Resolves with a 2xx answer; rejects with a `ProblemError`, or a `ConnectionError`. */
+    async send(request) {
+        let token = await this.tokens.get();
+        let response = await this.#once(request, token);
+        if (response.status === 401 && token !== undefined) {
+            const other = await this.tokens.renew(token);
+            if (other !== undefined && other !== token) {
+                await response.body?.cancel();
+                token = other;
+                response = await this.#once(request, token);
+            }
+        }
+        if (!response.ok)
+            throw await ProblemError.of(response);
+        return Object.assign(response, { token });
+    }
+    async #once(request, token) {
+        const headers = { ...request.headers };
+        if (token !== undefined)
+            headers['Authorization'] = `Bearer ${token}`;
+        if (request.body !== undefined)
+            headers['Content-Type'] = 'application/json';
+        const init = { method: request.method, headers, cache: 'no-store' };
+        if (request.body !== undefined)
+            init.body = JSON.stringify(request.body);
+        if (request.signal)
+            init.signal = request.signal;
+        try {
+            return await this.#fetch(this.#base + request.path, init);
+        }
+        catch (error) {
+            if (request.signal?.aborted)
+                throw error;
+            throw new ConnectionError(error);
+        }
+    }
+}
+// The live queries of one tab: their listeners, and the optimistic changes above what the server has sent.
+/** A query without listeners stays subscribed so long: components come back. */
+const LINGER_MS = 1_000;
+/** While answers of mutations are awaited, frames are held back so long at most: they may contain the change already. */
+const HOLD_MS = 1_000;
+/** After so long without a frame that contains the change, the client asks; after twice that, it drops its own change. */
+const SETTLE_MS = 2_000;
+class Subscriptions {
+    connect;
+    #topics = new Map();
+    #onStatus = new Set();
+    #status = 'idle';
+    #source;
+    /** Is called before the first subscription is made, and again after `reset`. */
+    constructor(connect) {
+        this.connect = connect;
+    }
+    get source() {
+        return this.#source;
+    }
+    /** Begins to use a source. */
+    use(source) {
+        this.#source = source;
+        for (const topic of this.#topics.values())
+            source.want(topic.wanted, topic.newest);
+    }
+    /** Forgets all values, which belong to another caller, and asks for them anew. */
+    reset() {
+        this.#source?.close();
+        this.#source = undefined;
+        for (const topic of this.#topics.values())
+            topic.forget();
+        if (this.#topics.size > 0)
+            this.connect();
+    }
+    close() {
+        for (const topic of this.#topics.values())
+            topic.forget();
+        this.#topics.clear();
+        this.#source?.close();
+        this.#source = undefined;
+    }
+    listen(query, args, listener) {
+        const id = idOf(query, args);
+        let topic = this.#topics.get(id);
+        if (!topic) {
+            // Later changes of the caller's object must not change the subscription.
+            topic = new Topic({ id, query, args: JSON.parse(canonical(args)) }, () => this.#source);
+            this.#topics.set(id, topic);
+            if (this.#source)
+                this.#source.want(topic.wanted, NOTHING);
+            else
+                this.connect();
+        }
+        const stop = topic.add(listener);
+        return () => {
+            stop();
+            topic.lingerThen(LINGER_MS, () => {
+                if (this.#topics.get(id) !== topic)
+                    return;
+                this.#topics.delete(id);
+                topic.forget();
+                this.#source?.drop(id);
+            });
+        };
+    }
+    /** Applies a change to the present value of a query, if it is subscribed to. */
+    apply(query, args, layer) {
+        return this.#topics.get(idOf(query, args))?.apply(layer);
+    }
+    onStatus(listener) {
+        this.#onStatus.add(listener);
+        safely(() => listener(this.#status));
+        return () => this.#onStatus.delete(listener);
+    }
+    state(id, state) {
+        this.#topics.get(id)?.receive(state);
+    }
+    refused(id, error) {
+        this.#topics.get(id)?.fail(error);
+    }
+    status(status) {
+        if (status === this.#status)
+            return;
+        this.#status = status;
+        for (const listener of this.#onStatus)
+            safely(() => listener(status));
+    }
+}
+class Topic {
+    wanted;
+    #source;
+    #listeners = new Set();
+    /** The newest state of the server. */
+    newest = NOTHING;
+    /** The state that is shown below the layers. */
+    #base = NOTHING;
+    #layers = [];
+    /** Counts states, for servers whose versions do not compare with those of answers. */
+    #frames = 0;
+    #shown;
+    #hasShown = false;
+    #holdTimer;
+    #isHeldTooLong = false;
+    #lingerTimer;
+    constructor(wanted, source) {
+        this.wanted = wanted;
+        this.#source = source;
+    }
+    add(listener) {
+        clearTimeout(this.#lingerTimer);
+        this.#listeners.add(listener);
+        // Who comes later gets the present value at once, but never before `live` has returned.
+        queueMicrotask(() => {
+            if (!this.#listeners.has(listener))
+                return;
+            const error = errorOf(this.#base);
+            if (this.#hasShown)
+                this.#tell(listener);
+            else if (error)
+                safely(() => listener.onError?.(error));
+        });
+        return () => this.#listeners.delete(listener);
+    }
+    lingerThen(ms, end) {
+        if (this.#listeners.size > 0)
+            return;
+        clearTimeout(this.#lingerTimer);
+        this.#lingerTimer = setTimeout(end, ms);
+    }
+    receive(state) {
+        if (!replaces(state.version, this.newest.version))
+            return;
+        const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
+        this.newest = isEqual ? { ...state, value: this.newest.value } : state;
+        this.#frames += 1;
+        if (!this.#isHolding())
+            this.#settle();
+    }
+    fail(error) {
+        for (const listener of [...this.#listeners])
+            safely(() => listener.onError?.(error));
+    }
+    apply(layer) {
+        const applied = { apply: layer.apply, answer: undefined };
+        this.#layers.push(applied);
+        this.#holdTimer ??= setTimeout(() => {
+            this.#isHeldTooLong = true;
+            this.#settle();
+        }, HOLD_MS);
+        this.#show();
+        return {
+            answered: (version) => {
+                applied.answer = { version, frames: this.#frames };
+                this.#ended();
+                if (this.#layers.includes(applied))
+                    this.#askFor(applied);
+            },
+            drop: () => {
+                this.#remove(applied);
+                this.#ended();
+            },
+        };
+    }
+    forget() {
+        clearTimeout(this.#lingerTimer);
+        for (const layer of [...this.#layers])
+            this.#remove(layer);
+        this.newest = this.#base = NOTHING;
+        this.#hasShown = false;
+        this.#shown = undefined;
+        this.#ended();
+    }
+    #isHolding() {
+        return !this.#isHeldTooLong && this.#layers.some((layer) => !layer.answer);
+    }
+    /** The answer of a mutation has arrived. */
+    #ended() {
+        if (this.#layers.every((layer) => layer.answer)) {
+            clearTimeout(this.#holdTimer);
+            this.#holdTimer = undefined;
+            this.#isHeldTooLong = false;
+        }
+        if (!this.#isHolding())
+            this.#settle();
+        else
+            this.#show();
+    }
+    /** Takes over the newest state, and drops the layers that it contains. */
+    #settle() {
+        const isNews = this.newest !== this.#base;
+        this.#base = this.newest;
+        for (const layer of [...this.#layers]) {
+            const { answer } = layer;
+            if (!answer)
+                continue;
+            const isLater = this.#frames > answer.frames && replaces(this.newest.version, answer.version);
+            if (isLater || covers(this.newest.version, answer.version))
+                this.#remove(layer);
+        }
+        this.#show();
+        const error = isNews ? errorOf(this.#base) : undefined;
+        if (error)
+            this.fail(error);
+    }
+    /** A change whose result is equal makes no frame; then the client asks for a state that contains it. */
+    #askFor(layer) {
+        layer.timer = setTimeout(() => {
+            this.#source()?.ask(this.wanted.id, layer.answer?.version);
+            layer.timer = setTimeout(() => {
+                this.#remove(layer);
+                this.#show();
+            }, SETTLE_MS);
+        }, SETTLE_MS);
+    }
+    #remove(layer) {
+        clearTimeout(layer.timer);
+        this.#layers = this.#layers.filter((other) => other !== layer);
+    }
+    #show() {
+        if (!this.#base.hasValue) {
+            this.#hasShown = false;
+            return;
+        }
+        let value = this.#base.value;
+        for (const layer of this.#layers) {
+            try {
+                value = layer.apply(value);
+            }
+            catch (error) {
+                this.#remove(layer);
+                safely(() => {
+                    throw error;
+                });
+            }
+        }
+        if (this.#hasShown && value === this.#shown)
+            return;
+        this.#shown = value;
+        this.#hasShown = true;
+        for (const listener of [...this.#listeners])
+            this.#tell(listener);
+    }
+    #tell(listener) {
+        const info = { version: this.#base.version, optimistic: this.#layers.length > 0 };
+        safely(() => listener.onValue(this.#shown, info));
+    }
+}
+function idOf(query, args) {
+    return `${query} ${canonical(args)}`;
+}
+/** Runs a listener. Its error is reported as if nobody had caught it, and does not stop the others. */
+function safely(run) {
+    try {
+        run();
+    }
+    catch (error) {
+        queueMicrotask(() => {
+            throw error;
+        });
+    }
+}
+// One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes or hangs, another tab
+// takes over and resumes from what the tabs hold.
+/** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
+const PING_MS = 5_000;
+/** Whether this is a browser's tab that can share. Locks exist in secure contexts only. */
+function canShare() {
+    return typeof document !== 'undefined' && typeof BroadcastChannel !== 'undefined' && !!globalThis.navigator?.locks;
+}
+class SharedSource {
+    #tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-');
+    #name;
+    #channel;
+    #sink;
+    #makeFeed;
+    /** What this tab wants, with the newest state. */
+    #wanted = new Map();
+    /** Leader only. */
+    #feed;
+    /** Leader only: which tabs want what. */
+    #tabs = new Map();
+    #leading = new AbortController();
+    /** Leader only: the connection's. */
+    #status = 'idle';
+    #closing = new AbortController();
+    #heard = 0;
+    #pings = 0;
+    #timer;
+    #release;
+    constructor(name, http, timing, sink) {
+        this.#name = `sarsen-live:${name}`;
+        this.#sink = sink;
+        this.#makeFeed = (feedSink) => new Feed(http, timing, feedSink);
+        this.#channel = new BroadcastChannel(this.#name);
+        this.#channel.onmessage = (event) => this.#receive(event.data);
+        void this.#join();
+    }
+    want(wanted, held) {
+        this.#wanted.set(wanted.id, { wanted, state: held });
+        if (this.#feed)
+            this.#add(this.#tab, wanted, held);
+        else
+            this.#post({ kind: 'want', tab: this.#tab, wanted, held });
+    }
+    drop(id) {
+        this.#wanted.delete(id);
+        if (this.#feed)
+            this.#remove(this.#tab, id);
+        else
+            this.#post({ kind: 'drop', tab: this.#tab, id });
+    }
+    ask(id, version) {
+        if (this.#feed)
+            this.#feed.ask(id, version);
+        else
+            this.#post({ kind: 'ask', tab: this.#tab, id, version });
+    }
+    hurry() {
+        this.#feed?.hurry();
+    }
+    close() {
+        if (this.#closing.signal.aborted)
+            return;
+        for (const id of this.#wanted.keys())
+            if (!this.#feed)
+                this.#post({ kind: 'drop', tab: this.#tab, id });
+        this.#closing.abort();
+        clearInterval(this.#timer);
+        this.#resign();
+        this.#channel.close();
+    }
+    /** Holds the lock of this tab, by whose end the leader notices that the tab is gone; then waits for the leader's. */
+    async #join() {
+        const signal = this.#closing.signal;
+        const closed = new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+        void navigator.locks.request(this.#lockOf(this.#tab), () => closed);
+        this.#timer = setInterval(() => this.#watch(), PING_MS);
+        while (!signal.aborted) {
+            try {
+                await navigator.locks.request(this.#name, { signal }, () => this.#lead());
+            }
+            catch {
+                // Another tab has stolen the lock because this one did not answer, or this source was closed.
+                this.#resign();
+            }
+        }
+    }
+    #lockOf(tab) {
+        return `${this.#name}:${tab}`;
+    }
+    /** Leads until another tab takes over or the source is closed. */
+    #lead() {
+        if (this.#closing.signal.aborted)
+            return Promise.resolve();
+        this.#leading = new AbortController();
+        this.#feed = this.#makeFeed({
+            state: (id, state) => {
+                this.#deliver(id, state);
+                this.#post({ kind: 'state', id, state });
+            },
+            refused: (id, error) => {
+                this.#sink.refused(id, error);
+                this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+            },
+            status: (status) => {
+                this.#status = status;
+                this.#sink.status(status);
+                this.#post({ kind: 'status', status });
+            },
+        });
+        for (const { wanted, state } of this.#wanted.values())
+            this.#add(this.#tab, wanted, state);
+        this.#post({ kind: 'leader' });
+        return new Promise((resolve) => (this.#release = resolve));
+    }
+    #resign() {
+        this.#leading.abort();
+        this.#feed?.close();
+        this.#feed = undefined;
+        this.#tabs.clear();
+        this.#release?.();
+        this.#release = undefined;
+        if (this.#closing.signal.aborted)
+            return;
+        // The tab that leads now needs this tab's subscriptions.
+        this.#announce();
+    }
+    #announce() {
+        for (const { wanted, state } of this.#wanted.values()) {
+            this.#post({ kind: 'want', tab: this.#tab, wanted, held: state });
+        }
+    }
+    #receive(message) {
+        if ('tab' in message)
+            return this.#serve(message);
+        if (this.#feed)
+            return;
+        this.#heard += 1;
+        if (message.kind === 'leader')
+            this.#announce();
+        else if (message.kind === 'status')
+            this.#sink.status(message.status);
+        else if (!this.#wanted.has(message.id))
+            return;
+        else if (message.kind === 'state')
+            this.#deliver(message.id, message.state);
+        else
+            this.#sink.refused(message.id, new ProblemError(message.document, message.status));
+    }
+    /** A follower's message. */
+    #serve(message) {
+        if (!this.#feed)
+            return;
+        if (message.kind === 'want')
+            this.#add(message.tab, message.wanted, message.held);
+        else if (message.kind === 'drop')
+            this.#remove(message.tab, message.id);
+        else if (message.kind === 'ask')
+            this.#feed.ask(message.id, message.version);
+        else
+            this.#post({ kind: 'status', status: this.#status });
+    }
+    #deliver(id, state) {
+        const held = this.#wanted.get(id);
+        if (!held)
+            return;
+        held.state = state;
+        this.#sink.state(id, state);
+    }
+    #add(tab, wanted, held) {
+        let ids = this.#tabs.get(tab);
+        if (!ids) {
+            ids = new Set();
+            this.#tabs.set(tab, ids);
+            if (tab !== this.#tab) {
+                this.#watchTab(tab);
+                this.#post({ kind: 'status', status: this.#status });
+            }
+        }
+        ids.add(wanted.id);
+        this.#feed?.want(wanted, held);
+    }
+    #remove(tab, id) {
+        this.#tabs.get(tab)?.delete(id);
+        for (const ids of this.#tabs.values())
+            if (ids.has(id))
+                return;
+        this.#feed?.drop(id);
+    }
+    /** Drops what a tab wants when its lock becomes free: it was closed. */
+    #watchTab(tab) {
+        const gone = () => {
+            const ids = this.#tabs.get(tab) ?? [];
+            for (const id of [...ids])
+                this.#remove(tab, id);
+            this.#tabs.delete(tab);
+        };
+        navigator.locks.request(this.#lockOf(tab), { signal: this.#leading.signal }, gone).catch(() => { });
+    }
+    /** A follower that is visible takes over from a leader that does not answer. */
+    #watch() {
+        if (this.#feed || document.visibilityState !== 'visible' || this.#wanted.size === 0) {
+            this.#pings = 0;
+            return;
+        }
+        if (this.#pings > 0 && this.#heard === 0) {
+            this.#pings += 1;
+            if (this.#pings > 2) {
+                this.#pings = 0;
+                void this.#steal();
+            }
+        }
+        else {
+            this.#pings = 1;
+        }
+        this.#heard = 0;
+        this.#post({ kind: 'ping', tab: this.#tab });
+    }
+    async #steal() {
+        try {
+            await navigator.locks.request(this.#name, { steal: true }, () => this.#lead());
+        }
+        catch {
+            this.#resign();
+        }
+    }
+    #post(message) {
+        this.#channel.postMessage(message);
+    }
+}
+// The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
+/** So often `call` repeats a mutation with an idempotency key. */
+const REPEATS = 3;
+class Client {
+    #http;
+    #timing;
+    #url;
+    #share;
+    #subscriptions;
+    #source;
+    #connecting = false;
+    #closed = false;
+    /** The newest version of this client's answers: queries read a state that is not older. */
+    #version;
+    #hurry = () => this.#source?.hurry();
+    #seen = () => document.visibilityState === 'visible' && this.#hurry();
+    constructor(options = {}) {
+        const tokens = new Tokens(options.token);
+        tokens.onCaller = () => this.#restart();
+        this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
+        this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
+        this.#timing = { ...TIMING, ...options.timing };
+        this.#share = (options.share ?? true) && canShare();
+        this.#subscriptions = new Subscriptions(() => void this.#connect());
+        globalThis.addEventListener?.('online', this.#hurry);
+        if (typeof document !== 'undefined')
+            document.addEventListener('visibilitychange', this.#seen);
+    }
+    /** Calls a query or a mutation. Rejects with a `ProblemError` or a `ConnectionError`. */
+    async call(name, args, options = {}) {
+        const layers = [];
+        const update = (query, of, change) => {
+            const apply = (value) => change(value);
+            const layer = this.#subscriptions.apply(query, (of ?? {}), { apply });
+            if (layer)
+                layers.push(layer);
+        };
+        options.optimistic?.({ update: update });
+        try {
+            const answer = await this.#send(name, args, options);
+            layers.forEach((layer) => layer.answered(answer.version));
+            return answer;
+        }
+        catch (error) {
+            layers.forEach((layer) => layer.drop());
+            throw error;
+        }
+    }
+    /**
+     * Subscribes to a query: `onValue` receives the present value, and each later one. Equal subscriptions share one. After
+     * `onError` the subscription goes on: a value follows if the problem passes. Returns what ends the subscription.
+     */
+    live(query, args, onValue, onError) {
+        if (this.#closed)
+            throw new Error('The client is closed. Make a new one.');
+        const listener = { onValue: onValue, onError };
+        return this.#subscriptions.listen(query, (args ?? {}), listener);
+    }
+    /** Calls back with the state of the connection, now and whenever it changes. Returns what ends that. */
+    onStatus(listener) {
+        return this.#subscriptions.onStatus(listener);
+    }
+    /** The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. */
+    async signedIn() {
+        await this.#http.tokens.get();
+    }
+    /** Ends all subscriptions. */
+    close() {
+        this.#closed = true;
+        this.#source = undefined;
+        this.#subscriptions.close();
+        globalThis.removeEventListener?.('online', this.#hurry);
+        if (typeof document !== 'undefined')
+            document.removeEventListener('visibilitychange', this.#seen);
+    }
+    async #send(name, args, options) {
+        const headers = {};
+        if (options.idempotencyKey !== undefined)
+            headers['Idempotency-Key'] = options.idempotencyKey;
+        if (this.#version)
+            headers['Sarsen-Version'] = this.#version;
+        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
+        const signal = options.signal ?? new AbortController().signal;
+        for (let attempt = 0;; attempt += 1) {
+            try {
+                const response = await this.#http.send({ ...request, signal });
+                const answer = (await response.json());
+                if (replaces(answer.version, this.#version))
+                    this.#version = answer.version;
+                return answer;
+            }
+            catch (error) {
+                const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
+                if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS)
+                    throw error;
+                const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
+                if (!(await sleep(pause(attempt, atLeast), signal)))
+                    throw error;
+            }
+        }
+    }
+    /** Makes the source of live queries, for the present caller. */
+    async #connect() {
+        if (this.#connecting || this.#source || this.#closed)
+            return;
+        this.#connecting = true;
+        // Tabs share only with tabs of the same caller. If the token cannot be had now, the connection tries again itself.
+        const caller = this.#share ? await this.#http.tokens.caller().catch(() => undefined) : undefined;
+        this.#connecting = false;
+        if (this.#closed || this.#source)
+            return;
+        const sink = this.#subscriptions;
+        this.#source =
+            caller === undefined
+                ? new Feed(this.#http, this.#timing, sink)
+                : new SharedSource(`${this.#url} ${caller}`, this.#http, this.#timing, sink);
+        sink.use(this.#source);
+    }
+    /** Another caller is signed in: nothing of the one before may be shown. */
+    #restart() {
+        this.#version = undefined;
+        this.#source = undefined;
+        this.#subscriptions.reset();
+    }
+}
+export { Client, ConnectionError, ProblemError };

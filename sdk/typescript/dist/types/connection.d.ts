@@ -1,0 +1,41 @@
+import type { Http } from './http.js';
+import { ProblemError } from './problem.js';
+import type { Frame } from './state.js';
+/** Times in milliseconds. */
+export interface Timing {
+    /** The server sends something at least this often. */
+    heartbeat: number;
+    /** A stream whose first bytes take longer is silent. */
+    silence: number;
+    /** After so long the client tries a stream again instead of long polls. */
+    polling: number;
+}
+export declare const TIMING: Timing;
+/** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */
+export type Status = 'idle' | 'connecting' | 'live' | 'polling' | 'waiting';
+/** A subscription as `POST /live` takes it. */
+export interface Subscription {
+    key: string;
+    query: string;
+    args: Record<string, unknown>;
+    have?: string;
+    rows: true;
+}
+/** What uses a connection. */
+export interface Subscriber {
+    /** All present subscriptions, with what is held of them. */
+    subscriptions(): Subscription[];
+    frame(event: string, version: string | undefined, frame: Frame): void;
+    /** The server refused the stream; a retry follows, but it will hardly help. */
+    refused(error: ProblemError): void;
+    status(status: Status): void;
+}
+export declare class Connection {
+    #private;
+    constructor(http: Http, subscriber: Subscriber, timing: Timing);
+    /** The subscriptions have changed. Changes of one turn of the event loop are sent together. */
+    sync(): void;
+    /** Ends a pause between two attempts. */
+    hurry(): void;
+    close(): void;
+}

@@ -1,0 +1,36 @@
+/** A problem document, as the server sends it. */
+export interface ProblemDocument {
+    type?: string;
+    title?: string;
+    status?: number;
+    code?: string;
+    detail?: string;
+    errors?: {
+        field: string;
+        detail?: string;
+    }[];
+}
+/** The server refused a request, or could not serve it. */
+export declare class ProblemError extends Error {
+    readonly name = "ProblemError";
+    /** Stable, snake_case: what a program decides by. */
+    readonly code: string;
+    /** The HTTP status. */
+    readonly status: number;
+    /** Seconds after which a retry may succeed. */
+    readonly retryAfter: number | undefined;
+    /** The first wrong field of the request. */
+    readonly field: string | undefined;
+    /** The whole document. */
+    readonly document: ProblemDocument;
+    constructor(document: ProblemDocument, status?: number, retryAfter?: number);
+    /** Whether the same request may succeed later. */
+    get isPassing(): boolean;
+    /** The problem of an answer whose status is not 2xx. */
+    static of(response: Response): Promise<ProblemError>;
+}
+/** No answer: the network or the server failed. Whether the request was carried out is unknown. */
+export declare class ConnectionError extends Error {
+    readonly name = "ConnectionError";
+    constructor(cause: unknown);
+}

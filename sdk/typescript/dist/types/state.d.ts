@@ -1,0 +1,42 @@
+import { ProblemError, type ProblemDocument } from './problem.js';
+/** A live query with its arguments. `id` is equal for equal queries and arguments. */
+export interface Wanted {
+    id: string;
+    query: string;
+    args: Record<string, unknown>;
+}
+/** The newest known result of a live query: a value or a problem. */
+export interface State {
+    version: string | undefined;
+    digest: string | undefined;
+    /** Absent until the first value, and after a problem. */
+    value?: unknown;
+    hasValue: boolean;
+    problem?: {
+        document: ProblemDocument;
+        status: number;
+    };
+}
+export declare const NOTHING: State;
+/** The data of the events `value`, `rows`, `same` and `error`. */
+export interface Frame {
+    keys: string[];
+    version?: string;
+    digest?: string;
+    value?: unknown;
+    base?: string;
+    by?: string;
+    set?: [string, unknown][];
+    gone?: string[];
+    order?: string[];
+    problem?: ProblemDocument;
+}
+/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
+export declare function after(state: State, event: string, version: string | undefined, frame: Frame): State | undefined;
+export declare function errorOf(state: State): ProblemError | undefined;
+/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+export declare function have(state: State, version?: string | undefined): string | undefined;
+/** Canonical JSON: members sorted, `undefined` left out. */
+export declare function canonical(value: unknown): string;
+/** Applies changed rows: removes `gone`, replaces or appends `set`, then sorts by `order`. */
+export declare function merge(value: unknown, frame: Frame): unknown[] | undefined;

@@ -1,0 +1,31 @@
+// Pauses between attempts: doubled from attempt to attempt, and jittered so that clients do not come back together.
+
+const FIRST_MS = 250;
+const LONGEST_MS = 30_000;
+
+/** A pause in milliseconds before the attempt number `attempt` (0 is the first). */
+export function pause(attempt: number, atLeastMs = 0, random: () => number = Math.random): number {
+  const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
+  return atLeastMs + limit * (0.5 + 0.5 * random());
+}
+
+/** A pause that a `bye` asks for, spread over its second half. */
+export function pauseAfterBye(retryMs: number, random: () => number = Math.random): number {
+  return retryMs * (0.5 + 0.5 * random());
+}
+
+/** Waits; resolves early with `false` when the signal aborts. */
+export function sleep(ms: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(false);
+    const stop = () => {
+      clearTimeout(timer);
+      resolve(false);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve(true);
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}

@@ -1,0 +1,202 @@
+// The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
+
+import { pause, sleep } from './backoff.js';
+import { TIMING, type Status, type Timing } from './connection.js';
+import { Feed, type Source } from './feed.js';
+import { Http } from './http.js';
+import { ConnectionError, ProblemError } from './problem.js';
+import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
+import { canShare, SharedSource } from './tabs.js';
+import { Tokens, type TokenSource } from './tokens.js';
+import { replaces } from './version.js';
+
+interface Described {
+  args: any;
+  value: any;
+}
+
+/** What `App::typescript` of the back end prints. */
+export interface ApiShape {
+  queries: { [name: string]: Described } | {};
+  mutations: { [name: string]: Described } | {};
+}
+
+/** Without the back end's types everything may be called. */
+export interface AnyApi {
+  queries: { [name: string]: Described };
+  mutations: { [name: string]: Described };
+}
+
+type Name<Part> = keyof Part & string;
+type Args<Part, N extends keyof Part> = Part[N] extends { args: infer A } ? A : never;
+type Value<Part, N extends keyof Part> = Part[N] extends { value: infer V } ? V : never;
+type Calls<A extends ApiShape> = A['queries'] & A['mutations'];
+
+export interface ClientOptions {
+  /** Where the back end is. Default: the page's own origin. */
+  url?: string;
+  /** Returns the access token. Without it the caller is anonymous. */
+  token?: TokenSource;
+  /** Whether the tabs of a browser share one stream. Default: yes, where the browser can. */
+  share?: boolean;
+  /** Times in milliseconds, for servers with another heartbeat. */
+  timing?: Partial<Timing>;
+  /** Another `fetch`. */
+  fetch?: typeof fetch;
+}
+
+export interface CallOptions<A extends ApiShape> {
+  /** Makes a mutation safe to send again: `call` then repeats it itself after failures that pass. */
+  idempotencyKey?: string;
+  /** Changes what live queries show until the server's own value arrives. Runs at once. */
+  optimistic?: (local: Local<A>) => void;
+  signal?: AbortSignal;
+}
+
+/** The live queries of this tab, for optimistic changes. */
+export interface Local<A extends ApiShape> {
+  /** Changes what a live query shows, if it is subscribed to. `change` returns a new value and leaves the old one alone. */
+  update<N extends Name<A['queries']>>(
+    query: N,
+    args: Args<A['queries'], N>,
+    change: (value: Value<A['queries'], N>) => Value<A['queries'], N>,
+  ): void;
+}
+
+/** The answer of a call. */
+export interface Answer<V> {
+  value: V;
+  /** The version of the database that the answer comes from, or at which the mutation was committed. */
+  version: string | undefined;
+}
+
+/** So often `call` repeats a mutation with an idempotency key. */
+const REPEATS = 3;
+
+export class Client<A extends ApiShape = AnyApi> {
+  readonly #http: Http;
+  readonly #timing: Timing;
+  readonly #url: string;
+  readonly #share: boolean;
+  readonly #subscriptions: Subscriptions;
+  #source: (Source & { hurry(): void }) | undefined;
+  #connecting = false;
+  #closed = false;
+  /** The newest version of this client's answers: queries read a state that is not older. */
+  #version: string | undefined;
+  readonly #hurry = () => this.#source?.hurry();
+  readonly #seen = () => document.visibilityState === 'visible' && this.#hurry();
+
+  constructor(options: ClientOptions = {}) {
+    const tokens = new Tokens(options.token);
+    tokens.onCaller = () => this.#restart();
+    this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
+    this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
+    this.#timing = { ...TIMING, ...options.timing };
+    this.#share = (options.share ?? true) && canShare();
+    this.#subscriptions = new Subscriptions(() => void this.#connect());
+    globalThis.addEventListener?.('online', this.#hurry);
+    if (typeof document !== 'undefined') document.addEventListener('visibilitychange', this.#seen);
+  }
+
+  /** Calls a query or a mutation. Rejects with a `ProblemError` or a `ConnectionError`. */
+  async call<N extends Name<Calls<A>>>(
+    name: N,
+    args: Args<Calls<A>, N>,
+    options: CallOptions<A> = {},
+  ): Promise<Answer<Value<Calls<A>, N>>> {
+    const layers: AppliedLayer[] = [];
+    const update = (query: string, of: unknown, change: (value: never) => unknown) => {
+      const apply = (value: unknown) => change(value as never);
+      const layer = this.#subscriptions.apply(query, (of ?? {}) as Record<string, unknown>, { apply });
+      if (layer) layers.push(layer);
+    };
+    options.optimistic?.({ update: update as Local<A>['update'] });
+    try {
+      const answer = await this.#send<Value<Calls<A>, N>>(name, args, options);
+      layers.forEach((layer) => layer.answered(answer.version));
+      return answer;
+    } catch (error) {
+      layers.forEach((layer) => layer.drop());
+      throw error;
+    }
+  }
+
+  /**
+   * Subscribes to a query: `onValue` receives the present value, and each later one. Equal subscriptions share one. After
+   * `onError` the subscription goes on: a value follows if the problem passes. Returns what ends the subscription.
+   */
+  live<N extends Name<A['queries']>>(
+    query: N,
+    args: Args<A['queries'], N>,
+    onValue: (value: Value<A['queries'], N>, info: Info) => void,
+    onError?: (error: ProblemError) => void,
+  ): () => void {
+    if (this.#closed) throw new Error('The client is closed. Make a new one.');
+    const listener = { onValue: onValue as (value: unknown, info: Info) => void, onError };
+    return this.#subscriptions.listen(query, (args ?? {}) as Record<string, unknown>, listener);
+  }
+
+  /** Calls back with the state of the connection, now and whenever it changes. Returns what ends that. */
+  onStatus(listener: (status: Status) => void): () => void {
+    return this.#subscriptions.onStatus(listener);
+  }
+
+  /** The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. */
+  async signedIn(): Promise<void> {
+    await this.#http.tokens.get();
+  }
+
+  /** Ends all subscriptions. */
+  close(): void {
+    this.#closed = true;
+    this.#source = undefined;
+    this.#subscriptions.close();
+    globalThis.removeEventListener?.('online', this.#hurry);
+    if (typeof document !== 'undefined') document.removeEventListener('visibilitychange', this.#seen);
+  }
+
+  async #send<V>(name: string, args: unknown, options: CallOptions<A>): Promise<Answer<V>> {
+    const headers: Record<string, string> = {};
+    if (options.idempotencyKey !== undefined) headers['Idempotency-Key'] = options.idempotencyKey;
+    if (this.#version) headers['Sarsen-Version'] = this.#version;
+    const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
+    const signal = options.signal ?? new AbortController().signal;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const response = await this.#http.send({ ...request, signal });
+        const answer = (await response.json()) as Answer<V>;
+        if (replaces(answer.version, this.#version)) this.#version = answer.version;
+        return answer;
+      } catch (error) {
+        const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
+        if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS) throw error;
+        const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
+        if (!(await sleep(pause(attempt, atLeast), signal))) throw error;
+      }
+    }
+  }
+
+  /** Makes the source of live queries, for the present caller. */
+  async #connect(): Promise<void> {
+    if (this.#connecting || this.#source || this.#closed) return;
+    this.#connecting = true;
+    // Tabs share only with tabs of the same caller. If the token cannot be had now, the connection tries again itself.
+    const caller = this.#share ? await this.#http.tokens.caller().catch(() => undefined) : undefined;
+    this.#connecting = false;
+    if (this.#closed || this.#source) return;
+    const sink = this.#subscriptions;
+    this.#source =
+      caller === undefined
+        ? new Feed(this.#http, this.#timing, sink)
+        : new SharedSource(`${this.#url} ${caller}`, this.#http, this.#timing, sink);
+    sink.use(this.#source);
+  }
+
+  /** Another caller is signed in: nothing of the one before may be shown. */
+  #restart(): void {
+    this.#version = undefined;
+    this.#source = undefined;
+    this.#subscriptions.reset();
+  }
+}

@@ -1,0 +1,337 @@
+// The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
+// does not let streams through.
+
+import { pause, pauseAfterBye, sleep } from './backoff.js';
+import type { Http } from './http.js';
+import { ProblemError } from './problem.js';
+import { EventParser, type StreamEvent } from './sse.js';
+import type { Frame } from './state.js';
+import { expiry } from './tokens.js';
+
+/** Times in milliseconds. */
+export interface Timing {
+  /** The server sends something at least this often. */
+  heartbeat: number;
+  /** A stream whose first bytes take longer is silent. */
+  silence: number;
+  /** After so long the client tries a stream again instead of long polls. */
+  polling: number;
+}
+
+export const TIMING: Timing = { heartbeat: 15_000, silence: 5_000, polling: 300_000 };
+
+/** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */
+export type Status = 'idle' | 'connecting' | 'live' | 'polling' | 'waiting';
+
+/** A subscription as `POST /live` takes it. */
+export interface Subscription {
+  key: string;
+  query: string;
+  args: Record<string, unknown>;
+  have?: string;
+  rows: true;
+}
+
+/** What uses a connection. */
+export interface Subscriber {
+  /** All present subscriptions, with what is held of them. */
+  subscriptions(): Subscription[];
+  frame(event: string, version: string | undefined, frame: Frame): void;
+  /** The server refused the stream; a retry follows, but it will hardly help. */
+  refused(error: ProblemError): void;
+  status(status: Status): void;
+}
+
+/** A stream that ends sooner, without a `bye`, is short. */
+const SHORT_MS = 1_000;
+/** So many short or silent streams in a row: something in between does not let streams through. */
+const SHORT_MAX = 3;
+/** After a stream of this length the pauses between attempts begin small again. */
+const STEADY_MS = 5_000;
+/** A token is renewed so long before it expires, or after four fifths of its time if that is later. */
+const RENEW_BEFORE_MS = 30_000;
+/** Bytes of a URL that every proxy lets through. */
+const URL_MAX = 4_000;
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** Why an attempt ended. `pauseMs`: what the server asked for. */
+interface End {
+  why: 'closed' | 'bye' | 'silent' | 'failed' | 'again';
+  pauseMs?: number;
+}
+
+export class Connection {
+  readonly #http: Http;
+  readonly #subscriber: Subscriber;
+  readonly #timing: Timing;
+  #running = false;
+  #closed = false;
+  /** Ends the present attempt, or the pause after it. */
+  #abort = new AbortController();
+  /** The open stream; undefined until its `hello`. */
+  #stream: { id: string; secret: string } | undefined;
+  /** The keys that the stream has. */
+  #onStream = new Set<string>();
+  #isChanging = false;
+  #isPausing = false;
+  #syncs = false;
+  #isPolling = false;
+  #pollingUntil = 0;
+
+  constructor(http: Http, subscriber: Subscriber, timing: Timing) {
+    this.#http = http;
+    this.#subscriber = subscriber;
+    this.#timing = timing;
+  }
+
+  /** The subscriptions have changed. Changes of one turn of the event loop are sent together. */
+  sync(): void {
+    if (this.#syncs || this.#closed) return;
+    this.#syncs = true;
+    setTimeout(() => {
+      this.#syncs = false;
+      if (this.#closed) return;
+      if (!this.#running) void this.#run();
+      else if (this.#subscriber.subscriptions().length === 0) this.#abort.abort('empty');
+      else if (this.#isPolling) this.#abort.abort('again');
+      else void this.#change();
+    });
+  }
+
+  /** Ends a pause between two attempts. */
+  hurry(): void {
+    if (this.#isPausing) this.#abort.abort('hurry');
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#abort.abort('closed');
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    let attempt = 0;
+    let shorts = 0;
+    while (!this.#closed && this.#subscriber.subscriptions().length > 0) {
+      if (shorts >= SHORT_MAX) {
+        this.#pollingUntil = Date.now() + this.#timing.polling;
+        // The next stream after that has one chance.
+        shorts = SHORT_MAX - 1;
+      }
+      this.#isPolling = Date.now() < this.#pollingUntil;
+      const started = Date.now();
+      const end = this.#isPolling ? await this.#poll() : await this.#open();
+      const lasted = Date.now() - started;
+      if (end.why === 'again') continue;
+      if (!this.#isPolling) {
+        const isShort = end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS);
+        if (isShort) shorts += 1;
+        else if (end.why === 'bye' || (end.why === 'closed' && lasted >= SHORT_MS)) shorts = 0;
+      }
+      if (lasted >= STEADY_MS) attempt = 0;
+      // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
+      const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
+      const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
+      attempt += 1;
+      if (this.#closed || this.#subscriber.subscriptions().length === 0) break;
+      this.#subscriber.status('waiting');
+      this.#abort = new AbortController();
+      this.#isPausing = true;
+      await sleep(ms, this.#abort.signal);
+      this.#isPausing = false;
+    }
+    this.#running = false;
+    this.#subscriber.status('idle');
+    // A subscription may have come while the loop ended.
+    if (!this.#closed && this.#subscriber.subscriptions().length > 0) this.sync();
+  }
+
+  /** Opens a stream and reads it to its end. */
+  async #open(): Promise<End> {
+    const abort = (this.#abort = new AbortController());
+    const watchdog = new Watchdog(() => abort.abort('silent'));
+    const renewal = new Renewal();
+    let pauseMs: number | undefined;
+    let isOpen = false;
+    this.#subscriber.status('connecting');
+    try {
+      const subscriptions = this.#subscriber.subscriptions();
+      this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
+      watchdog.set(this.#timing.silence);
+      const headers = { Accept: 'text/event-stream' };
+      const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
+      const response = await this.#http.send(request);
+      isOpen = true;
+      renewal.plan(response.token, (old) => this.#renew(old));
+      for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
+        if (event.event === 'bye') pauseMs = event.retry ?? 0;
+        else this.#handle(event);
+      }
+    } catch (error) {
+      if (!abort.signal.aborted) return isOpen ? { why: 'closed' } : this.#failed(error);
+    } finally {
+      watchdog.stop();
+      renewal.stop();
+      this.#stream = undefined;
+    }
+    if (pauseMs !== undefined) return { why: 'bye', pauseMs };
+    if (!abort.signal.aborted) return { why: 'closed' };
+    // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
+    return { why: abort.signal.reason === 'silent' ? (watchdog.hadBytes ? 'failed' : 'silent') : 'again' };
+  }
+
+  /** One long poll. */
+  async #poll(): Promise<End> {
+    const abort = (this.#abort = new AbortController());
+    const subscriptions = this.#subscriber.subscriptions();
+    this.#subscriber.status('polling');
+    const query = new URLSearchParams(subscriptions.map((subscription) => ['sub', JSON.stringify(subscription)]));
+    const path = `/live/poll?${query}`;
+    const started = Date.now();
+    let pauseMs = 0;
+    let hasNews = false;
+    try {
+      // What does not fit into a URL goes into a body.
+      const request =
+        path.length <= URL_MAX
+          ? { method: 'GET', path, signal: abort.signal }
+          : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal };
+      for await (const event of events(await this.#http.send(request), () => {})) {
+        if (event.event === 'bye') pauseMs = event.retry ?? 0;
+        else this.#handle(event);
+        hasNews ||= event.event === 'value' || event.event === 'rows';
+      }
+    } catch (error) {
+      return abort.signal.aborted ? { why: 'again' } : this.#failed(error);
+    }
+    // An answer at once without news (a problem that lasts, a server that stops) must not become a fast loop.
+    return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
+  }
+
+  #failed(error: unknown): End {
+    if (!(error instanceof ProblemError)) return { why: 'failed' };
+    if (!error.isPassing) this.#subscriber.refused(error);
+    return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
+  }
+
+  #handle(event: StreamEvent): void {
+    let data: Frame & { stream?: string; secret?: string };
+    try {
+      data = JSON.parse(event.data);
+    } catch {
+      return;
+    }
+    if (event.event === 'hello') {
+      if (data.stream && data.secret) this.#stream = { id: data.stream, secret: data.secret };
+      this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
+      void this.#change();
+    } else if (Array.isArray(data.keys)) {
+      this.#subscriber.frame(event.event, event.id ?? data.version, data);
+    }
+  }
+
+  /** Makes the stream's subscriptions what they should be, one request at a time. */
+  async #change(): Promise<void> {
+    if (this.#isChanging) return;
+    this.#isChanging = true;
+    try {
+      for (let stream = this.#stream; stream && stream === this.#stream; ) {
+        const wanted = this.#subscriber.subscriptions();
+        const keys = new Set(wanted.map((subscription) => subscription.key));
+        const add = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
+        const remove = [...this.#onStream].filter((key) => !keys.has(key));
+        if (add.length === 0 && remove.length === 0) return;
+        this.#onStream = keys;
+        await this.#send(stream, add, remove);
+      }
+    } finally {
+      this.#isChanging = false;
+    }
+  }
+
+  /** Sends a change of the stream. If that fails, a new stream gets the full set. */
+  async #send(stream: { id: string; secret: string }, add: Subscription[], remove: string[]): Promise<void> {
+    const abort = this.#abort;
+    try {
+      const body = { secret: stream.secret, add, remove };
+      await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
+    } catch {
+      // The stream is at another instance (409), or gone (404), or the request got lost.
+      if (this.#stream === stream) abort.abort('again');
+    }
+  }
+
+  /** Sends a new token on the running stream, which therefore outlives the old one. Returns that token. */
+  async #renew(old: string | undefined): Promise<string | undefined> {
+    const stream = this.#stream;
+    let token = await this.#http.tokens.get();
+    if (token === old) token = await this.#http.tokens.renew(old);
+    if (stream && stream === this.#stream) await this.#send(stream, [], []);
+    return token;
+  }
+}
+
+async function* events(response: Response, onBytes: () => void): AsyncGenerator<StreamEvent> {
+  if (!response.body) return;
+  const reader = response.body.getReader();
+  const parser = new EventParser();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onBytes();
+      yield* parser.push(value);
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** Calls back when it was not set again in time. */
+class Watchdog {
+  readonly #bark: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #sets = 0;
+
+  constructor(bark: () => void) {
+    this.#bark = bark;
+  }
+
+  get hadBytes(): boolean {
+    return this.#sets > 1;
+  }
+
+  set(ms: number): void {
+    this.#sets += 1;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(this.#bark, ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+/** Renews the token of a stream before it expires. */
+class Renewal {
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #stopped = false;
+
+  plan(token: string | undefined, renew: (old: string | undefined) => Promise<string | undefined>): void {
+    const expires = expiry(token);
+    if (expires === undefined || this.#stopped) return;
+    const left = expires - Date.now();
+    // A token that has expired by this clock: the server's clock decides, and ends the stream.
+    if (left <= 0) return;
+    const wait = Math.max(left - RENEW_BEFORE_MS, left * 0.8);
+    this.#timer = setTimeout(async () => {
+      const next = await renew(token).catch(() => undefined);
+      if (next !== token) this.plan(next, renew);
+    }, Math.min(wait, TIMER_MAX_MS));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,146 @@
+// The live queries of one connection: their states, kept up to date from the server's frames.
+
+import { pause } from './backoff.js';
+import { Connection, type Status, type Subscriber, type Subscription, type Timing } from './connection.js';
+import type { Http } from './http.js';
+import { ProblemError } from './problem.js';
+import { after, have, NOTHING, type Frame, type State, type Wanted } from './state.js';
+
+/** Where a tab gets its states from: a connection of its own, or that of another tab. */
+export interface Source {
+  /** Begins to deliver states. `held` is what the tab holds already. */
+  want(wanted: Wanted, held: State): void;
+  drop(id: string): void;
+  /** Asks for a state that is not older than `version`. */
+  ask(id: string, version: string | undefined): void;
+  close(): void;
+}
+
+/** What receives the states. */
+export interface Sink {
+  state(id: string, state: State): void;
+  refused(id: string, error: ProblemError): void;
+  status(status: Status): void;
+}
+
+interface Entry {
+  wanted: Wanted;
+  /** The subscription's name on the stream. A new name makes the stream subscribe anew. */
+  key: string;
+  state: State;
+  /** The next subscription asks for a state that is not older than this. */
+  notBefore: string | undefined;
+  /** Attempts after problems that pass. */
+  attempts: number;
+  timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Whether a state says something: a value or a problem. */
+function isAnswer(state: State): boolean {
+  return state.hasValue || state.problem !== undefined;
+}
+
+export class Feed implements Source, Subscriber {
+  readonly #sink: Sink;
+  readonly #connection: Connection;
+  readonly #entries = new Map<string, Entry>();
+  readonly #byKey = new Map<string, Entry>();
+  #keys = 0;
+
+  constructor(http: Http, timing: Timing, sink: Sink) {
+    this.#sink = sink;
+    this.#connection = new Connection(http, this, timing);
+  }
+
+  want(wanted: Wanted, held: State): void {
+    const known = this.#entries.get(wanted.id);
+    if (known) {
+      // A tab may hold more than this connection, which has just begun.
+      if (!isAnswer(known.state) && isAnswer(held)) known.state = held;
+      if (isAnswer(known.state)) this.#sink.state(wanted.id, known.state);
+      return;
+    }
+    const state = held;
+    const entry: Entry = { wanted, key: '', state, notBefore: undefined, attempts: 0, timer: undefined };
+    this.#entries.set(wanted.id, entry);
+    this.#subscribe(entry);
+  }
+
+  drop(id: string): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    clearTimeout(entry.timer);
+    this.#entries.delete(id);
+    this.#byKey.delete(entry.key);
+    this.#connection.sync();
+  }
+
+  ask(id: string, version: string | undefined): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    entry.notBefore = version;
+    this.#subscribe(entry);
+  }
+
+  hurry(): void {
+    this.#connection.hurry();
+  }
+
+  close(): void {
+    for (const entry of this.#entries.values()) clearTimeout(entry.timer);
+    this.#entries.clear();
+    this.#byKey.clear();
+    this.#connection.close();
+  }
+
+  #subscribe(entry: Entry): void {
+    clearTimeout(entry.timer);
+    entry.timer = undefined;
+    this.#byKey.delete(entry.key);
+    entry.key = `k${(this.#keys += 1)}`;
+    this.#byKey.set(entry.key, entry);
+    this.#connection.sync();
+  }
+
+  subscriptions(): Subscription[] {
+    return Array.from(this.#entries.values(), ({ key, wanted, state, notBefore }) => {
+      const held = have(state, notBefore ?? state.version);
+      return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
+    });
+  }
+
+  frame(event: string, version: string | undefined, frame: Frame): void {
+    for (const key of frame.keys) {
+      const entry = this.#byKey.get(key);
+      if (!entry) continue;
+      const state = after(entry.state, event, version, frame);
+      if (state === undefined) {
+        // Row changes that do not fit what is held: the next answer must be the whole value.
+        entry.state = { ...NOTHING, version: entry.state.version };
+        this.#subscribe(entry);
+        continue;
+      }
+      entry.state = state;
+      entry.notBefore = undefined;
+      if (event === 'error') this.#retry(entry, frame);
+      else entry.attempts = 0;
+      this.#sink.state(entry.wanted.id, state);
+    }
+  }
+
+  /** Asks again after a problem that passes, such as a limit. */
+  #retry(entry: Entry, frame: Frame): void {
+    const problem = new ProblemError(frame.problem ?? {});
+    if (!problem.isPassing) return;
+    entry.timer = setTimeout(() => this.#subscribe(entry), pause(entry.attempts + 2));
+    entry.attempts += 1;
+  }
+
+  refused(error: ProblemError): void {
+    for (const id of this.#entries.keys()) this.#sink.refused(id, error);
+  }
+
+  status(status: Status): void {
+    this.#sink.status(status);
+  }
+}

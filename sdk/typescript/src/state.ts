@@ -1,0 +1,118 @@
+// What a client holds of a live query, and how the server's frames change it.
+
+import { ProblemError, type ProblemDocument } from './problem.js';
+import { replaces } from './version.js';
+
+/** A live query with its arguments. `id` is equal for equal queries and arguments. */
+export interface Wanted {
+  id: string;
+  query: string;
+  args: Record<string, unknown>;
+}
+
+/** The newest known result of a live query: a value or a problem. */
+export interface State {
+  version: string | undefined;
+  digest: string | undefined;
+  /** Absent until the first value, and after a problem. */
+  value?: unknown;
+  hasValue: boolean;
+  problem?: { document: ProblemDocument; status: number };
+}
+
+export const NOTHING: State = { version: undefined, digest: undefined, hasValue: false };
+
+/** The data of the events `value`, `rows`, `same` and `error`. */
+export interface Frame {
+  keys: string[];
+  version?: string;
+  digest?: string;
+  value?: unknown;
+  base?: string;
+  by?: string;
+  set?: [string, unknown][];
+  gone?: string[];
+  order?: string[];
+  problem?: ProblemDocument;
+}
+
+/** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
+export function after(state: State, event: string, version: string | undefined, frame: Frame): State | undefined {
+  if (!replaces(version, state.version)) return state;
+  switch (event) {
+    case 'value':
+      return { version, digest: frame.digest, value: frame.value, hasValue: true };
+    case 'same':
+      return { ...state, version: version ?? state.version };
+    case 'error':
+      return { version: version ?? state.version, digest: undefined, hasValue: false, problem: problemOf(frame) };
+    case 'rows': {
+      if (!state.hasValue || state.version !== frame.base) return undefined;
+      const value = merge(state.value, frame);
+      return value && { version, digest: frame.digest, value, hasValue: true };
+    }
+    default:
+      return state;
+  }
+}
+
+function problemOf(frame: Frame): { document: ProblemDocument; status: number } {
+  const document = frame.problem ?? {};
+  return { document, status: document.status ?? 500 };
+}
+
+export function errorOf(state: State): ProblemError | undefined {
+  return state.problem && new ProblemError(state.problem.document, state.problem.status);
+}
+
+/** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
+export function have(state: State, version = state.version): string | undefined {
+  return version === undefined ? undefined : `${version}/${state.digest ?? '-'}`;
+}
+
+/** Canonical JSON: members sorted, `undefined` left out. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if ('toJSON' in value && typeof value.toJSON === 'function') return canonical(value.toJSON());
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  members.sort(([one], [other]) => (one < other ? -1 : 1));
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`;
+}
+
+/** Applies changed rows: removes `gone`, replaces or appends `set`, then sorts by `order`. */
+export function merge(value: unknown, frame: Frame): unknown[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const set = frame.set ?? [];
+  const by = frame.by ?? fieldOf(value, frame);
+  if (by === undefined) return undefined;
+  const rows = new Map<string, unknown>();
+  for (const row of value) rows.set(keyOf(row, by) ?? '', row);
+  if (rows.size !== value.length) return undefined;
+  for (const key of frame.gone ?? []) if (!rows.delete(key)) return undefined;
+  for (const [key, row] of set) rows.set(key, row);
+  if (!frame.order) return [...rows.values()];
+  const sorted = frame.order.map((key) => rows.get(key));
+  return frame.order.length === rows.size && !sorted.includes(undefined) ? sorted : undefined;
+}
+
+/** The field that holds the keys, if only one fits what the frame says. */
+function fieldOf(value: unknown[], frame: Frame): string | undefined {
+  const set = frame.set ?? [];
+  const sample = set[0]?.[1] ?? value[0];
+  if (typeof sample !== 'object' || sample === null) return undefined;
+  const fields = Object.keys(sample).filter((field) => {
+    const keys = new Set(value.map((row) => keyOf(row, field)));
+    return (
+      keys.size === value.length &&
+      set.every(([key, row]) => keyOf(row, field) === key) &&
+      (frame.gone ?? []).every((key) => keys.has(key))
+    );
+  });
+  return fields.length === 1 ? fields[0] : undefined;
+}
+
+function keyOf(row: unknown, field: string): string | undefined {
+  const key = (row as Record<string, unknown> | null)?.[field];
+  return typeof key === 'string' ? key : key === undefined ? undefined : JSON.stringify(key);
+}

@@ -1,0 +1,300 @@
+// The live queries of one tab: their listeners, and the optimistic changes above what the server has sent.
+
+import type { Status } from './connection.js';
+import type { Sink, Source } from './feed.js';
+import { type ProblemError } from './problem.js';
+import { canonical, errorOf, NOTHING, type State, type Wanted } from './state.js';
+import { covers, replaces } from './version.js';
+
+/** What a listener receives with a value. */
+export interface Info {
+  /** The version of the database state that the value comes from. */
+  version: string | undefined;
+  /** True while the value contains a change that the server has not confirmed. */
+  optimistic: boolean;
+}
+
+/** A change of the value that a listener sees, until the server's own value contains it. */
+export interface Layer {
+  apply(value: unknown): unknown;
+}
+
+interface Listener {
+  onValue(value: unknown, info: Info): void;
+  onError: ((error: ProblemError) => void) | undefined;
+}
+
+interface Applied extends Layer {
+  /** Set by the answer of the mutation. */
+  answer: { version: string | undefined; frames: number } | undefined;
+  timer?: ReturnType<typeof setTimeout>;
+}
+
+/** A query without listeners stays subscribed so long: components come back. */
+const LINGER_MS = 1_000;
+/** While answers of mutations are awaited, frames are held back so long at most: they may contain the change already. */
+const HOLD_MS = 1_000;
+/** After so long without a frame that contains the change, the client asks; after twice that, it drops its own change. */
+const SETTLE_MS = 2_000;
+
+export class Subscriptions implements Sink {
+  readonly #topics = new Map<string, Topic>();
+  readonly #onStatus = new Set<(status: Status) => void>();
+  #status: Status = 'idle';
+  #source: Source | undefined;
+
+  /** Is called before the first subscription is made, and again after `reset`. */
+  constructor(private readonly connect: () => void) {}
+
+  get source(): Source | undefined {
+    return this.#source;
+  }
+
+  /** Begins to use a source. */
+  use(source: Source): void {
+    this.#source = source;
+    for (const topic of this.#topics.values()) source.want(topic.wanted, topic.newest);
+  }
+
+  /** Forgets all values, which belong to another caller, and asks for them anew. */
+  reset(): void {
+    this.#source?.close();
+    this.#source = undefined;
+    for (const topic of this.#topics.values()) topic.forget();
+    if (this.#topics.size > 0) this.connect();
+  }
+
+  close(): void {
+    for (const topic of this.#topics.values()) topic.forget();
+    this.#topics.clear();
+    this.#source?.close();
+    this.#source = undefined;
+  }
+
+  listen(query: string, args: Record<string, unknown>, listener: Listener): () => void {
+    const id = idOf(query, args);
+    let topic = this.#topics.get(id);
+    if (!topic) {
+      // Later changes of the caller's object must not change the subscription.
+      topic = new Topic({ id, query, args: JSON.parse(canonical(args)) }, () => this.#source);
+      this.#topics.set(id, topic);
+      if (this.#source) this.#source.want(topic.wanted, NOTHING);
+      else this.connect();
+    }
+    const stop = topic.add(listener);
+    return () => {
+      stop();
+      topic.lingerThen(LINGER_MS, () => {
+        if (this.#topics.get(id) !== topic) return;
+        this.#topics.delete(id);
+        topic.forget();
+        this.#source?.drop(id);
+      });
+    };
+  }
+
+  /** Applies a change to the present value of a query, if it is subscribed to. */
+  apply(query: string, args: Record<string, unknown>, layer: Layer): AppliedLayer | undefined {
+    return this.#topics.get(idOf(query, args))?.apply(layer);
+  }
+
+  onStatus(listener: (status: Status) => void): () => void {
+    this.#onStatus.add(listener);
+    safely(() => listener(this.#status));
+    return () => this.#onStatus.delete(listener);
+  }
+
+  state(id: string, state: State): void {
+    this.#topics.get(id)?.receive(state);
+  }
+
+  refused(id: string, error: ProblemError): void {
+    this.#topics.get(id)?.fail(error);
+  }
+
+  status(status: Status): void {
+    if (status === this.#status) return;
+    this.#status = status;
+    for (const listener of this.#onStatus) safely(() => listener(status));
+  }
+}
+
+/** An optimistic change of one query. */
+export interface AppliedLayer {
+  /** The mutation was committed at this version. */
+  answered(version: string | undefined): void;
+  /** The mutation failed. */
+  drop(): void;
+}
+
+class Topic {
+  readonly wanted: Wanted;
+  readonly #source: () => Source | undefined;
+  readonly #listeners = new Set<Listener>();
+  /** The newest state of the server. */
+  newest: State = NOTHING;
+  /** The state that is shown below the layers. */
+  #base: State = NOTHING;
+  #layers: Applied[] = [];
+  /** Counts states, for servers whose versions do not compare with those of answers. */
+  #frames = 0;
+  #shown: unknown;
+  #hasShown = false;
+  #holdTimer: ReturnType<typeof setTimeout> | undefined;
+  #isHeldTooLong = false;
+  #lingerTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(wanted: Wanted, source: () => Source | undefined) {
+    this.wanted = wanted;
+    this.#source = source;
+  }
+
+  add(listener: Listener): () => void {
+    clearTimeout(this.#lingerTimer);
+    this.#listeners.add(listener);
+    // Who comes later gets the present value at once, but never before `live` has returned.
+    queueMicrotask(() => {
+      if (!this.#listeners.has(listener)) return;
+      const error = errorOf(this.#base);
+      if (this.#hasShown) this.#tell(listener);
+      else if (error) safely(() => listener.onError?.(error));
+    });
+    return () => this.#listeners.delete(listener);
+  }
+
+  lingerThen(ms: number, end: () => void): void {
+    if (this.#listeners.size > 0) return;
+    clearTimeout(this.#lingerTimer);
+    this.#lingerTimer = setTimeout(end, ms);
+  }
+
+  receive(state: State): void {
+    if (!replaces(state.version, this.newest.version)) return;
+    const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
+    this.newest = isEqual ? { ...state, value: this.newest.value } : state;
+    this.#frames += 1;
+    if (!this.#isHolding()) this.#settle();
+  }
+
+  fail(error: ProblemError): void {
+    for (const listener of [...this.#listeners]) safely(() => listener.onError?.(error));
+  }
+
+  apply(layer: Layer): AppliedLayer {
+    const applied: Applied = { apply: layer.apply, answer: undefined };
+    this.#layers.push(applied);
+    this.#holdTimer ??= setTimeout(() => {
+      this.#isHeldTooLong = true;
+      this.#settle();
+    }, HOLD_MS);
+    this.#show();
+    return {
+      answered: (version) => {
+        applied.answer = { version, frames: this.#frames };
+        this.#ended();
+        if (this.#layers.includes(applied)) this.#askFor(applied);
+      },
+      drop: () => {
+        this.#remove(applied);
+        this.#ended();
+      },
+    };
+  }
+
+  forget(): void {
+    clearTimeout(this.#lingerTimer);
+    for (const layer of [...this.#layers]) this.#remove(layer);
+    this.newest = this.#base = NOTHING;
+    this.#hasShown = false;
+    this.#shown = undefined;
+    this.#ended();
+  }
+
+  #isHolding(): boolean {
+    return !this.#isHeldTooLong && this.#layers.some((layer) => !layer.answer);
+  }
+
+  /** The answer of a mutation has arrived. */
+  #ended(): void {
+    if (this.#layers.every((layer) => layer.answer)) {
+      clearTimeout(this.#holdTimer);
+      this.#holdTimer = undefined;
+      this.#isHeldTooLong = false;
+    }
+    if (!this.#isHolding()) this.#settle();
+    else this.#show();
+  }
+
+  /** Takes over the newest state, and drops the layers that it contains. */
+  #settle(): void {
+    const isNews = this.newest !== this.#base;
+    this.#base = this.newest;
+    for (const layer of [...this.#layers]) {
+      const { answer } = layer;
+      if (!answer) continue;
+      const isLater = this.#frames > answer.frames && replaces(this.newest.version, answer.version);
+      if (isLater || covers(this.newest.version, answer.version)) this.#remove(layer);
+    }
+    this.#show();
+    const error = isNews ? errorOf(this.#base) : undefined;
+    if (error) this.fail(error);
+  }
+
+  /** A change whose result is equal makes no frame; then the client asks for a state that contains it. */
+  #askFor(layer: Applied): void {
+    layer.timer = setTimeout(() => {
+      this.#source()?.ask(this.wanted.id, layer.answer?.version);
+      layer.timer = setTimeout(() => {
+        this.#remove(layer);
+        this.#show();
+      }, SETTLE_MS);
+    }, SETTLE_MS);
+  }
+
+  #remove(layer: Applied): void {
+    clearTimeout(layer.timer);
+    this.#layers = this.#layers.filter((other) => other !== layer);
+  }
+
+  #show(): void {
+    if (!this.#base.hasValue) {
+      this.#hasShown = false;
+      return;
+    }
+    let value = this.#base.value;
+    for (const layer of this.#layers) {
+      try {
+        value = layer.apply(value);
+      } catch (error) {
+        this.#remove(layer);
+        safely(() => {
+          throw error;
+        });
+      }
+    }
+    if (this.#hasShown && value === this.#shown) return;
+    this.#shown = value;
+    this.#hasShown = true;
+    for (const listener of [...this.#listeners]) this.#tell(listener);
+  }
+
+  #tell(listener: Listener): void {
+    const info = { version: this.#base.version, optimistic: this.#layers.length > 0 };
+    safely(() => listener.onValue(this.#shown, info));
+  }
+}
+
+export function idOf(query: string, args: Record<string, unknown>): string {
+  return `${query} ${canonical(args)}`;
+}
+
+/** Runs a listener. Its error is reported as if nobody had caught it, and does not stop the others. */
+function safely(run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}

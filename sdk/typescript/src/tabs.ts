@@ -1,0 +1,244 @@
+// One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes or hangs, another tab
+// takes over and resumes from what the tabs hold.
+
+import type { Status, Timing } from './connection.js';
+import { Feed, type Sink, type Source } from './feed.js';
+import type { Http } from './http.js';
+import { ProblemError, type ProblemDocument } from './problem.js';
+import type { State, Wanted } from './state.js';
+
+/** Messages of followers name the tab, messages of the leader do not. */
+type Message =
+  | { kind: 'want'; tab: string; wanted: Wanted; held: State }
+  | { kind: 'drop'; tab: string; id: string }
+  | { kind: 'ask'; tab: string; id: string; version: string | undefined }
+  | { kind: 'ping'; tab: string }
+  | { kind: 'leader' }
+  | { kind: 'state'; id: string; state: State }
+  | { kind: 'refused'; id: string; document: ProblemDocument; status: number }
+  | { kind: 'status'; status: Status };
+
+/** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
+const PING_MS = 5_000;
+
+/** Whether this is a browser's tab that can share. Locks exist in secure contexts only. */
+export function canShare(): boolean {
+  return typeof document !== 'undefined' && typeof BroadcastChannel !== 'undefined' && !!globalThis.navigator?.locks;
+}
+
+interface Held {
+  wanted: Wanted;
+  state: State;
+}
+
+export class SharedSource implements Source {
+  readonly #tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-');
+  readonly #name: string;
+  readonly #channel: BroadcastChannel;
+  readonly #sink: Sink;
+  readonly #makeFeed: (sink: Sink) => Feed;
+  /** What this tab wants, with the newest state. */
+  readonly #wanted = new Map<string, Held>();
+  /** Leader only. */
+  #feed: Feed | undefined;
+  /** Leader only: which tabs want what. */
+  readonly #tabs = new Map<string, Set<string>>();
+  #leading = new AbortController();
+  /** Leader only: the connection's. */
+  #status: Status = 'idle';
+  #closing = new AbortController();
+  #heard = 0;
+  #pings = 0;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #release: (() => void) | undefined;
+
+  constructor(name: string, http: Http, timing: Timing, sink: Sink) {
+    this.#name = `sarsen-live:${name}`;
+    this.#sink = sink;
+    this.#makeFeed = (feedSink) => new Feed(http, timing, feedSink);
+    this.#channel = new BroadcastChannel(this.#name);
+    this.#channel.onmessage = (event: MessageEvent<Message>) => this.#receive(event.data);
+    void this.#join();
+  }
+
+  want(wanted: Wanted, held: State): void {
+    this.#wanted.set(wanted.id, { wanted, state: held });
+    if (this.#feed) this.#add(this.#tab, wanted, held);
+    else this.#post({ kind: 'want', tab: this.#tab, wanted, held });
+  }
+
+  drop(id: string): void {
+    this.#wanted.delete(id);
+    if (this.#feed) this.#remove(this.#tab, id);
+    else this.#post({ kind: 'drop', tab: this.#tab, id });
+  }
+
+  ask(id: string, version: string | undefined): void {
+    if (this.#feed) this.#feed.ask(id, version);
+    else this.#post({ kind: 'ask', tab: this.#tab, id, version });
+  }
+
+  hurry(): void {
+    this.#feed?.hurry();
+  }
+
+  close(): void {
+    if (this.#closing.signal.aborted) return;
+    for (const id of this.#wanted.keys()) if (!this.#feed) this.#post({ kind: 'drop', tab: this.#tab, id });
+    this.#closing.abort();
+    clearInterval(this.#timer);
+    this.#resign();
+    this.#channel.close();
+  }
+
+  /** Holds the lock of this tab, by whose end the leader notices that the tab is gone; then waits for the leader's. */
+  async #join(): Promise<void> {
+    const signal = this.#closing.signal;
+    const closed = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    void navigator.locks.request(this.#lockOf(this.#tab), () => closed);
+    this.#timer = setInterval(() => this.#watch(), PING_MS);
+    while (!signal.aborted) {
+      try {
+        await navigator.locks.request(this.#name, { signal }, () => this.#lead());
+      } catch {
+        // Another tab has stolen the lock because this one did not answer, or this source was closed.
+        this.#resign();
+      }
+    }
+  }
+
+  #lockOf(tab: string): string {
+    return `${this.#name}:${tab}`;
+  }
+
+  /** Leads until another tab takes over or the source is closed. */
+  #lead(): Promise<void> {
+    if (this.#closing.signal.aborted) return Promise.resolve();
+    this.#leading = new AbortController();
+    this.#feed = this.#makeFeed({
+      state: (id, state) => {
+        this.#deliver(id, state);
+        this.#post({ kind: 'state', id, state });
+      },
+      refused: (id, error) => {
+        this.#sink.refused(id, error);
+        this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+      },
+      status: (status) => {
+        this.#status = status;
+        this.#sink.status(status);
+        this.#post({ kind: 'status', status });
+      },
+    });
+    for (const { wanted, state } of this.#wanted.values()) this.#add(this.#tab, wanted, state);
+    this.#post({ kind: 'leader' });
+    return new Promise((resolve) => (this.#release = resolve));
+  }
+
+  #resign(): void {
+    this.#leading.abort();
+    this.#feed?.close();
+    this.#feed = undefined;
+    this.#tabs.clear();
+    this.#release?.();
+    this.#release = undefined;
+    if (this.#closing.signal.aborted) return;
+    // The tab that leads now needs this tab's subscriptions.
+    this.#announce();
+  }
+
+  #announce(): void {
+    for (const { wanted, state } of this.#wanted.values()) {
+      this.#post({ kind: 'want', tab: this.#tab, wanted, held: state });
+    }
+  }
+
+  #receive(message: Message): void {
+    if ('tab' in message) return this.#serve(message);
+    if (this.#feed) return;
+    this.#heard += 1;
+    if (message.kind === 'leader') this.#announce();
+    else if (message.kind === 'status') this.#sink.status(message.status);
+    else if (!this.#wanted.has(message.id)) return;
+    else if (message.kind === 'state') this.#deliver(message.id, message.state);
+    else this.#sink.refused(message.id, new ProblemError(message.document, message.status));
+  }
+
+  /** A follower's message. */
+  #serve(message: Message & { tab: string }): void {
+    if (!this.#feed) return;
+    if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
+    else if (message.kind === 'drop') this.#remove(message.tab, message.id);
+    else if (message.kind === 'ask') this.#feed.ask(message.id, message.version);
+    else this.#post({ kind: 'status', status: this.#status });
+  }
+
+  #deliver(id: string, state: State): void {
+    const held = this.#wanted.get(id);
+    if (!held) return;
+    held.state = state;
+    this.#sink.state(id, state);
+  }
+
+  #add(tab: string, wanted: Wanted, held: State): void {
+    let ids = this.#tabs.get(tab);
+    if (!ids) {
+      ids = new Set();
+      this.#tabs.set(tab, ids);
+      if (tab !== this.#tab) {
+        this.#watchTab(tab);
+        this.#post({ kind: 'status', status: this.#status });
+      }
+    }
+    ids.add(wanted.id);
+    this.#feed?.want(wanted, held);
+  }
+
+  #remove(tab: string, id: string): void {
+    this.#tabs.get(tab)?.delete(id);
+    for (const ids of this.#tabs.values()) if (ids.has(id)) return;
+    this.#feed?.drop(id);
+  }
+
+  /** Drops what a tab wants when its lock becomes free: it was closed. */
+  #watchTab(tab: string): void {
+    const gone = () => {
+      const ids = this.#tabs.get(tab) ?? [];
+      for (const id of [...ids]) this.#remove(tab, id);
+      this.#tabs.delete(tab);
+    };
+    navigator.locks.request(this.#lockOf(tab), { signal: this.#leading.signal }, gone).catch(() => {});
+  }
+
+  /** A follower that is visible takes over from a leader that does not answer. */
+  #watch(): void {
+    if (this.#feed || document.visibilityState !== 'visible' || this.#wanted.size === 0) {
+      this.#pings = 0;
+      return;
+    }
+    if (this.#pings > 0 && this.#heard === 0) {
+      this.#pings += 1;
+      if (this.#pings > 2) {
+        this.#pings = 0;
+        void this.#steal();
+      }
+    } else {
+      this.#pings = 1;
+    }
+    this.#heard = 0;
+    this.#post({ kind: 'ping', tab: this.#tab });
+  }
+
+  async #steal(): Promise<void> {
+    try {
+      await navigator.locks.request(this.#name, { steal: true }, () => this.#lead());
+    } catch {
+      this.#resign();
+    }
+  }
+
+  #post(message: Message): void {
+    this.#channel.postMessage(message);
+  }
+}

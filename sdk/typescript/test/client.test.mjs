@@ -1,0 +1,368 @@
+// The client as an application uses it, against a server that the test scripts.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Client, ConnectionError, ProblemError } from '../dist/sarsen-client.js';
+import { startServer, version } from './lib/server.mjs';
+
+/** A client that the test closes. */
+function newClient(t, server, options = {}) {
+  const client = new Client({ url: server.url, ...options });
+  t.after(() => client.close());
+  return client;
+}
+
+/** Collects what a subscription delivers; `next()` waits for the next value or error. */
+function watch(client, query, args) {
+  const seen = { values: [], errors: [], infos: [] };
+  let wake = () => {};
+  let taken = 0;
+  const all = [];
+  const put = (item) => {
+    all.push(item);
+    wake();
+  };
+  seen.stop = client.live(
+    query,
+    args,
+    (value, info) => {
+      seen.values.push(value);
+      seen.infos.push(info);
+      put(value);
+    },
+    (error) => {
+      seen.errors.push(error);
+      put(error);
+    },
+  );
+  seen.next = async () => {
+    while (all.length <= taken) await new Promise((resolve) => (wake = resolve));
+    return all[taken++];
+  };
+  return seen;
+}
+
+const answers = (value, number) => (_request, response) =>
+  response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ value, version: version(number) }));
+
+test('a call returns value and version, and sends them back with the next', async (t) => {
+  const server = await startServer(t);
+  server.rpc.increment = answers({ id: 7, value: 3 }, 12);
+  const client = newClient(t, server, { token: () => 'secret' });
+  const answer = await client.call('increment', { id: 7 }, { idempotencyKey: 'once' });
+  assert.deepEqual(answer, { value: { id: 7, value: 3 }, version: version(12) });
+  await client.call('increment', { id: 7 });
+  const [first, second] = server.requests;
+  assert.deepEqual([first.method, first.path, first.body, first.token], ['POST', '/rpc/increment', { id: 7 }, 'secret']);
+  assert.equal(first.headers['idempotency-key'], 'once');
+  assert.equal(second.headers['sarsen-version'], version(12));
+});
+
+test('a problem document becomes a typed error', async (t) => {
+  const server = await startServer(t);
+  const errors = [{ field: 'id', detail: 'must be positive' }];
+  server.refuse = () => [400, { code: 'invalid_arguments', detail: '`id` is not valid.', errors }];
+  const client = newClient(t, server);
+  const error = await client.call('increment', { id: -1 }).catch((error) => error);
+  assert.ok(error instanceof ProblemError);
+  assert.deepEqual([error.code, error.status, error.field, error.message], ['invalid_arguments', 400, 'id', '`id` is not valid.']);
+  server.refuse = () => [503, { code: 'overloaded' }, { 'Retry-After': '3' }];
+  assert.equal((await client.call('increment', {}).catch((error) => error)).retryAfter, 3);
+  await server.stop();
+  assert.ok((await client.call('increment', {}).catch((error) => error)) instanceof ConnectionError);
+});
+
+test('a mutation with an idempotency key is sent again, one without is not', async (t) => {
+  const server = await startServer(t);
+  server.rpc.increment = answers(1, 1);
+  server.refuse = () => (server.requests.length % 2 === 1 ? [503, { code: 'overloaded' }] : undefined);
+  const client = newClient(t, server);
+  assert.equal((await client.call('increment', {}, { idempotencyKey: 'a' })).value, 1);
+  assert.deepEqual(server.requests.map((request) => request.headers['idempotency-key']), ['a', 'a']);
+  await assert.rejects(client.call('increment', {}), { code: 'overloaded' });
+  assert.equal(server.requests.length, 3);
+});
+
+test('on 401 the client asks for a new token once', async (t) => {
+  const server = await startServer(t);
+  server.rpc.whoami = answers('ada', 1);
+  server.refuse = (request) => (request.token === 'new' ? undefined : [401, { code: 'unauthenticated' }]);
+  const asked = [];
+  const token = (refused) => (asked.push(refused), refused === 'old' ? 'new' : 'old');
+  const client = newClient(t, server, { token });
+  assert.equal((await client.call('whoami', {})).value, 'ada');
+  assert.deepEqual(asked, [undefined, 'old']);
+  const stubborn = newClient(t, server, { token: () => 'old' });
+  await assert.rejects(stubborn.call('whoami', {}), { status: 401 });
+  assert.equal(server.requests.length, 3, 'a token that was refused is not sent twice');
+});
+
+test('one stream carries all subscriptions, and equal ones are one', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const first = watch(client, 'get_counter', { id: 7, of: 'x' });
+  const list = watch(client, 'list_counters', {});
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  assert.deepEqual([...stream.subscriptions.values()].map(({ query, args, rows, have }) => ({ query, args, rows, have })), [
+    { query: 'get_counter', args: { id: 7, of: 'x' }, rows: true, have: undefined },
+    { query: 'list_counters', args: {}, rows: true, have: undefined },
+  ]);
+  stream.value('get_counter', 5, { value: 1 });
+  assert.deepEqual(await first.next(), { value: 1 });
+  const late = watch(client, 'get_counter', { of: 'x', id: 7 });
+  assert.deepEqual(late.values, [], 'nothing arrives before `live` has returned');
+  assert.deepEqual(await late.next(), { value: 1 });
+  stream.value('get_counter', 6, { value: 2 });
+  assert.deepEqual([await first.next(), await late.next()], [{ value: 2 }, { value: 2 }]);
+  assert.deepEqual(list.values, []);
+  const other = watch(client, 'get_counter', { id: 8, of: 'x' });
+  await server.until(() => stream.changes.length === 1);
+  assert.equal(stream.changes[0].body.secret, 'secret of s1');
+  assert.equal(server.streams.length, 1);
+  other.stop();
+  await server.until(() => stream.changes.length === 2);
+  assert.deepEqual(stream.changes[1].body.remove, [stream.changes[0].body.add[0].key]);
+});
+
+test('versions never go back, except into another epoch', async (t) => {
+  const server = await startServer(t);
+  const counter = watch(newClient(t, server), 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  stream.value('get_counter', 5, 50);
+  stream.value('get_counter', 4, 40);
+  stream.value('get_counter', 6, 60);
+  stream.value('get_counter', 1, 10, 2);
+  assert.deepEqual([await counter.next(), await counter.next(), await counter.next()], [50, 60, 10]);
+});
+
+test('a stream that ends is resumed with what the client holds', async (t) => {
+  const server = await startServer(t);
+  const counter = watch(newClient(t, server), 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('get_counter', 5, 50);
+  await counter.next();
+  server.streams[0].bye(20);
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(5)}/d50`);
+  server.streams[1].send('same', version(8), 'get_counter', {});
+  server.streams[1].end();
+  await server.until(() => server.streams.length === 3);
+  assert.equal(server.streams[2].opening.body.subscriptions[0].have, `${version(8)}/d50`);
+  server.streams[2].value('get_counter', 9, 51);
+  assert.equal(await counter.next(), 51);
+  assert.deepEqual(counter.values, [50, 51]);
+});
+
+test('row changes are applied to the list that the client holds; others make it ask anew', async (t) => {
+  const server = await startServer(t);
+  const list = watch(newClient(t, server), 'list', {});
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  stream.value('list', 5, [{ id: 'a', n: 1 }, { id: 'b', n: 1 }]);
+  await list.next();
+  const change = (base, id, n) => ({ base: version(base), by: 'id', digest: 'x', set: [[id, { id, n }]], gone: [] });
+  stream.send('rows', version(6), 'list', change(5, 'b', 2));
+  assert.deepEqual(await list.next(), [{ id: 'a', n: 1 }, { id: 'b', n: 2 }]);
+  stream.send('rows', version(9), 'list', change(8, 'b', 3));
+  await server.until(() => stream.changes.length === 1);
+  const { add, remove } = stream.changes[0].body;
+  assert.deepEqual([add[0].have, remove.length], [`${version(6)}/-`, 1]);
+  assert.equal(list.values.length, 2, 'the old list stays until the new one is there');
+  stream.value('list', 9, [{ id: 'b', n: 3 }]);
+  assert.deepEqual(await list.next(), [{ id: 'b', n: 3 }]);
+});
+
+test('a stream that another instance holds is opened anew with the full set', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  watch(client, 'one', {});
+  await server.until(() => server.streams.length === 1);
+  server.refuse = (request) => (request.path === '/live/s1' ? [409, { code: 'stream_elsewhere' }] : undefined);
+  watch(client, 'two', {});
+  await server.until(() => server.streams.length === 2);
+  const queries = server.streams[1].opening.body.subscriptions.map((subscription) => subscription.query);
+  assert.deepEqual(queries, ['one', 'two']);
+});
+
+test('a problem of a query reaches its listeners, and a value may follow', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const counter = watch(client, 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  const problem = { status: 404, code: 'not_found', detail: 'Counter not found.' };
+  server.streams[0].send('error', version(3), 'get_counter', { problem });
+  assert.deepEqual([(await counter.next()).code, counter.errors.length], ['not_found', 1]);
+  const late = watch(client, 'get_counter', { id: 7 });
+  assert.equal((await late.next()).code, 'not_found');
+  server.streams[0].value('get_counter', 4, 1);
+  assert.equal(await counter.next(), 1);
+});
+
+test('a refused stream is an error for all its queries, and is tried again', async (t) => {
+  const server = await startServer(t);
+  let refusals = 0;
+  server.refuse = () => (refusals++ < 1 ? [403, { code: 'forbidden' }] : undefined);
+  const counter = watch(newClient(t, server), 'get_counter', { id: 7 });
+  assert.equal((await counter.next()).code, 'forbidden');
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('get_counter', 4, 1);
+  assert.equal(await counter.next(), 1);
+});
+
+test('a silent stream is opened again, and after three the client polls', async (t) => {
+  const server = await startServer(t);
+  server.onStream = () => {};
+  server.onPoll = ({ query }, response) => {
+    const [subscription] = query.getAll('sub').map((text) => JSON.parse(text));
+    const number = subscription.have ? Number.parseInt(subscription.have.split('/')[0].split('.')[1], 16) + 1 : 1;
+    if (number > 3) return;
+    const data = { keys: [subscription.key], version: version(number), digest: `d${number}`, value: number };
+    response.end(`event: value\nid: ${version(number)}\ndata: ${JSON.stringify(data)}\n\n`);
+  };
+  const client = newClient(t, server, { timing: { silence: 30 } });
+  const statuses = [];
+  client.onStatus((status) => statuses.push(status));
+  const counter = watch(client, 'get_counter', { id: 7 });
+  assert.deepEqual([await counter.next(), await counter.next(), await counter.next()], [1, 2, 3]);
+  assert.equal(server.streams.length, 3);
+  assert.ok(statuses.includes('polling'));
+});
+
+test('short streams lead to polls as well', async (t) => {
+  const server = await startServer(t);
+  server.onStream = (stream) => (stream.hello(), stream.end());
+  server.onPoll = ({ query }, response) => {
+    const { key, have } = JSON.parse(query.get('sub'));
+    if (have) return;
+    response.end(`event: value\nid: ${version(1)}\ndata: ${JSON.stringify({ keys: [key], digest: 'd', value: 1 })}\n\n`);
+  };
+  const counter = watch(newClient(t, server), 'get_counter', { id: 7 });
+  assert.equal(await counter.next(), 1);
+  assert.equal(server.streams.length, 3);
+});
+
+test('a stream without a byte for two and a half heartbeats is opened again', async (t) => {
+  const server = await startServer(t);
+  const counter = watch(newClient(t, server, { timing: { heartbeat: 40 } }), 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('get_counter', 1, 1);
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(1)}/d1`);
+  assert.deepEqual(counter.values, [1]);
+});
+
+const jwt = (claims) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
+
+test('a token is renewed on the running stream before it expires', async (t) => {
+  const server = await startServer(t);
+  let made = 0;
+  const token = () => jwt({ sub: 'ada', jti: (made += 1), exp: Date.now() / 1000 + 0.5 });
+  const client = newClient(t, server, { token });
+  watch(client, 'get_counter', { id: 7 });
+  await server.until(() => server.streams[0]?.changes.length === 2);
+  const [stream] = server.streams;
+  const tokens = [stream.opening, ...stream.changes].map((request) => request.token);
+  assert.equal(new Set(tokens).size, 3);
+  assert.deepEqual(stream.changes[0].body, { secret: 'secret of s1', add: [], remove: [] });
+  assert.ok(stream.isOpen && server.streams.length === 1);
+});
+
+test('another caller gets a stream of their own, and nothing of the one before', async (t) => {
+  const server = await startServer(t);
+  let user = 'ada';
+  const client = newClient(t, server, { token: () => jwt({ sub: user }) });
+  const counter = watch(client, 'get_counter', {});
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('get_counter', 9, 'of ada');
+  await counter.next();
+  user = 'bob';
+  await client.signedIn();
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.body.subscriptions[0].have, undefined);
+  assert.equal(server.streams[0].isOpen, false);
+  server.streams[1].value('get_counter', 5, 'of bob');
+  assert.equal(await counter.next(), 'of bob');
+});
+
+/** A client that watches a counter with the value 7, and whose mutation waits for `answer`. */
+async function optimistic(t) {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const counter = watch(client, 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  const [stream] = server.streams;
+  stream.value('get_counter', 5, 7);
+  await counter.next();
+  const waiting = [];
+  server.rpc.increment = (_request, response) => waiting.push(response);
+  const increment = () => client.call('increment', { id: 7 }, {
+    optimistic: (local) => local.update('get_counter', { id: 7 }, (value) => value + 1),
+  });
+  const answer = async (status, body) => {
+    await server.until(() => waiting.length > 0);
+    waiting.shift().writeHead(status).end(JSON.stringify(body));
+  };
+  return { server, stream, counter, increment, answer };
+}
+
+test('an optimistic change is shown at once and dropped at the first frame that contains it', async (t) => {
+  const { stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  assert.equal(await counter.next(), 8);
+  assert.deepEqual(counter.infos.at(-1), { version: version(5), optimistic: true });
+  await answer(200, { value: 9, version: version(10) });
+  await done;
+  // Somebody else's increment came first: its frame is older than the answer.
+  stream.value('get_counter', 9, 8);
+  assert.equal(await counter.next(), 9);
+  stream.value('get_counter', 10, 9);
+  stream.value('get_counter', 11, 12);
+  assert.equal(await counter.next(), 12);
+  assert.deepEqual(counter.values, [7, 8, 9, 12], 'no value is shown twice, and none goes back');
+  assert.equal(counter.infos.at(-1).optimistic, false);
+});
+
+test('a frame that overtakes the answer does not count the change twice', async (t) => {
+  const { stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  await counter.next();
+  stream.value('get_counter', 10, 8);
+  await answer(200, { value: 8, version: version(10) });
+  await done;
+  stream.value('get_counter', 11, 9);
+  assert.equal(await counter.next(), 9);
+  assert.deepEqual(counter.values, [7, 8, 9]);
+});
+
+test('another epoch counts as newer than the answer', async (t) => {
+  const { stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  await counter.next();
+  await answer(200, { value: 8, version: version(10) });
+  await done;
+  stream.value('get_counter', 1, 100, 2);
+  assert.equal(await counter.next(), 100);
+});
+
+test('a mutation that fails takes its change back', async (t) => {
+  const { counter, increment, answer } = await optimistic(t);
+  const done = assert.rejects(increment(), { code: 'conflict' });
+  assert.equal(await counter.next(), 8);
+  await answer(409, { code: 'conflict' });
+  await done;
+  assert.equal(await counter.next(), 7);
+});
+
+test('a change whose result is equal is settled by asking', async (t) => {
+  const { server, stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  await counter.next();
+  await answer(200, { value: 7, version: version(10) });
+  await done;
+  await server.until(() => stream.changes.length === 1);
+  assert.equal(stream.changes[0].body.add[0].have, `${version(10)}/d7`);
+  stream.send('same', version(10), 'get_counter', {});
+  assert.equal(await counter.next(), 7);
+});
