@@ -1,5 +1,9 @@
 //! The command line of `sarsen bench`.
 
+mod back_ends;
+
+pub use back_ends::{AttemptsArgs, BackEndArgs, LiveArgs, WritesArgs};
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,6 +44,12 @@ pub enum Command {
     Floor(FloorArgs),
     /// W1: 70 % subscription checks, 20 % device flow, 10 % user reads, over many tenants and users
     Sso(SsoArgs),
+    /// W3: durable inserts with 1 to 1,024 connections
+    Writes(WritesArgs),
+    /// W4: users that watch counters on streams and change them, more and more of them
+    Live(LiveArgs),
+    /// W5: saved answers at a constant rate of arrivals
+    Attempts(AttemptsArgs),
     /// Staleness: how long can another instance serve old data after a change was acknowledged?
     Revocation(RevocationArgs),
     /// Durable writes at three times the capacity of the writer: latency of refusals, and memory

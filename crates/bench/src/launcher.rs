@@ -75,6 +75,28 @@ impl Launcher {
         core: Option<usize>,
         directory: &Path,
     ) -> Result<ServerProcess, Error> {
+        self.start_until(name, arguments, core, directory, json_object).await
+    }
+
+    /// The same for a program that prints a line with its address when it is ready. `/listen` is `http://` with that address.
+    pub(crate) async fn start_back_end<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: &[A],
+        core: Option<usize>,
+        directory: &Path,
+    ) -> Result<ServerProcess, Error> {
+        self.start_until(name, arguments, core, directory, address).await
+    }
+
+    async fn start_until<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: &[A],
+        core: Option<usize>,
+        directory: &Path,
+        ready: ReadyLine,
+    ) -> Result<ServerProcess, Error> {
         let log_path = directory.join(format!("{name}.log"));
         let log =
             File::create(&log_path).map_err(Error::io(format!("cannot write {}", log_path.display())))?;
@@ -90,7 +112,7 @@ impl Launcher {
         let (over_sender, over) = channel();
         let mut process = ServerProcess { child, name: name.to_owned(), log_path, over, ready: Value::Null };
         let Some(stdout) = stdout else { return Err(failed("it has no stdout".to_owned())) };
-        match timeout(START_TIMEOUT, first_json_line(stdout, over_sender)).await {
+        match timeout(START_TIMEOUT, first_ready_line(stdout, over_sender, ready)).await {
             Ok(Ok(ready)) => process.ready = ready,
             Ok(Err(_)) => {
                 return Err(failed(format!("it ended before it was ready{}", tail(&process.log_path))));
@@ -175,14 +197,42 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it. Returns the first line that is
-/// a JSON object.
-fn first_json_line(stdout: ChildStdout, over: Sender<()>) -> oneshot::Receiver<Value> {
+/// What a line says, if it is the one that a ready server prints.
+type ReadyLine = fn(&str) -> Option<Value>;
+
+fn json_object(line: &str) -> Option<Value> {
+    serde_json::from_str(line).ok().filter(Value::is_object)
+}
+
+/// The address of the line, with or without `http://`.
+fn address(line: &str) -> Option<Value> {
+    if let Some(object) = json_object(line) {
+        return Some(object);
+    }
+    let of_word = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && !"[]:.".contains(c));
+        let host = word.strip_prefix("http://").unwrap_or(word).trim_end_matches('.');
+        let is_address = host.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        let is_named = word.starts_with("http://") || host.parse::<std::net::SocketAddr>().is_ok();
+        (is_address && is_named).then(|| serde_json::json!({ "listen": format!("http://{host}") }))
+    };
+    line.split_whitespace().find_map(of_word)
+}
+
+/// Reads `stdout` to its end on a thread of its own, so that the server never blocks on it. Returns the first line that
+/// `ready` accepts.
+fn first_ready_line(stdout: ChildStdout, over: Sender<()>, ready: ReadyLine) -> oneshot::Receiver<Value> {
     let (found, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let mut found = Some(found);
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let Ok(value @ Value::Object(_)) = serde_json::from_str(&line) else { continue };
+            // After the first one the lines are only read, so that the server never blocks on them.
+            if found.is_none() {
+                continue;
+            }
+            let Some(value) = ready(&line) else { continue };
             if let Some(found) = found.take() {
                 let _ = found.send(value);
             }
@@ -199,4 +249,29 @@ fn tail(log: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
     if shown.is_empty() { String::new() } else { format!("; its log ends with:\n  {}", shown.join("\n  ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_ready_line() {
+        let listens = [
+            ("listening on http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("http://localhost:8080/", "http://localhost:8080"),
+            ("counters: http://[::1]:9, stop with Ctrl-C.", "http://[::1]:9"),
+            ("ready at 127.0.0.1:8080.", "http://127.0.0.1:8080"),
+            (r#"{"listen":"http://127.0.0.1:1"}"#, "http://127.0.0.1:1"),
+        ];
+        for (line, expected) in listens {
+            assert_eq!(
+                address(line).and_then(|value| Some(value["listen"].as_str()?.to_owned())).as_deref(),
+                Some(expected)
+            );
+        }
+        for line in ["", "opening sqlite:counters.db", "12:30:01 starting", "at https://example.com:1/"] {
+            assert_eq!(address(line), None, "{line}");
+        }
+    }
 }

@@ -26,8 +26,8 @@ pub mod workloads;
 
 pub use argument_parsers::parse_duration;
 pub use cli::{
-    Command, CommonArgs, CostArgs, FloorArgs, MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs,
-    TimeArgs,
+    AttemptsArgs, BackEndArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, MoveArgs, OverloadArgs,
+    RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
 };
 pub use error::Error;
 pub use json_scan::string_field;
@@ -63,6 +63,9 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
     match command {
         Command::Floor(args) => workloads::floor(args, launcher).await,
         Command::Sso(args) => workloads::sso(args, launcher).await,
+        Command::Writes(args) => workloads::writes(args, launcher).await,
+        Command::Live(args) => workloads::live(args, launcher).await,
+        Command::Attempts(args) => workloads::attempts(args, launcher).await,
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
@@ -75,6 +78,9 @@ impl Command {
         match self {
             Command::Floor(args) => args.common.pin,
             Command::Sso(args) => args.common.pin,
+            Command::Writes(args) => args.common.pin,
+            Command::Live(args) => args.common.pin,
+            Command::Attempts(args) => args.common.pin,
             Command::Revocation(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
             // CPU costs are compared on one core.

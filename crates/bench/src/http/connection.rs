@@ -120,7 +120,7 @@ impl Connection {
     }
 }
 
-async fn connect(target: &Target, index: usize) -> io::Result<TcpStream> {
+pub(super) async fn connect(target: &Target, index: usize) -> io::Result<TcpStream> {
     let mut index = index;
     let mut tries = 1;
     loop {

@@ -24,6 +24,11 @@ impl RequestDraft {
         RequestDraft::post(path, "application/json", value.to_string().into_bytes())
     }
 
+    /// `POST` without a body and without a content type.
+    pub fn post_empty(path: impl Into<String>) -> RequestDraft {
+        RequestDraft { method: "POST", ..RequestDraft::get(path) }
+    }
+
     /// `PUT` or `PATCH` with a JSON body.
     pub(crate) fn json(method: &'static str, path: &str, value: &serde_json::Value) -> RequestDraft {
         RequestDraft { method, ..RequestDraft::post_json(path, value) }

@@ -22,6 +22,7 @@ pub struct FsyncCost {
     pub writes: u64,
     pub p50_us: u64,
     pub p99_9_us: u64,
+    pub max_us: u64,
     /// The directory is in memory, so its writes are not durable.
     pub in_memory: bool,
 }
@@ -48,6 +49,7 @@ pub fn measure_fsync(directory: &Path) -> Result<FsyncCost, Error> {
         writes: histogram.len(),
         p50_us: histogram.value_at_quantile(0.5),
         p99_9_us: histogram.value_at_quantile(0.999),
+        max_us: histogram.max(),
         in_memory: is_in_memory(directory),
     })
 }

@@ -24,12 +24,20 @@ pub enum RequestKind {
     ApprovalPage,
     Approval,
     Redemption,
+    /// W3: an insert without a body.
+    Insert,
+    /// W5: the answers of a student so far.
+    Answers,
+    /// W4, in the order of its mix.
+    GetCounter,
+    ListCounters,
+    Increment,
     /// A refresh of a token of the bench: counted, but outside the mix.
     Refresh,
 }
 
 impl RequestKind {
-    pub const ALL: [RequestKind; 9] = [
+    pub const ALL: [RequestKind; 14] = [
         RequestKind::Floor,
         RequestKind::Subscription,
         RequestKind::User,
@@ -38,6 +46,11 @@ impl RequestKind {
         RequestKind::ApprovalPage,
         RequestKind::Approval,
         RequestKind::Redemption,
+        RequestKind::Insert,
+        RequestKind::Answers,
+        RequestKind::GetCounter,
+        RequestKind::ListCounters,
+        RequestKind::Increment,
         RequestKind::Refresh,
     ];
 
@@ -51,6 +64,11 @@ impl RequestKind {
             RequestKind::ApprovalPage => "GET /activate (approval)",
             RequestKind::Approval => "POST approval",
             RequestKind::Redemption => "POST /auth/token (redeem)",
+            RequestKind::Insert => "POST /requests",
+            RequestKind::Answers => "PATCH /attempts/{id}",
+            RequestKind::GetCounter => "get_counter",
+            RequestKind::ListCounters => "list_counters",
+            RequestKind::Increment => "increment",
             RequestKind::Refresh => "POST /auth/token (refresh)",
         }
     }
@@ -164,7 +182,12 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict by status: accepted if it is `expected`, refused, or failed.
     pub fn by_status(response: &Response<'_>, expected: u16) -> Verdict {
-        if response.status == expected {
+        Verdict::by_statuses(response, &[expected])
+    }
+
+    /// The same with several expected ones.
+    pub(crate) fn by_statuses(response: &Response<'_>, expected: &[u16]) -> Verdict {
+        if expected.contains(&response.status) {
             return Verdict::Accepted;
         }
         let cause = Cause::status(response);

@@ -80,10 +80,12 @@ pub struct KindRow {
 /// In microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Quantiles {
+    pub mean_us: f64,
     pub p50_us: u64,
     pub p90_us: u64,
     pub p99_us: u64,
     pub p99_9_us: u64,
+    pub p99_99_us: u64,
     pub max_us: u64,
 }
 
@@ -248,10 +250,12 @@ impl KindRow {
 impl Quantiles {
     pub(crate) fn of(histogram: &Histogram<u64>) -> Quantiles {
         Quantiles {
+            mean_us: histogram.mean(),
             p50_us: histogram.value_at_quantile(0.5),
             p90_us: histogram.value_at_quantile(0.9),
             p99_us: histogram.value_at_quantile(0.99),
             p99_9_us: histogram.value_at_quantile(0.999),
+            p99_99_us: histogram.value_at_quantile(0.999_9),
             max_us: histogram.max(),
         }
     }

@@ -81,7 +81,7 @@ fn request(text: &mut String, row: &KindRow) {
 }
 
 fn quantile_columns(quantiles: &Quantiles) -> String {
-    let Quantiles { p50_us, p90_us, p99_us, p99_9_us, max_us } = *quantiles;
+    let Quantiles { p50_us, p90_us, p99_us, p99_9_us, max_us, .. } = *quantiles;
     [p50_us, p90_us, p99_us, p99_9_us, max_us].map(|us| format!("{:>10}", milliseconds(us))).concat()
 }
 

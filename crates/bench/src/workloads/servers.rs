@@ -135,9 +135,7 @@ impl<'a> TestBed<'a> {
             let issuer = under_test.first().origin.clone();
             let name = format!("instance-{number}");
             let (target, process) = self.instance(&name, database, replica, &issuer).await?;
-            under_test.targets.push(target);
-            under_test.monitored.pids.push(process.pid());
-            under_test.processes.push(process);
+            under_test.add(target, process);
         }
         under_test.monitored.name = format!("sarsen, {instances} instances");
         Ok((under_test, credentials))
@@ -177,16 +175,47 @@ impl<'a> TestBed<'a> {
     pub async fn baseline(&self, program: &Path) -> Result<(ServerUnderTest, Value), Error> {
         let file = self.folder.path().join("baseline.db");
         let database = self.baseline_database.as_ref().map_or(file.into(), OsString::from);
-        let arguments: [OsString; 4] =
-            ["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database];
-        let launcher = Launcher::new(program);
-        let process = launcher.start("baseline", &arguments, self.core, self.folder.path()).await?;
+        let process = self.start_baseline(program, database, &[]).await?;
         let target = Target::parse(process.ready_text("/listen")?)?;
         let said = process.ready.clone();
         Ok((self.under_test("baseline", target, None, process), said))
     }
 
-    fn under_test(
+    /// The same on this database, with more arguments.
+    pub(super) async fn baseline_on(
+        &self,
+        program: &Path,
+        database: &str,
+        more: &[&str],
+    ) -> Result<ServerUnderTest, Error> {
+        let process = self.start_baseline(program, database.into(), more).await?;
+        let target = Target::parse(process.ready_text("/listen")?)?;
+        Ok(self.under_test("baseline", target, None, process))
+    }
+
+    async fn start_baseline(
+        &self,
+        program: &Path,
+        database: OsString,
+        more: &[&str],
+    ) -> Result<ServerProcess, Error> {
+        let mut arguments: Vec<OsString> =
+            vec!["--listen".into(), "127.0.0.1:0".into(), "--database".into(), database];
+        arguments.extend(more.iter().map(OsString::from));
+        Launcher::new(program).start("baseline", &arguments, self.core, self.folder.path()).await
+    }
+
+    /// The throw-away folder.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The core of the servers, when they are pinned.
+    pub(super) fn core(&self) -> Option<usize> {
+        self.core
+    }
+
+    pub(super) fn under_test(
         &self,
         name: &str,
         target: Target,
@@ -223,6 +252,18 @@ impl ServerUnderTest {
         let monitored = Monitored { name: server.url.join(", "), metrics, ..Monitored::default() };
         let credentials = Credentials { email: email.clone(), password: password.clone() };
         Ok((ServerUnderTest { targets, monitored, processes: Vec::new() }, credentials))
+    }
+
+    /// Servers that the bench did not start.
+    pub(super) fn without_processes(targets: Vec<Target>, monitored: Monitored) -> ServerUnderTest {
+        ServerUnderTest { targets, monitored, processes: Vec::new() }
+    }
+
+    /// Adds an instance.
+    pub(super) fn add(&mut self, target: Target, process: ServerProcess) {
+        self.targets.push(target);
+        self.monitored.pids.push(process.pid());
+        self.processes.push(process);
     }
 
     /// The server for set-up.

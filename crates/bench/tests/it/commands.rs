@@ -181,7 +181,7 @@ fn a_plan_that_is_not_the_accounts_is_found() {
     );
 }
 
-fn forward(asked: &crate::http_server::Asked, address: SocketAddr) -> Answer {
+pub fn forward(asked: &crate::http_server::Asked, address: SocketAddr) -> Answer {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!("{}\r\n\r\n{}", asked.head, asked.body);

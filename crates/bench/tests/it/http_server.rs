@@ -38,6 +38,8 @@ pub enum Answer {
     HangUp,
     /// Wait, then answer.
     After(Duration, Box<Answer>),
+    /// A head, then pieces of a body as they come, in chunks.
+    Stream(std::sync::mpsc::Receiver<Vec<u8>>),
     /// Never answer.
     Silence,
 }
@@ -83,10 +85,24 @@ fn serve_connection(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer) {
                 }
             }
             Answer::HangUp => return,
+            Answer::Stream(pieces) => return stream_body(stream, &pieces),
             Answer::Silence => loop {
                 pass_time(Duration::from_secs(3600));
             },
             Answer::After(..) => unreachable!("unwrapped above"),
+        }
+    }
+}
+
+fn stream_body(mut stream: TcpStream, pieces: &std::sync::mpsc::Receiver<Vec<u8>>) {
+    let head = b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    if stream.write_all(head).is_err() {
+        return;
+    }
+    while let Ok(piece) = pieces.recv() {
+        let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat();
+        if stream.write_all(&chunk).is_err() {
+            return;
         }
     }
 }

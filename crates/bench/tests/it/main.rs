@@ -1,9 +1,13 @@
 //! The load generator against small servers inside the test: what it counts, and which errors it finds.
 #![expect(clippy::unwrap_used, reason = "in a test an unexpected result is a panic")]
 
+mod back_ends;
 mod commands;
 mod counting;
+mod event_streams;
+mod fake_counters;
 mod fake_server;
+mod help;
 mod http_server;
 mod loops;
 mod move_database;

@@ -175,7 +175,7 @@ fn is_held(total: &ProbeRow, missed: u64, generator_bound: bool) -> Option<bool>
 }
 
 fn columns(quantiles: Option<Quantiles>) -> String {
-    let of = |Quantiles { p50_us, p90_us, p99_us, p99_9_us, max_us }: Quantiles| {
+    let of = |Quantiles { p50_us, p90_us, p99_us, p99_9_us, max_us, .. }: Quantiles| {
         [p50_us, p90_us, p99_us, p99_9_us, max_us].map(|us| format!("{:>10}", milliseconds(us))).concat()
     };
     quantiles.map_or_else(|| format!("{:>50}", "-"), of)
