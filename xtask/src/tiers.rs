@@ -7,6 +7,8 @@ use crate::programs::{Programs, Selection};
 use crate::report::Report;
 
 const DOMAIN: Selection = Selection { package: "identity", modules: &[] };
+/// The examples on the crate `live`.
+const EXAMPLES: Selection = Selection { package: "tests", modules: &[] };
 /// What the binary must survive.
 const SURVIVAL: Selection = Selection { package: "sarsen", modules: &["survival::"] };
 
@@ -32,17 +34,19 @@ const POSTGRES_DAILY: &[Selection] = &[
         ],
     },
     LIVE,
+    EXAMPLES,
     SURVIVAL,
 ];
 const MARIADB_DAILY: &[Selection] = &[
     DOMAIN,
     Selection { package: "server", modules: &["billing::", "device::", "presence::", "upgrades::"] },
     LIVE,
+    EXAMPLES,
     SURVIVAL,
 ];
 
 /// In a soak: all that asks for a database.
-const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, LIVE, SURVIVAL];
+const ALL: &[Selection] = &[DOMAIN, Selection { package: "server", modules: &[] }, LIVE, EXAMPLES, SURVIVAL];
 
 /// What `cargo xtask test` runs on these databases.
 pub fn daily(report: &mut Report, programs: &Programs, servers: &Servers, databases: &[Database]) {

@@ -64,17 +64,20 @@
 //! - `app.rs`: what an app consists of. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
 //! - `engine.rs`, `group.rs`, `stream.rs`, `frame.rs`: live queries, from a change to the bytes on the wire.
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
+//!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later. `typescript.rs`: types for clients.
 
 mod app;
 mod backend;
 mod caller;
 mod engine;
+pub mod extract;
 mod frame;
 mod group;
 mod http;
 mod idempotent;
 mod problem;
+mod program;
 mod query;
 mod serve;
 mod stream;
@@ -85,6 +88,7 @@ pub use app::{App, Context, Given, Limits};
 pub use backend::ClientAddress;
 pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, SignedIn, Subject};
 pub use problem::Problem;
+pub use program::Program;
 pub use query::{Mutation, Query};
 pub use serve::{Error, Running, Settings, serve};
 pub use tasks::{Task, later};

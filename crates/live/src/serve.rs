@@ -75,6 +75,12 @@ pub enum Error {
         /// The error of the system.
         error: std::io::Error,
     },
+    /// The arguments of the program are wrong.
+    #[error("{0}")]
+    Arguments(String),
+    /// A command of the program failed.
+    #[error("{0}")]
+    Command(String),
 }
 
 /// A served app. Dropping it does not stop it.

@@ -130,6 +130,11 @@ impl From<i64> for Value<'_> {
         Value::Int(number)
     }
 }
+impl From<&i64> for Value<'_> {
+    fn from(number: &i64) -> Self {
+        Value::Int(*number)
+    }
+}
 impl From<bool> for Value<'_> {
     fn from(flag: bool) -> Self {
         Value::Int(flag.into())

@@ -1,0 +1,156 @@
+//! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
+
+use crate::Problem;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// A JSON body, of a request or an answer.
+pub struct Json<T>(pub T);
+
+/// The variable parts of the path.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Json<T>, Problem> {
+        let parsed = axum::Json::<T>::from_request(request, state).await;
+        parsed.map(|axum::Json(value)| Json(value)).map_err(|rejection| match rejection {
+            JsonRejection::MissingJsonContentType(_) => Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "The body must be JSON. Send it with `Content-Type: application/json`.",
+            ),
+            JsonRejection::BytesRejection(rejection) => body_problem(&rejection),
+            rejection => Problem::invalid("", format!("The body is not valid: {}.", rejection.body_text())),
+        })
+    }
+}
+
+fn body_problem(rejection: &BytesRejection) -> Problem {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large.")
+        }
+        _ => Problem::invalid("", "The body did not arrive completely. Send it again."),
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Problem> {
+        let parsed = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        parsed.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
+            PathRejection::FailedToDeserializePathParams(error) => {
+                Problem::invalid("", format!("The path is not valid: {}.", error.body_text()))
+            }
+            _ => Problem::internal(),
+        })
+    }
+}
+
+/// The members of a JSON object or of a form in the body; none for a body of another type. A form that the page of another
+/// site sent is refused.
+pub struct Fields(pub Map<String, Value>);
+
+impl<S: Send + Sync> FromRequest<S> for Fields {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Fields, Problem> {
+        let headers = request.headers().clone();
+        let body = Bytes::from_request(request, state).await.map_err(|rejection| body_problem(&rejection))?;
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        match kind.split(';').next().unwrap_or_default().trim() {
+            "application/json" if !body.is_empty() => serde_json::from_slice(&body)
+                .map(Fields)
+                .map_err(|error| Problem::invalid("", format!("The body is not a JSON object: {error}."))),
+            "application/x-www-form-urlencoded" => {
+                refuse_other_sites(&headers)?;
+                let pairs = form_urlencoded::parse(&body);
+                Ok(Fields(pairs.map(|(name, text)| (name.into_owned(), text.into())).collect()))
+            }
+            _ => Ok(Fields(Map::new())),
+        }
+    }
+}
+
+/// The page for a client that prefers HTML, JSON for others.
+pub fn negotiated(headers: &HeaderMap, page: impl IntoResponse, json: impl Serialize) -> Response {
+    let vary = [(VARY, "accept")];
+    match prefers_html(headers) {
+        true => (vary, page).into_response(),
+        false => (vary, axum::Json(json)).into_response(),
+    }
+}
+
+/// Whether the client accepts HTML and does not like JSON more, as browsers do. A client that names neither gets JSON.
+/// The answer depends on `Accept`, so send `Vary: accept` with it.
+pub fn prefers_html(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    quality(accept, "text/html") > quality(accept, "application/json")
+}
+
+/// The weight of a media type that is named in `Accept` (RFC 9110, section 12.4.2); zero if it is not named.
+fn quality(accept: &str, wanted: &str) -> f32 {
+    let mut ranges = accept.split(',').map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        (parts.next().unwrap_or_default(), parts)
+    });
+    let Some((_, parameters)) = ranges.find(|(name, _)| name.eq_ignore_ascii_case(wanted)) else {
+        return 0.0;
+    };
+    let weight = parameters.filter_map(|parameter| parameter.strip_prefix("q=")).next();
+    weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0))
+}
+
+/// 403 for a request that another site's page sent. Routes that change something for a browser without a token (forms)
+/// call it.
+pub fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site") {
+        true => {
+            Err(Problem::forbidden("The page of another site sent this request. Use a page of this one."))
+        }
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_client_that_names_html_gets_html_unless_it_likes_json_more() {
+        for (accept, expected) in [
+            ("", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("text/html", true),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("application/json, text/html", false),
+            ("application/json, text/html;q=0.5", false),
+            ("text/html;level=1;q=0.9, application/json; q=0.1", true),
+            ("text/html;q=0", false),
+            ("text/html;q=x", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(prefers_html(&headers), expected, "{accept}");
+        }
+        assert!(!prefers_html(&HeaderMap::new()));
+    }
+}

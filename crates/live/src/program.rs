@@ -1,0 +1,181 @@
+//! A program that serves an app: its arguments, the line that says where it answers, and its end.
+
+use crate::serve::{Error, Settings, serve};
+use crate::{App, Problem};
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+/// A program with the options `--listen`, `--database`, `--replica` and `--help`, and commands of its own.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), live::Error> {
+/// let program = live::Program::new("counters", "Counters that users share.", "127.0.0.1:8080");
+/// program.run(live::App::new()).await
+/// # }
+/// ```
+pub struct Program {
+    name: &'static str,
+    about: &'static str,
+    listen: &'static str,
+    commands: Vec<Command>,
+}
+
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    run: Box<dyn FnOnce(Settings) -> Work>,
+}
+
+type Work = Pin<Box<dyn Future<Output = Result<(), Problem>>>>;
+
+/// What the arguments ask for.
+enum Asked {
+    Help,
+    /// The settings, and the command if there is one.
+    Run(Box<Settings>, Option<String>),
+}
+
+impl Program {
+    /// A program that listens on this address unless `--listen` says otherwise. Its database is the file `<name>.db`
+    /// unless `--database` says otherwise.
+    pub fn new(name: &'static str, about: &'static str, listen: &'static str) -> Program {
+        Program { name, about, listen, commands: Vec::new() }
+    }
+
+    /// Adds a command, which runs instead of the server: `<name> <command>`.
+    #[must_use]
+    pub fn command<W>(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        run: impl FnOnce(Settings) -> W + 'static,
+    ) -> Program
+    where
+        W: Future<Output = Result<(), Problem>> + 'static,
+    {
+        self.commands.push(Command { name, about, run: Box::new(|settings| Box::pin(run(settings))) });
+        self
+    }
+
+    /// Does what the arguments of the process ask for: serves the app until SIGTERM or SIGINT, and prints one line with
+    /// its address when it answers.
+    #[expect(clippy::print_stdout, reason = "people and scripts read the address")]
+    pub async fn run(self, app: App) -> Result<(), Error> {
+        let (settings, command) = match self.parse(std::env::args().skip(1))? {
+            Asked::Help => {
+                println!("{}", self.help());
+                return Ok(());
+            }
+            Asked::Run(settings, command) => (*settings, command),
+        };
+        if let Some(command) = self.commands.into_iter().find(|known| Some(known.name) == command.as_deref())
+        {
+            return (command.run)(settings).await.map_err(|problem| Error::Command(problem.detail));
+        }
+        let running = serve(app, settings).await?;
+        println!("{} answers at http://{}", self.name, running.address);
+        running.until_signal().await;
+        Ok(())
+    }
+
+    fn parse(&self, arguments: impl Iterator<Item = String>) -> Result<Asked, Error> {
+        let wrong = |what: String| Error::Arguments(format!("{what}; see {} --help", self.name));
+        let address = |text: &str| {
+            let parsed: Result<SocketAddr, _> = text.parse();
+            parsed.map_err(|_| wrong(format!("{text:?} is not an address; use one like {:?}", self.listen)))
+        };
+        let mut settings = Settings::new(format!("sqlite:{}.db", self.name), address(self.listen)?);
+        let (mut arguments, mut command) = (arguments, None);
+        while let Some(argument) = arguments.next() {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (argument, None),
+            };
+            let mut value = || {
+                value
+                    .clone()
+                    .or_else(|| arguments.next())
+                    .ok_or_else(|| wrong(format!("{name} needs a value")))
+            };
+            match &*name {
+                "--help" | "-h" => return Ok(Asked::Help),
+                "--listen" => settings.listen = address(&value()?)?,
+                "--database" => settings.database = value()?,
+                "--replica" => settings.replicas.push(value()?),
+                _ if command.is_none() && self.commands.iter().any(|known| known.name == name) => {
+                    command = Some(name);
+                }
+                _ => return Err(wrong(format!("{name:?} is not an option"))),
+            }
+        }
+        Ok(Asked::Run(Box::new(settings), command))
+    }
+
+    fn help(&self) -> String {
+        let Program { name, about, listen, commands } = self;
+        let mut text = format!("{about}\n\nUsage: {name} [OPTIONS]\n");
+        for command in commands {
+            text.push_str(&format!("       {name} {} [OPTIONS]   {}\n", command.name, command.about));
+        }
+        text.push_str(&format!(
+            "\nOptions:
+  --listen ADDRESS   The address to listen on [default: {listen}]
+  --database URL     sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, or the same with mysql://
+                     [default: sqlite:{name}.db]
+  --replica URL      A replica of a PostgreSQL database, for live queries. May be given several times
+  --help             Print this"
+        ));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Asked, String> {
+        let program = Program::new("notes", "Notes.", "127.0.0.1:8080");
+        let program = program.command("seed", "Makes notes.", |_| async { Ok(()) });
+        program.parse(arguments.iter().map(|text| (*text).to_owned())).map_err(|error| error.to_string())
+    }
+
+    fn settings(arguments: &[&str]) -> (Settings, Option<String>) {
+        match parse(arguments).expect("valid") {
+            Asked::Run(settings, command) => (*settings, command),
+            Asked::Help => panic!("help"),
+        }
+    }
+
+    #[test]
+    fn options_change_the_defaults() {
+        let (found, command) = settings(&[]);
+        assert_eq!(
+            (&*found.database, found.listen.to_string(), command),
+            ("sqlite:notes.db", "127.0.0.1:8080".into(), None)
+        );
+        let arguments =
+            ["seed", "--listen=[::1]:9", "--database", "postgres:///a?b=c", "--replica", "x", "--replica=y"];
+        let (found, command) = settings(&arguments);
+        assert_eq!((&*found.database, found.listen.to_string()), ("postgres:///a?b=c", "[::1]:9".into()));
+        assert_eq!(
+            (found.replicas, command.as_deref()),
+            (vec!["x".to_owned(), "y".to_owned()], Some("seed"))
+        );
+        assert!(matches!(parse(&["--database", "x", "--help"]), Ok(Asked::Help)));
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_what_to_do() {
+        for (arguments, expected) in [
+            (&["--listen"] as &[_], "--listen needs a value; see notes --help"),
+            (
+                &["--listen", "8080"],
+                "\"8080\" is not an address; use one like \"127.0.0.1:8080\"; see notes --help",
+            ),
+            (&["--port", "1"], "\"--port\" is not an option; see notes --help"),
+            (&["seed", "seed"], "\"seed\" is not an option; see notes --help"),
+        ] {
+            assert_eq!(parse(arguments).err().as_deref(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The tables `exams` and `last_ids`.
+
+use live::Problem;
+use serde::Deserialize;
+use store::{Error, Snapshot, Tx, args, insert, sql, statements};
+
+/// What a teacher sends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exam {
+    pub title: String,
+    pub questions: i64,
+}
+
+statements! {
+    static INSERT = insert("exams", &[&["id", "title", "questions"]]);
+    static EXISTS = sql("SELECT 1 FROM exams WHERE id = ?1");
+    static ADVANCE = sql("UPDATE last_ids SET id = id + ?2 WHERE table_name = ?1");
+    static LAST = sql("SELECT id FROM last_ids WHERE table_name = ?1");
+}
+
+/// Creates an exam and returns its id.
+pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
+    check_name("title", &exam.title)?;
+    if !(1..=500).contains(&exam.questions) {
+        return Err(Problem::invalid("questions", "`questions` must be 1 to 500."));
+    }
+    let id = reserve_ids(tx, "exams", 1)?;
+    tx.exec(&INSERT, args![id, &exam.title, exam.questions])?;
+    Ok(id)
+}
+
+/// Fails if there is no such exam. Exams never change, so nothing depends on them.
+pub fn require(snapshot: &mut Snapshot<'_>, id: i64) -> Result<(), Problem> {
+    let found = snapshot.one(&EXISTS, args![id], |_| Ok(()))?;
+    found.ok_or_else(|| Problem::not_found("Exam"))
+}
+
+/// Checks a text that people see.
+pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
+    match !text.trim().is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control) {
+        true => Ok(()),
+        false => Err(Problem::invalid(field, format!("`{field}` must have 1 to 200 characters."))),
+    }
+}
+
+/// Reserves `count` ids of a table and returns the first. The update locks the row until the commit, so no two commands
+/// get the same id.
+pub fn reserve_ids(tx: &mut Tx<'_>, table: &str, count: i64) -> Result<i64, Error> {
+    tx.exec(&ADVANCE, args![table, count])?;
+    let last = tx.one(&LAST, args![table], |row| row.get::<i64>(0))?;
+    Ok(last.unwrap_or_default() - count + 1)
+}

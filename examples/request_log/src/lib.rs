@@ -1,0 +1,103 @@
+//! Stores each request that it gets: the routes of the example. `requests.rs` owns the table, `pages.rs` draws HTML.
+
+mod pages;
+mod requests;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Query, State};
+use axum::http::header::{HOST, LOCATION};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use live::extract::{Fields, Json, Path, negotiated, prefers_html, refuse_other_sites};
+use live::{App, Context, Problem};
+use requests::Logged;
+use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
+use store::Migration;
+
+type Answer = Result<Response, Problem>;
+
+static MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "requests", text: include_str!("../migrations/0001_requests.sql") }];
+
+/// The back end.
+pub fn app() -> App {
+    let request = get(show).patch(change).put(change).post(change).delete(delete);
+    let routes = Router::new()
+        .route("/", get(|| async { Redirect::to("/requests") }))
+        .route("/requests", get(list).post(create))
+        .route("/requests/{uid}", request)
+        .route("/requests/{uid}/delete", post(delete));
+    App::new().migrations(MIGRATIONS).routes(routes)
+}
+
+async fn create(
+    State(context): State<Context>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    (method, uri, headers): (Method, Uri, HeaderMap),
+    Fields(fields): Fields,
+) -> Answer {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let new = Logged {
+        uid: context.given().id("request"),
+        ip: peer.ip().to_canonical().to_string(),
+        method: method.to_string(),
+        url: format!("http://{host}{uri}"),
+        parameters: Value::Object(fields).to_string(),
+        logged_at: context.now().millis(),
+    };
+    let (row, address) = (new.clone(), format!("/requests/{}", new.uid));
+    context.store().write_batched("request.log", move |tx| requests::create(tx, &row)).await?;
+    Ok(done(&headers, &address, (StatusCode::CREATED, [(LOCATION, &address)], Json(new))))
+}
+
+async fn list(
+    State(context): State<Context>,
+    Query(mut query): Query<Map<String, Value>>,
+    headers: HeaderMap,
+) -> Answer {
+    let before = query.remove("before").and_then(|before| before.as_str().map(str::to_owned));
+    let mut found = context.store().list(move |snapshot| requests::page(snapshot, before.as_deref())).await?;
+    let has_more = found.len() > requests::PAGE;
+    found.truncate(requests::PAGE);
+    let next = found.last().filter(|_| has_more).map(|row| row.uid.as_str());
+    Ok(negotiated(&headers, pages::list(&found, next), json!({ "items": found, "next": next })))
+}
+
+async fn show(State(context): State<Context>, Path(uid): Path<String>, headers: HeaderMap) -> Answer {
+    let found = context.store().point(move |snapshot| requests::find(snapshot, &uid)).await?;
+    Ok(negotiated(&headers, pages::show(&found, None), &found))
+}
+
+/// From JSON or from the form of the page. A wrong field of the form shows the page again.
+async fn change(
+    State(context): State<Context>,
+    Path(uid): Path<String>,
+    headers: HeaderMap,
+    Fields(mut fields): Fields,
+) -> Answer {
+    // A form has the parameters as text.
+    let parsed = fields.get("parameters").and_then(|text| serde_json::from_str(text.as_str()?).ok());
+    fields.extend(parsed.map(|parameters| ("parameters".to_owned(), parameters)));
+    let id = uid.clone();
+    let changed = context.store().write("request.change", move |tx| requests::change(tx, &id, &fields)).await;
+    let found = context.store().point(move |snapshot| requests::find(snapshot, &uid)).await?;
+    match changed {
+        Err(problem) if prefers_html(&headers) => {
+            Ok((problem.status, pages::show(&found, Some(&problem.detail))).into_response())
+        }
+        changed => changed.map(|()| done(&headers, &format!("/requests/{}", found.uid), Json(&found))),
+    }
+}
+
+async fn delete(State(context): State<Context>, Path(uid): Path<String>, headers: HeaderMap) -> Answer {
+    refuse_other_sites(&headers)?;
+    context.store().write("request.delete", move |tx| requests::delete(tx, &uid)).await?;
+    Ok(done(&headers, "/requests", StatusCode::NO_CONTENT))
+}
+
+/// The answer to a change: for a browser the page to show next.
+fn done(headers: &HeaderMap, next: &str, answer: impl IntoResponse) -> Response {
+    if prefers_html(headers) { Redirect::to(next).into_response() } else { answer.into_response() }
+}

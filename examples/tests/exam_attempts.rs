@@ -1,0 +1,118 @@
+//! Exams and attempts.
+
+use crate::client::TestApp;
+use live::Settings;
+use serde_json::json;
+use store::testing::TestPlace;
+
+async fn start() -> TestApp {
+    let app = TestApp::start(exam_attempts::app()).await;
+    let exam = app.json("POST", "/exams", &json!({ "title": "Algebra", "questions": 40 })).await;
+    assert_eq!((exam.status, exam.json()), (201, json!({ "id": 1 })));
+    app
+}
+
+async fn begin(app: &TestApp, student: &str) -> String {
+    let attempt = app.json("POST", "/exams/1/attempts", &json!({ "student": student })).await;
+    assert_eq!(attempt.status, 201, "{attempt:?}");
+    format!("/attempts/{}", attempt.json()["id"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_saved_until_the_attempt_is_submitted() {
+    let app = start().await;
+    let path = begin(&app, "Ada").await;
+    let answers = json!({ "answers": { "1": [1], "2": [2, 3], "3": [] } });
+    let saved = app.json("PATCH", &path, &answers).await;
+    assert_eq!((saved.status, &saved.json()["answered"]), (200, &json!(2)), "{saved:?}");
+    let attempt = app.get(&path).await.json();
+    assert_eq!(attempt["answers"], answers["answers"]);
+    assert_eq!(attempt["submitted_at"], json!(null));
+
+    let submit = format!("{path}/submit");
+    let submitted = app.send("POST", &submit, &[], "").await;
+    assert!(submitted.status == 200 && submitted.json()["submitted_at"].is_i64(), "{submitted:?}");
+    let refused = (409, "already_submitted".to_owned());
+    assert_eq!(app.json("PATCH", &path, &json!({ "answers": {} })).await.problem(), refused);
+    assert_eq!(app.send("POST", &submit, &[], "").await.problem(), refused);
+    assert_eq!(app.get(&path).await.json()["answers"], answers["answers"]);
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_requests_are_refused() {
+    let app = start().await;
+    let path = begin(&app, "Ada").await;
+    let many: serde_json::Map<_, _> = (0..50_000).map(|number| (number.to_string(), json!([1]))).collect();
+    let cases = [
+        ("POST", "/exams", json!({ "title": " ", "questions": 1 })),
+        ("POST", "/exams", json!({ "title": "Algebra", "questions": 0 })),
+        ("POST", "/exams", json!({ "title": "Algebra" })),
+        ("POST", "/exams/1/attempts", json!({ "student": "" })),
+        ("POST", "/exams/x/attempts", json!({ "student": "Ada" })),
+        ("PATCH", &path, json!({ "answers": [1] })),
+        ("PATCH", &path, json!({ "answers": { "one": [1] } })),
+        ("PATCH", &path, json!({ "answers": { "1": [-1] } })),
+        ("PATCH", &path, json!({ "answer": {} })),
+    ];
+    for (method, path, body) in cases {
+        assert_eq!(app.json(method, path, &body).await.problem().0, 400, "{method} {path}");
+    }
+    let too_large = app.json("PATCH", &path, &json!({ "answers": many })).await;
+    assert_eq!(too_large.problem(), (413, "body_too_large".to_owned()));
+    let not_found = (404, "not_found".to_owned());
+    for path in ["/attempts/7", "/attempts/0"] {
+        assert_eq!(app.json("PATCH", path, &json!({ "answers": {} })).await.problem(), not_found);
+        assert_eq!(app.send("POST", &format!("{path}/submit"), &[], "").await.problem(), not_found);
+        assert_eq!(app.get(path).await.problem(), not_found);
+    }
+    assert_eq!(
+        app.json("POST", "/exams/7/attempts", &json!({ "student": "Ada" })).await.problem(),
+        not_found
+    );
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_teacher_sees_progress_live() {
+    let app = start().await;
+    let ada = begin(&app, "Ada").await;
+    let page = app.get("/exams/1").await;
+    assert!(
+        page.body.contains("exam_progress") && page.header("content-type").starts_with("text/html"),
+        "{page:?}"
+    );
+
+    // As the script of the page does.
+    let ticket = app.send("POST", "/live/ticket", &[], "").await.json();
+    let sub =
+        "%7B%22key%22%3A%22p%22%2C%22query%22%3A%22exam_progress%22%2C%22args%22%3A%7B%22exam%22%3A1%7D%7D";
+    let address = format!("/live?ticket={}&sub={sub}", ticket["ticket"].as_str().expect("a ticket"));
+    let mut events = app.events("GET", &address, &[], "").await;
+    events.until(|rows| rows[0]["student"] == "Ada" && rows[0]["answered"] == 0).await;
+    app.json("PATCH", &ada, &json!({ "answers": { "1": [1] } })).await;
+    events.until(|rows| rows[0]["answered"] == 1).await;
+    begin(&app, "Grace").await;
+    events.until(|rows| rows[1]["student"] == "Grace").await;
+    app.send("POST", &format!("{ada}/submit"), &[], "").await;
+    events.until(|rows| rows[0]["submitted_at"].is_i64()).await;
+    drop(events);
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_fills_the_database_for_load_tests() {
+    let place = TestPlace::create();
+    let settings = Settings::new(place.url(), "127.0.0.1:0".parse().expect("an address"));
+    exam_attempts::seed(&settings, 1_200).await.expect("seeded");
+    let app = TestApp::start_on(place, exam_attempts::app()).await;
+    for id in [1, 600, 1_200] {
+        let saved = app.json("PATCH", &format!("/attempts/{id}"), &json!({ "answers": { "1": [1] } })).await;
+        assert_eq!(saved.status, 200, "{saved:?}");
+    }
+    assert_eq!(app.get("/attempts/1201").await.status, 404);
+    let page = app.call("", "exam_progress", &json!({ "exam": 1, "after": 50 })).await.json();
+    let ids: Vec<_> = page["value"].as_array().expect("rows").iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(ids, (51..=100).map(|id| json!(id)).collect::<Vec<_>>());
+    app.stop().await;
+}
