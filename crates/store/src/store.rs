@@ -116,11 +116,6 @@ impl Store {
         self.inner.shared.feed.position()
     }
 
-    /// The version with this number in the current epoch, for a number that a response carried.
-    pub fn version_at(&self, number: u64) -> Version {
-        self.inner.shared.feed.at(number)
-    }
-
     /// This process has published every commit up to this version. Instances that share a database server have versions
     /// in common, which follow a commit by a few milliseconds.
     pub fn version(&self) -> Version {

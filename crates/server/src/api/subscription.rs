@@ -47,7 +47,7 @@ pub(crate) struct AnswerBody<'a> {
 
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     // Read before the data, so that the data may be newer than the version but never older.
-    let version = caller.version().number().to_string();
+    let version = caller.version().to_string();
     let start = caller.subscription().await?;
     Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
 }

@@ -69,7 +69,7 @@ pub fn basic(headers: &HeaderMap) -> Option<(String, String)> {
 
 /// The number of the version that a caller has seen; `Err` when it is none.
 #[expect(clippy::result_unit_err, reason = "how it is refused is not asked here")]
-pub fn version(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+pub fn version(headers: &HeaderMap) -> Result<Option<store::Version>, ()> {
     middleware::carried(headers).map_err(drop)
 }
 

@@ -134,7 +134,9 @@ where
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         if versioned {
-            headers.insert(VERSION, HeaderValue::from(version.number()));
+            if let Ok(version) = HeaderValue::try_from(version.to_string()) {
+                headers.insert(VERSION, version);
+            }
             if is_refused {
                 name_metadata(&app, headers);
             }
@@ -224,7 +226,7 @@ fn answering<B>(
     routes: &Routes,
     peer: Peer,
     request: Request<B>,
-    carried: Option<u64>,
+    carried: Option<Version>,
     attempt: Option<Arc<Attempt>>,
 ) -> (Answering, &'static str)
 where
@@ -242,17 +244,17 @@ where
         let (first, app) = (answer, app.clone());
         answer = Box::pin(async move { attempt.settle(&app, first.await).await });
     }
-    let Some(number) = carried else {
+    let Some(version) = carried else {
         return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), route);
     };
-    let (app, version) = (app.clone(), app.store.version_at(number));
+    let app = app.clone();
     let answer = async move { (answer.await, app.store.version_token()) };
     let answer = store::not_before(version, answer);
     (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), route)
 }
 
-/// The number of the version that the caller sent back from an earlier response, of this instance or another one.
-pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+/// The version that the caller sent back from an earlier response, of this instance or another one.
+pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.parse().ok());
     version.map(Some).ok_or_else(|| {
