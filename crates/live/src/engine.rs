@@ -12,12 +12,13 @@ use crate::group::{Found, Group, GroupKey, GroupState, Member, Metrics, Phase, W
 use crate::stream::Stream;
 use crate::{Limits, Problem};
 use parking_lot::Mutex;
+use std::cmp::Ordering;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::{Answer, Key, Read, Snapshot, Store, Version};
+use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
 use tokio::sync::{Notify, Semaphore};
 
 /// Short queries that share a snapshot.
@@ -65,14 +66,23 @@ impl PartialEq for Delayed {
 }
 impl Eq for Delayed {}
 impl PartialOrd for Delayed {
-    fn partial_cmp(&self, other: &Delayed) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Delayed) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl Ord for Delayed {
-    fn cmp(&self, other: &Delayed) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Delayed) -> Ordering {
         (self.due, self.number).cmp(&(other.due, other.number))
     }
+}
+
+/// What a run showed: the state that it read, and how long it took.
+#[derive(Clone, Copy)]
+struct Shown {
+    version: Version,
+    settled: Version,
+    seen: Position,
+    took: Duration,
 }
 
 /// What a run read, with its keys.
@@ -127,7 +137,8 @@ impl Engine {
             state.empty_since = None;
             let is_behind = match (state.checked, held) {
                 (None, _) => true,
-                (Some(checked), Some(held)) => held > checked,
+                // Versions of two histories do not compare, so only a later run can tell.
+                (Some(checked), Some(held)) => held.partial_cmp(&checked).is_none_or(Ordering::is_gt),
                 (Some(_), None) => false,
             };
             if is_behind && let Some(held) = held {
@@ -178,14 +189,14 @@ impl Engine {
 
     /// The distance that runs of one group keep now.
     fn distance(&self) -> Duration {
-        let wait = Duration::from_micros(self.wait_us.load(Ordering::Relaxed));
+        let wait = Duration::from_micros(self.wait_us.load(Relaxed));
         if wait < WAIT_IGNORED { Duration::ZERO } else { (wait * 8).min(DISTANCE_MAX) }
     }
 
     fn note_wait(&self, wait: Duration) {
         let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX).min(1_000_000);
-        let before = self.wait_us.load(Ordering::Relaxed);
-        self.wait_us.store((before * 15 + wait) / 16, Ordering::Relaxed);
+        let before = self.wait_us.load(Relaxed);
+        self.wait_us.store((before * 15 + wait) / 16, Relaxed);
     }
 
     async fn dispatch(self: Arc<Engine>) {
@@ -252,9 +263,10 @@ impl Engine {
         let answered = self.store.query(read, run_all).await;
         let took = started.elapsed();
         match answered {
-            Ok(Answer { value, version, seen, .. }) => {
+            Ok(Answer { value, version, settled, seen, .. }) => {
                 for (group, (found, keys)) in groups.iter().zip(value) {
-                    self.finish(group, found, keys, version, seen, took);
+                    let shown = Shown { version, settled, seen, took };
+                    self.finish(group, found, keys, shown);
                 }
             }
             Err(problem) => groups.iter().for_each(|group| self.fail(group, &problem)),
@@ -262,16 +274,9 @@ impl Engine {
     }
 
     /// Takes the result of a run: watches its keys, and gives it to the subscribers if it is new.
-    fn finish(
-        self: &Arc<Engine>,
-        group: &Arc<Group>,
-        found: Found,
-        keys: Vec<Key>,
-        version: Version,
-        seen: store::Position,
-        took: Duration,
-    ) {
-        self.metrics.runs.fetch_add(1, Ordering::Relaxed);
+    fn finish(self: &Arc<Engine>, group: &Arc<Group>, found: Found, keys: Vec<Key>, shown: Shown) {
+        let Shown { version, settled, .. } = shown;
+        self.metrics.runs.fetch_add(1, Relaxed);
         let output = match found {
             Found::Output(output) => output,
             Found::Standing(caller) => {
@@ -283,7 +288,7 @@ impl Engine {
                 };
                 members.iter().for_each(|stream| stream.set_standing(caller.as_ref()));
                 let mut state = group.state.lock();
-                let again = self.settle(group, &mut state, keys, version, seen, took);
+                let again = self.settle(group, &mut state, keys, shown);
                 let members: Vec<_> = state.members.iter().map(|member| member.stream.clone()).collect();
                 drop(state);
                 self.after(group, again);
@@ -292,23 +297,25 @@ impl Engine {
             }
         };
         let mut state = group.state.lock();
-        let was_asked = state.asked.is_some();
+        // A version that was asked for while this run was under way gets a run of its own.
+        let was_asked = state.asked.is_some() && state.asked == state.needed;
         let was_awaited = std::mem::take(&mut state.awaited);
-        let frame = Frame::new(version, output, state.frame.as_deref(), self.limits.frame_bytes_max);
+        let frame =
+            Frame::new((version, settled), output, state.frame.as_deref(), self.limits.frame_bytes_max);
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         if is_new && !is_older {
-            self.metrics.frames.fetch_add(1, Ordering::Relaxed);
+            self.metrics.frames.fetch_add(1, Relaxed);
             self.metrics.delays.note(state.touched.elapsed());
             state.frame = Some(Arc::new(frame));
         } else {
-            self.metrics.runs_unchanged.fetch_add(1, Ordering::Relaxed);
+            self.metrics.runs_unchanged.fetch_add(1, Relaxed);
             if was_asked && !is_older {
                 // The same result, but a subscriber must get it with a version that is not older than its own.
                 state.frame = Some(Arc::new(frame));
             }
         }
-        let again = self.settle(group, &mut state, keys, version, seen, took);
+        let again = self.settle(group, &mut state, keys, shown);
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
         let members: Vec<_> = match (is_new && !is_older) || was_asked || was_awaited {
             true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
@@ -325,10 +332,9 @@ impl Engine {
         group: &Arc<Group>,
         state: &mut GroupState,
         keys: Vec<Key>,
-        version: Version,
-        seen: store::Position,
-        took: Duration,
+        shown: Shown,
     ) -> bool {
+        let Shown { version, seen, took, .. } = shown;
         let is_older = state.checked.is_some_and(|checked| version < checked);
         state.checked = if is_older { state.checked } else { Some(version) };
         let is_answered = state.needed == state.asked;
@@ -356,7 +362,7 @@ impl Engine {
 
     /// A run failed: the group keeps its result, which is not known to be current, and runs again.
     fn fail(&self, group: &Arc<Group>, problem: &Problem) {
-        self.metrics.runs_failed.fetch_add(1, Ordering::Relaxed);
+        self.metrics.runs_failed.fetch_add(1, Relaxed);
         let mut state = group.state.lock();
         state.failures = state.failures.saturating_add(1);
         state.phase = Phase::Queued;

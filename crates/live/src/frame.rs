@@ -33,9 +33,10 @@ struct RowsTail {
 }
 
 impl Frame {
-    /// Encodes a result. `before` is the group's last frame.
+    /// Encodes a result. `before` is the group's last frame. `settled` is written where it differs from the version: the
+    /// result has every commit before it.
     pub(crate) fn new(
-        version: Version,
+        (version, settled): (Version, Version),
         outcome: Result<Output, Problem>,
         before: Option<&Frame>,
         bytes_max: usize,
@@ -45,9 +46,16 @@ impl Frame {
             false => Ok(output),
         });
         let digest = digest_of(&outcome);
+        let settled = match settled == version {
+            true => String::new(),
+            false => format!("\"settled\":\"{settled}\","),
+        };
         let tail = match &outcome {
             Ok(output) => {
-                format!("\"version\":\"{version}\",\"digest\":\"{digest}\",\"value\":{}}}\n\n", output.text)
+                format!(
+                    "\"version\":\"{version}\",{settled}\"digest\":\"{digest}\",\"value\":{}}}\n\n",
+                    output.text
+                )
             }
             Err(problem) => format!("\"problem\":{}}}\n\n", problem.document()),
         };
@@ -57,7 +65,7 @@ impl Frame {
             let (base, by) = (before.version, quoted(new.by));
             let changes = changes(&old.all, &new.all)?;
             let text = format!(
-                "\"version\":\"{version}\",\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
+                "\"version\":\"{version}\",{settled}\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
             );
             // Where most rows have changed, the whole value is shorter.
             (text.len() < tail.len()).then(|| RowsTail { base: (base, before.digest.clone()), text })

@@ -120,7 +120,6 @@ impl From<store::Error> for Problem {
             },
             store::Error::Stopped => Problem::unavailable("The server is stopping. Try again.", second),
             store::Error::Unavailable { .. } | store::Error::TooSlow { .. } => {
-                tracing::error!(%error, "the database could not answer");
                 Problem::unavailable("The database is not available. Try again.", second)
             }
             store::Error::OutcomeUnknown => Problem::new(
@@ -131,10 +130,7 @@ impl From<store::Error> for Problem {
             store::Error::Conflict { .. } => {
                 Problem::conflict("conflict", "Another object has this value already. Choose another value.")
             }
-            _ => {
-                tracing::error!(%error, "a request failed");
-                Problem::internal()
-            }
+            _ => Problem::internal(),
         };
         let is_decided = matches!(error, store::Error::Conflict { .. });
         Problem { cause: (!is_decided).then(|| Box::new(error)), ..problem }
@@ -143,6 +139,10 @@ impl From<store::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        // Logged here and not where it arises: the store repeats commands that fail for a passing reason.
+        if let Some(error) = self.cause.as_deref().filter(|_| self.status.is_server_error()) {
+            tracing::error!(%error, code = %self.code, "a request failed");
+        }
         let body = self.document().to_string();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();

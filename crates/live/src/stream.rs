@@ -390,7 +390,8 @@ impl Stream {
                 subscription.is_behind = false;
                 continue;
             };
-            if subscription.not_before.is_some_and(|version| checked < version) {
+            let is_older = |held: Version| checked.partial_cmp(&held).is_none_or(std::cmp::Ordering::is_lt);
+            if subscription.not_before.is_some_and(is_older) {
                 // The group runs again for this version, and marks the subscription then.
                 subscription.is_behind = false;
                 continue;

@@ -20,6 +20,9 @@ pub struct Answer<T> {
     /// The version of the snapshot. The snapshot includes everything that it can include; on PostgreSQL single commits
     /// just before it may be missing.
     pub version: Version,
+    /// The snapshot includes every commit before this version: it is the same, except on PostgreSQL while commits overlap.
+    /// A result with `settled` at or after [`Store::acknowledged`] shows what was acknowledged then.
+    pub settled: Version,
     /// Everything that this process had published up to here is in the snapshot. What is published later may be.
     pub seen: Position,
     /// What the result depends on, as the query declared it ([`Snapshot::depends`]).
@@ -72,14 +75,15 @@ impl Store {
             false => (QueryKind::Scan, needed),
         };
         let run = move |snapshot: &mut Snapshot<'_>| {
-            let number = snapshot.version_number()?;
-            Ok::<_, E>((snapshot.recorded(&mut query)?, number))
+            let numbers = snapshot.version_number()?.zip(snapshot.settled_number()?);
+            Ok::<_, E>((snapshot.recorded(&mut query)?, numbers))
         };
-        let ((value, keys), number) = match read.point {
+        let ((value, keys), numbers) = match read.point {
             true => self.point(run).await?,
             false => self.queue(run, Plan { kind, needed, background: read.background }).await?,
         };
-        let version = Version { epoch, number: number.unwrap_or(seen.0) };
-        Ok(Answer { value, version, seen, keys })
+        let (number, settled) = numbers.unwrap_or((seen.0, seen.0));
+        let (version, settled) = (Version { epoch, number }, Version { epoch, number: settled });
+        Ok(Answer { value, version, settled, seen, keys })
     }
 }

@@ -128,7 +128,8 @@ impl Store {
         self.inner.shared.feed.shown()
     }
 
-    /// Every state from this version on includes all writes that this process has acknowledged.
+    /// A result includes all writes that this process has acknowledged if its [`crate::Answer::settled`] is not older than
+    /// this.
     pub fn acknowledged(&self) -> Version {
         let feed = &self.inner.shared.feed;
         if feed.is_single_process() { feed.version() } else { feed.at(feed.written()) }

@@ -29,6 +29,10 @@ pub(crate) trait Connection {
     fn prepare(&mut self, sql: &str) -> Result<(), Error>;
     /// The number of the version that the open snapshot shows; `None` where the server has none.
     fn version_number(&mut self) -> Result<Option<u64>, Error>;
+    /// The number before which the open snapshot has every commit.
+    fn settled_number(&mut self) -> Result<Option<u64>, Error> {
+        self.version_number()
+    }
     /// The tables that `sql` reads and writes, if the back end reports them (SQLite, while checking declarations).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
@@ -157,6 +161,11 @@ impl<'c> Snapshot<'c> {
     /// The number of the version that it shows; `None` on a server without versions.
     pub(crate) fn version_number(&mut self) -> Result<Option<u64>, Error> {
         self.conn.version_number()
+    }
+
+    /// The number before which it has every commit.
+    pub(crate) fn settled_number(&mut self) -> Result<Option<u64>, Error> {
+        self.conn.settled_number()
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

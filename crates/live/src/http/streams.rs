@@ -148,6 +148,10 @@ impl Streams {
         if is_secret.is_err() || (caller.subject.is_some() && owner != caller.subject) {
             return Err(Problem::forbidden("The stream belongs to another client."));
         }
+        if remove.len() > limits.subscriptions_max {
+            let detail = format!("`remove` may have {} keys.", limits.subscriptions_max);
+            return Err(Problem::invalid("remove", detail));
+        }
         remove.iter().for_each(|key| stream.unsubscribe(key));
         check(&add, stream.len(), limits)?;
         if caller.subject.is_some() {

@@ -312,6 +312,10 @@ impl tx::Connection for Connection {
         Ok(self.snapshot.as_ref().map(PgSnapshot::xmax))
     }
 
+    fn settled_number(&mut self) -> Result<Option<u64>, Error> {
+        Ok(self.snapshot.as_ref().map(PgSnapshot::xmin))
+    }
+
     /// The server does not report it.
     fn tables(&mut self, _sql: &str) -> Option<Tables> {
         None
