@@ -4,7 +4,7 @@
 //! data, and the rest is shared.
 
 use crate::Problem;
-use crate::query::{Output, Row};
+use crate::query::{Output, Row, Rows};
 use aws_lc_rs::digest;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -16,11 +16,13 @@ pub(crate) struct Frame {
     /// The version of the snapshot.
     pub(crate) version: Version,
     /// Stands for the result: equal results have equal digests.
-    pub(crate) digest: String,
-    /// The result; a problem is one too, such as "not found".
-    pub(crate) outcome: Result<Output, Problem>,
+    pub(crate) digest: Arc<str>,
+    /// Whether it is a problem, such as "not found".
+    is_problem: bool,
+    /// The rows of a list with a row key, for the difference to the next frame.
+    list: Option<Rows>,
     /// The end of the event `value`, or of `error`.
-    tail: String,
+    tail: Box<str>,
     /// The end of the event `rows`, for streams that hold the frame before this one.
     rows: Option<RowsTail>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Frame {
 struct RowsTail {
     /// Version and digest of the frame that it changes. A version alone does not identify a frame on servers, where a
     /// commit may appear late.
-    base: (Version, String),
+    base: (Version, Arc<str>),
     text: String,
 }
 
@@ -60,7 +62,7 @@ impl Frame {
             Err(problem) => format!("\"problem\":{}}}\n\n", problem.document()),
         };
         let rows = before.and_then(|before| {
-            let old = before.outcome.as_ref().ok()?.rows.as_ref()?;
+            let old = before.list.as_ref()?;
             let new = outcome.as_ref().ok()?.rows.as_ref()?;
             let (base, by) = (before.version, quoted(new.by));
             let changes = changes(&old.all, &new.all)?;
@@ -70,22 +72,24 @@ impl Frame {
             // Where most rows have changed, the whole value is shorter.
             (text.len() < tail.len()).then(|| RowsTail { base: (base, before.digest.clone()), text })
         });
-        Frame { version, digest, outcome, tail, rows }
+        let is_problem = outcome.is_err();
+        let list = outcome.ok().and_then(|output| output.rows);
+        Frame { version, digest: digest.into(), is_problem, list, tail: tail.into(), rows }
     }
 
     /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.
     pub(crate) fn write(
         &self,
         keys: &str,
-        sent: Option<&(Version, String)>,
+        sent: Option<&(Version, Arc<str>)>,
         takes_rows: bool,
         out: &mut String,
     ) {
         let rows = self.rows.as_ref().filter(|rows| takes_rows && sent == Some(&rows.base));
-        let (name, tail) = match (&self.outcome, rows) {
-            (Ok(_), Some(rows)) => ("rows", &rows.text),
-            (Ok(_), None) => ("value", &self.tail),
-            (Err(_), _) => ("error", &self.tail),
+        let (name, tail): (&str, &str) = match (self.is_problem, rows) {
+            (false, Some(rows)) => ("rows", &rows.text),
+            (false, None) => ("value", &self.tail),
+            (true, _) => ("error", &self.tail),
         };
         // Writing into a string cannot fail.
         let _ = write!(out, "event: {name}\nid: {}\ndata: {{\"keys\":[{keys}],{tail}", self.version);

@@ -15,8 +15,8 @@ use store::{Key, Snapshot, Version, Watch};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupKey {
     pub(crate) query: &'static str,
-    pub(crate) args: String,
-    pub(crate) claims: String,
+    pub(crate) args: Arc<str>,
+    pub(crate) claims: Arc<str>,
 }
 
 /// What a group runs.

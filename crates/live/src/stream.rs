@@ -97,21 +97,47 @@ struct State {
 struct Subscription {
     /// None while the caller's claims do not allow it.
     group: Option<Arc<Group>>,
-    wanted: Wanted,
+    query: Box<str>,
+    /// As JSON, which the group's key shares.
+    args: Arc<str>,
+    rows: bool,
     /// The client's key, as JSON.
-    key: String,
+    key: Box<str>,
     is_behind: bool,
     /// What the client said that it holds; until the first event.
-    held: Option<Held>,
+    held: Option<Box<Held>>,
     /// No frame older than this is sent: the client holds it already.
     not_before: Option<Version>,
     /// Version and digest of what was sent last.
-    sent: Option<(Version, String)>,
+    sent: Option<(Version, Arc<str>)>,
 }
 
 impl Subscription {
-    fn new(group: Option<Arc<Group>>, wanted: Wanted, key: String) -> Subscription {
-        Subscription { group, wanted, key, is_behind: false, held: None, not_before: None, sent: None }
+    fn new(group: Option<Arc<Group>>, wanted: &Wanted, args: Arc<str>, key: String) -> Subscription {
+        Subscription {
+            group,
+            query: wanted.query.as_str().into(),
+            args,
+            rows: wanted.rows,
+            key: key.into(),
+            is_behind: false,
+            held: None,
+            not_before: None,
+            sent: None,
+        }
+    }
+}
+
+impl Subscription {
+    /// What the client asked for, without what it held then.
+    fn wanted(&self) -> Option<Wanted> {
+        Some(Wanted {
+            key: serde_json::from_str(&self.key).ok()?,
+            query: self.query.to_string(),
+            args: serde_json::from_str(&self.args).ok()?,
+            have: None,
+            rows: self.rows,
+        })
     }
 }
 
@@ -153,7 +179,7 @@ impl Stream {
             return;
         };
         let caller = self.state.lock().caller.clone();
-        let key = GroupKey { query: "", args: standing_key(&caller), claims: String::new() };
+        let key = GroupKey { query: "", args: standing_key(&caller).into(), claims: "".into() };
         let make = move || {
             let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
             (true, Work::Standing(Box::new(run)))
@@ -186,12 +212,12 @@ impl Stream {
         state.caller = caller.clone();
         let slots: Vec<(u32, Wanted)> = (0..)
             .zip(&state.subscriptions)
-            .filter_map(|(slot, subscription)| Some((slot, subscription.as_ref()?.wanted.clone())))
+            .filter_map(|(slot, subscription)| Some((slot, subscription.as_ref()?.wanted()?)))
             .collect();
         drop(state);
         for (slot, wanted) in slots {
             let sent = self.remove_slot(slot);
-            self.add(Wanted { have: None, ..wanted }, sent);
+            self.add(wanted, sent);
         }
     }
 
@@ -203,7 +229,7 @@ impl Stream {
     /// The client holds `sent` already, whose version must not be followed by an older one.
     fn add(self: &Arc<Stream>, wanted: Wanted, sent: Option<Version>) {
         let _one_at_a_time = self.changing.lock();
-        let key = frame::quoted(&wanted.key);
+        let (key, args): (String, Arc<str>) = (frame::quoted(&wanted.key), wanted.args.to_string().into());
         let caller = self.state.lock().caller.clone();
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
             let bound = (entry.bind)(wanted.args.clone(), &caller)?;
@@ -215,13 +241,13 @@ impl Stream {
                 let mut text = String::new();
                 frame::write_error(&key, &problem, &mut text);
                 let slot = self.free_slot();
-                self.fill_slot(slot, Subscription::new(None, wanted, key));
+                self.fill_slot(slot, Subscription::new(None, &wanted, args, key));
                 return self.notice(text);
             }
         };
         let group_key =
-            GroupKey { query: entry.name, args: wanted.args.to_string(), claims: bound.claims.clone() };
-        let held = wanted.have.as_deref().and_then(Held::parse);
+            GroupKey { query: entry.name, args: args.clone(), claims: bound.claims.as_str().into() };
+        let held = wanted.have.as_deref().and_then(Held::parse).map(Box::new);
         let not_before = held.as_ref().map(|held| held.version).or(sent);
         let slot = self.free_slot();
         let Ok(slot) = u32::try_from(slot) else { return };
@@ -235,7 +261,7 @@ impl Stream {
             group.awaited |= !is_current;
             is_current.then_some(group.needed.is_none() && group.asked.is_none())
         };
-        let subscription = Subscription::new(Some(group), wanted, key);
+        let subscription = Subscription::new(Some(group), &wanted, args, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
         if let Some(is_answered) = is_answered {
             self.mark(slot, is_answered);
@@ -259,9 +285,10 @@ impl Stream {
 
     /// Ends the subscription with this key.
     pub(crate) fn unsubscribe(&self, key: &str) {
-        let slot = self.state.lock().subscriptions.iter().position(
-            |subscription| matches!(subscription, Some(subscription) if subscription.wanted.key == key),
-        );
+        let key = frame::quoted(key);
+        let slot = self.state.lock().subscriptions.iter().position(|subscription| {
+            subscription.as_ref().is_some_and(|subscription| *subscription.key == *key)
+        });
         if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
             self.remove_slot(slot);
         }
@@ -409,16 +436,16 @@ impl Stream {
             if subscription.sent.as_ref().is_some_and(|(_, digest)| *digest == frame.digest) {
                 continue;
             }
-            if let Some(held) = held.filter(|held| held.digest == frame.digest) {
+            if let Some(held) = held.filter(|held| *held.digest == *frame.digest) {
                 let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
                 subscription.sent = Some((version, frame.digest.clone()));
                 match same.iter_mut().find(|(of, _)| *of == version) {
-                    Some((_, keys)) => keys.push(subscription.key.clone()),
-                    None => same.push((version, vec![subscription.key.clone()])),
+                    Some((_, keys)) => keys.push(subscription.key.to_string()),
+                    None => same.push((version, vec![subscription.key.to_string()])),
                 }
                 continue;
             }
-            frame.write(&subscription.key, subscription.sent.as_ref(), subscription.wanted.rows, out);
+            frame.write(&subscription.key, subscription.sent.as_ref(), subscription.rows, out);
             subscription.sent = Some((frame.version, frame.digest.clone()));
             subscription.not_before = None;
             self.engine.metrics.events.fetch_add(1, Ordering::Relaxed);

@@ -43,8 +43,8 @@ pub(super) async fn explain(
             };
             json!({
                 "query": group.key.query,
-                "args": group.key.args,
-                "claims": group.key.claims,
+                "args": *group.key.args,
+                "claims": *group.key.claims,
                 "state": phase,
                 "subscribers": state.members.len(),
                 "keys": state.keys.iter().map(|key| key.as_str()).collect::<Vec<_>>(),
