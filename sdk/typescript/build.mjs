@@ -15,10 +15,15 @@ const HEAD = '// @sarsen/client, compiled from sdk/typescript/src by `npm run bu
 
 /** Compiles the modules into `out`, and their types into `types`. */
 export function compile(out, types) {
+  const [program, ...args] = tsc('--project', HERE, '--outDir', out, '--declarationDir', types);
+  execFileSync(program, args, { stdio: 'inherit' });
+}
+
+/** The words of a command that runs the TypeScript compiler. */
+export function tsc(...args) {
   const manifest = compiler();
-  const bin = JSON.parse(readFileSync(manifest, 'utf8')).bin.tsc;
-  const args = ['--project', HERE, '--outDir', out, '--declarationDir', types];
-  execFileSync(process.execPath, [join(dirname(manifest), bin), ...args], { stdio: 'inherit' });
+  const { bin } = JSON.parse(readFileSync(manifest, 'utf8'));
+  return [process.execPath, join(dirname(manifest), bin.tsc), ...args];
 }
 
 /** Makes what `dist` holds. */

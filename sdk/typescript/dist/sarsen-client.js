@@ -185,8 +185,7 @@ class Tokens {
     }
     /** Who the present token stands for; equal for all tokens of one caller. */
     async caller() {
-        if (this.#caller === undefined)
-            await this.get();
+        await this.get();
         return (this.#caller ??= await callerOf(undefined));
     }
     async #note(token) {
@@ -330,9 +329,11 @@ class Connection {
             this.#isPausing = false;
         }
         this.#running = false;
+        if (this.#closed)
+            return;
         this.#subscriber.status('idle');
         // A subscription may have come while the loop ended.
-        if (!this.#closed && this.#subscriber.subscriptions().length > 0)
+        if (this.#subscriber.subscriptions().length > 0)
             this.sync();
     }
     /** Opens a stream and reads it to its end. */
@@ -407,7 +408,8 @@ class Connection {
     #failed(error) {
         if (!(error instanceof ProblemError))
             return { why: 'failed' };
-        if (!error.isPassing)
+        // A limit stays until the application does something about it.
+        if (!error.isPassing || error.status === 429)
             this.#subscriber.refused(error);
         return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
     }
@@ -1284,7 +1286,9 @@ class SharedSource {
         }
     }
     #post(message) {
-        this.#channel.postMessage(message);
+        // What ends with the source may still have something to say.
+        if (!this.#closing.signal.aborted)
+            this.#channel.postMessage(message);
     }
 }
 // The client: calls, live queries and optimistic changes, typed by the back end's `Api`.

@@ -37,7 +37,7 @@ export interface Subscriber {
   /** All present subscriptions, with what is held of them. */
   subscriptions(): Subscription[];
   frame(event: string, version: string | undefined, frame: Frame): void;
-  /** The server refused the stream; a retry follows, but it will hardly help. */
+  /** The server refused the stream. A retry follows, but it will hardly help. */
   refused(error: ProblemError): void;
   status(status: Status): void;
 }
@@ -141,9 +141,10 @@ export class Connection {
       this.#isPausing = false;
     }
     this.#running = false;
+    if (this.#closed) return;
     this.#subscriber.status('idle');
     // A subscription may have come while the loop ended.
-    if (!this.#closed && this.#subscriber.subscriptions().length > 0) this.sync();
+    if (this.#subscriber.subscriptions().length > 0) this.sync();
   }
 
   /** Opens a stream and reads it to its end. */
@@ -210,7 +211,8 @@ export class Connection {
 
   #failed(error: unknown): End {
     if (!(error instanceof ProblemError)) return { why: 'failed' };
-    if (!error.isPassing) this.#subscriber.refused(error);
+    // A limit stays until the application does something about it.
+    if (!error.isPassing || error.status === 429) this.#subscriber.refused(error);
     return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
   }
 

@@ -239,6 +239,7 @@ export class SharedSource implements Source {
   }
 
   #post(message: Message): void {
-    this.#channel.postMessage(message);
+    // What ends with the source may still have something to say.
+    if (!this.#closing.signal.aborted) this.#channel.postMessage(message);
   }
 }

@@ -46,7 +46,7 @@ export class Tokens {
 
   /** Who the present token stands for; equal for all tokens of one caller. */
   async caller(): Promise<string> {
-    if (this.#caller === undefined) await this.get();
+    await this.get();
     return (this.#caller ??= await callerOf(undefined));
   }
 

@@ -26,7 +26,7 @@ export interface Subscriber {
     /** All present subscriptions, with what is held of them. */
     subscriptions(): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
-    /** The server refused the stream; a retry follows, but it will hardly help. */
+    /** The server refused the stream. A retry follows, but it will hardly help. */
     refused(error: ProblemError): void;
     status(status: Status): void;
 }
