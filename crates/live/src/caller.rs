@@ -4,6 +4,7 @@
 //! with equal claims share the query's runs, and nobody receives an answer that was made for other claims.
 
 use crate::Problem;
+use crate::app::Context;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::future::Future;
@@ -73,6 +74,9 @@ impl Claims for Subject {
 /// The future of [`Authenticate::authenticate`].
 pub type Authenticating<'a> = Pin<Box<dyn Future<Output = Result<Caller, Problem>> + Send + 'a>>;
 
+/// The future of [`Authenticate::follow`].
+pub type Following = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Finds out who calls.
 pub trait Authenticate: Send + Sync {
     /// The caller of a request with this bearer token, or 401.
@@ -88,5 +92,11 @@ pub trait Authenticate: Send + Sync {
     /// their streams end, and no frame of a later version is sent. Declares the keys of the rows that it reads.
     fn standing(&self, _snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
         Ok(Some(caller.clone()))
+    }
+
+    /// Work in the background while the app is served, such as following the sessions of another server. It is dropped
+    /// when the app stops.
+    fn follow(&self, _context: &Context) -> Option<Following> {
+        None
     }
 }

@@ -65,9 +65,11 @@
 //! - `engine.rs`, `group.rs`, `stream.rs`, `frame.rs`: live queries, from a change to the bytes on the wire.
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
+//! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
 //! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later. `typescript.rs`: types for clients.
 
 mod app;
+pub mod auth;
 mod backend;
 mod caller;
 mod engine;
@@ -86,7 +88,7 @@ mod typescript;
 
 pub use app::{App, Context, Given, Limits};
 pub use backend::ClientAddress;
-pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, SignedIn, Subject};
+pub use caller::{Anyone, Authenticate, Authenticating, Caller, Claims, Following, SignedIn, Subject};
 pub use problem::Problem;
 pub use program::Program;
 pub use query::{Mutation, Query};

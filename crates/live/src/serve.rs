@@ -4,7 +4,7 @@ use crate::app::{App, Context, Limits, Parts, random};
 use crate::backend::Backend;
 use crate::engine::Engine;
 use crate::http::{Streams, canary, router, tick};
-use crate::{idempotent, tasks};
+use crate::{auth, idempotent, tasks};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Settings {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place of the crate that reads the wall clock")]
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
@@ -117,7 +117,7 @@ impl Running {
 }
 
 /// The tables that every app has.
-static TABLES: &[&str] = &[idempotent::TABLE, tasks::TABLES, canary::TABLE];
+static TABLES: &[&str] = &[idempotent::TABLE, tasks::TABLES, canary::TABLE, auth::TABLE];
 const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.
@@ -152,13 +152,15 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let every = Arc::new(app.every);
     let tasks = tokio::spawn(tasks::run(context.clone(), every, stopped.clone()));
     let ticks = tokio::spawn(tick(context.clone(), stopped.clone()));
+    let following = context.0.registry.authenticator.as_ref().and_then(|one| one.follow(&context));
+    let jobs = [tasks, ticks].into_iter().chain(following.map(tokio::spawn)).collect();
     let backend = Backend::new(
         context.clone(),
         router(app.routes, context.clone()),
         settings.trusted_proxies,
         request_log,
         stop,
-        vec![tasks, ticks],
+        jobs,
     );
     let server = web::serve_on(backend, bound, settings.connections).await.map_err(listen)?;
     let address = server.addresses.first().copied().unwrap_or(settings.listen);

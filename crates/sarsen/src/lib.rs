@@ -1,12 +1,18 @@
 //! Sarsen as a library: identity and single sign-on for a suite of products.
 //!
-//! The program `sarsen` is a few lines over this crate. Another program uses it in one of two ways:
+//! The program `sarsen` is a few lines over this crate. Another program uses it in one of three ways:
 //!
 //! - **Embed the server.** [`server`] has everything that a process needs to serve: open a `Store`, make an `App`, call
 //!   `serve`. It reads no environment and no files.
 //! - **Extend the command line.** [`program`] has the commands of `sarsen`; a program with further commands flattens
 //!   [`program::Command`] into its own and calls [`program::run`]. [`server_process`], [`logs`], [`output`] and
 //!   [`progress`] are what those commands are made of.
+//!
+//! - **Write a back end of your own.** [`live`] has typed RPC and live queries over [`store`], with callers from this
+//!   server or another issuer (`live::auth`). With `default-features = false, features = ["live"]` nothing of the
+//!   identity server is compiled; add `postgres` or `mysql` for these databases.
+//!
+//! Features: `identity` (the first two ways), `live` (the third), `postgres`, `mysql`. All are on by default.
 //!
 //! ```no_run
 //! use sarsen::server::{App, Limits, SecretKey, Settings, Store, SystemClock, SystemRandom};
@@ -33,23 +39,47 @@
 //!
 //! This is the only crate that reads arguments, the environment and files. It holds no rule of the domain.
 
+#[cfg(feature = "identity")]
 mod allocator;
+#[cfg(feature = "identity")]
 mod api_client;
+#[cfg(feature = "identity")]
 mod commands;
+#[cfg(feature = "identity")]
 mod config;
+#[cfg(feature = "identity")]
 mod control;
+#[cfg(feature = "identity")]
 mod environment;
+#[cfg(feature = "identity")]
 mod error;
+#[cfg(feature = "identity")]
 mod files;
+#[cfg(feature = "identity")]
 pub mod logs;
+#[cfg(feature = "identity")]
 pub mod output;
+#[cfg(feature = "identity")]
 pub mod program;
+#[cfg(feature = "identity")]
 pub mod progress;
+#[cfg(feature = "identity")]
 pub mod server_process;
+#[cfg(feature = "identity")]
 mod terminal;
 
+#[cfg(feature = "identity")]
 pub use commands::demo::parse_database;
+#[cfg(feature = "identity")]
 pub use config::{Database, LogFormat};
+#[cfg(feature = "identity")]
 pub use environment::Environment;
+#[cfg(feature = "identity")]
 pub use error::{Error, Result};
+#[cfg(feature = "identity")]
 pub use server;
+
+#[cfg(feature = "live")]
+pub use live;
+#[cfg(feature = "live")]
+pub use store;

@@ -13,8 +13,9 @@ const OURS: [(&str, &[&str]); 9] = [
     ("identity", &["store"]),
     ("server", &["browser", "identity", "live", "store", "web"]),
     ("bench", &["browser"]),
-    // What it needs of the store and the domain comes through the server's re-exports.
-    ("sarsen", &["browser", "server", "bench"]),
+    // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
+    // comes through the server's re-exports.
+    ("sarsen", &["browser", "server", "bench", "live", "store"]),
     // Not shipped: what can damage an installation.
     ("bench-tools", &["sarsen", "server"]),
 ];
@@ -105,7 +106,7 @@ fn it_bites() {
         ),
         (
             "crates/sarsen/Cargo.toml",
-            "[package]\nname = \"sarsen\"\n[dependencies]\nstore.workspace = true\naxum = \"1\"",
+            "[package]\nname = \"sarsen\"\n[dependencies]\nidentity.workspace = true\naxum = \"1\"",
         ),
         ("crates/extra/Cargo.toml", "[package]\nname = \"extra\""),
         (

@@ -289,7 +289,7 @@ pub async fn serve(database: &TestPlace) -> Running {
 }
 
 #[expect(clippy::disallowed_methods, reason = "tokens and tasks go by real time here")]
-fn now() -> Time {
+pub fn now() -> Time {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

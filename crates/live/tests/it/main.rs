@@ -1,7 +1,9 @@
 //! A whole back end over HTTP.
 
 mod app;
+mod authentication;
 mod client;
 mod live;
 mod rpc;
+mod sarsen;
 mod standing;

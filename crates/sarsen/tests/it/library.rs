@@ -1,4 +1,4 @@
-//! `sarsen` as a library: a crate outside of this workspace depends on it by path and builds, with SQLite only.
+//! `sarsen` as a library: crates outside of this workspace depend on it by path and build, with SQLite only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,29 +35,135 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 "#;
 
+/// A back end without identity, as in `docs/extend/authentication.md`.
+const BACK_END: &str = r#"//! A back end of another program, on `sarsen::live` and `sarsen::store`.
+
+use sarsen::live::auth::{Accept, Issuer, LocalIssuer, Sarsen};
+use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Problem, Query};
+use sarsen::store::{Key, Snapshot, Sql, args, sql};
+use std::sync::Arc;
+
+static READ: Sql = sql("SELECT value FROM counters WHERE id = ?1");
+static ACTIVE: Sql = sql("SELECT 1 FROM sessions WHERE user_id = ?1");
+
+#[derive(Clone, serde::Serialize)]
+struct Teacher {
+    school: String,
+}
+
+impl Claims for Teacher {
+    fn of(caller: &Caller) -> Result<Teacher, Problem> {
+        match (caller.claims.get("role"), caller.claims.get("school")) {
+            (Some(role), Some(school)) if role == "teacher" => Ok(Teacher { school: school.to_string() }),
+            _ => Err(Problem::forbidden("Only teachers may read this.")),
+        }
+    }
+}
+
+#[derive(serde::Deserialize, utoipa::ToSchema)]
+struct GetCounter {
+    id: i64,
+}
+
+impl Query for GetCounter {
+    const NAME: &'static str = "get_counter";
+    type Claims = Teacher;
+    type Value = i64;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Teacher) -> Result<i64, Problem> {
+        snapshot.depends(|| [Key::row("counters", "id", &self.id.to_string())]);
+        let value = snapshot.one(&READ, args![self.id], |row| row.get(0))?;
+        value.ok_or_else(|| Problem::not_found("Counter"))
+    }
+}
+
+struct Sessions {
+    issuer: LocalIssuer,
+}
+
+impl Authenticate for Sessions {
+    fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
+        self.issuer.authenticate(token)
+    }
+    fn has_standing(&self) -> bool {
+        true
+    }
+    fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        let user = caller.user()?;
+        snapshot.depends(|| [Key::row("sessions", "user_id", user)]);
+        let is_active = snapshot.one(&ACTIVE, args![user], |row| row.get::<i64>(0))?.is_some();
+        Ok(is_active.then(|| caller.clone()))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let app = App::new().query::<GetCounter>();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let _app = match arguments.as_slice() {
+        [issuer, key] => app.authenticate(Arc::new(Sarsen::new(issuer, "acme/sketch", key)?)),
+        [issuer] => app.authenticate(Arc::new(Issuer::discover(issuer, Accept::audience("api"))?)),
+        _ => app.authenticate(Arc::new(Sessions { issuer: LocalIssuer::open("own.key", "own")? })),
+    };
+    Ok(())
+}
+"#;
+
 #[test]
-fn a_crate_of_another_workspace_builds_with_it() {
+fn a_program_of_another_workspace_embeds_the_server() {
+    let clap = "clap = { version = \"4\", features = [\"derive\"] }";
+    builds("embedding", PROGRAM, "identity", clap);
+}
+
+#[test]
+fn a_back_end_of_another_workspace_builds_without_the_identity_server() {
+    let others = "serde = { version = \"1\", features = [\"derive\"] }\nutoipa = \"6\"";
+    let folder = builds("back_end", BACK_END, "live", others);
+    let tree = cargo(&folder, &["tree", "--offline", "--prefix", "none", "--edges", "normal"]);
+    let crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains(&"live") && crates.contains(&"store"), "{tree}");
+    for absent in [
+        "server",
+        "identity",
+        "bench",
+        "browser",
+        "clap",
+        "argon2",
+        "maud",
+        "ureq",
+        "postgres",
+        "mysql_async",
+    ] {
+        assert!(!crates.contains(&absent), "{absent} is in:\n{tree}");
+    }
+}
+
+/// Checks a program with one feature of `sarsen`, and returns its folder.
+fn builds(name: &str, program: &str, feature: &str, others: &str) -> tempfile::TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     std::fs::create_dir(path("src")).expect("made");
-    std::fs::write(path("src/main.rs"), PROGRAM).expect("written");
-    std::fs::write(path("Cargo.toml"), manifest(&root)).expect("written");
+    std::fs::write(path("src/main.rs"), program).expect("written");
+    std::fs::write(path("Cargo.toml"), manifest(&root, name, feature, others)).expect("written");
     // The same versions as here, so that cargo needs no network.
     std::fs::copy(root.join("Cargo.lock"), path("Cargo.lock")).expect("copied");
-
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["check", "--offline", "--quiet", "--target-dir"]).arg(target_folder().join("embedding"));
-    let built = cargo.current_dir(folder.path()).output().expect("cargo runs");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let target = target_folder().join("embedding");
+    cargo(&folder, &["check", "--offline", "--quiet", "--target-dir", &target.display().to_string()]);
+    folder
 }
 
-fn manifest(root: &Path) -> String {
+fn cargo(folder: &tempfile::TempDir, arguments: &[&str]) -> String {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let output = cargo.args(arguments).current_dir(folder.path()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn manifest(root: &Path, name: &str, feature: &str, others: &str) -> String {
     let sarsen = toml::Value::from(root.join("crates/sarsen").display().to_string());
     format!(
-        "[package]\nname = \"embedding\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         clap = {{ version = \"4\", features = [\"derive\"] }}\n\
-         sarsen = {{ path = {sarsen}, default-features = false }}\n\n\
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         {others}\n\
+         sarsen = {{ path = {sarsen}, default-features = false, features = [\"{feature}\"] }}\n\n\
          # Nothing of it is run.\n[profile.dev]\ndebug = false\n"
     )
 }

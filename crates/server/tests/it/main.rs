@@ -2,6 +2,7 @@
 
 mod accounts;
 mod authorize;
+mod back_ends;
 mod backups;
 mod billing;
 mod deletion;

@@ -1,0 +1,224 @@
+//! Reads the stream of events of the server, for as long as the app is served: the state first, then what changes it.
+//!
+//! The cursor moves after what came before it is written, so an interruption loses nothing.
+
+use super::events::{Event, Events};
+use super::revocations::{self, Subject};
+use super::{Sarsen, Shared, WhenStale};
+use crate::app::{Context, random};
+use ::http::header::{ACCEPT, AUTHORIZATION};
+use ::http::{HeaderName, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// The limit on the size of the state, in bytes.
+const STATE_SIZE_MAX: usize = 64 * 1024 * 1024;
+/// Pauses between attempts. Each is drawn between half and all of it.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+const CLEANING: Duration = Duration::from_secs(600);
+
+/// What is read of the state of the service.
+#[derive(Deserialize)]
+struct State {
+    revoked: Vec<Revoked>,
+    last_event_id: String,
+}
+
+/// `session.revoked`, and a part of the state.
+#[derive(Deserialize)]
+struct Revoked {
+    sessions: Vec<String>,
+    grants: Vec<String>,
+}
+
+impl Revoked {
+    fn subjects(&self) -> impl Iterator<Item = Subject> {
+        let sessions = self.sessions.iter().map(|id| Subject::session(id));
+        sessions.chain(self.grants.iter().map(|id| Subject::grant(id)))
+    }
+}
+
+/// Why the stream ended.
+enum Ended {
+    /// The server sends the client away, perhaps with a pause.
+    Bye(Option<Duration>),
+    /// It did not answer, or something else failed.
+    Failed(String),
+}
+
+impl<E: std::fmt::Display> From<E> for Ended {
+    fn from(error: E) -> Ended {
+        Ended::Failed(error.to_string())
+    }
+}
+
+pub(super) async fn run(sarsen: Sarsen, context: Context) {
+    tokio::join!(read(&sarsen, &context), watch(&sarsen, &context), clean(&context));
+}
+
+/// Reads the stream again and again.
+async fn read(sarsen: &Sarsen, context: &Context) {
+    let mut cursor = None;
+    let mut pause = PAUSE_MIN;
+    loop {
+        let began = Instant::now();
+        let ended = follow(sarsen, context, &mut cursor).await;
+        if began.elapsed() > PAUSE_MAX {
+            pause = PAUSE_MIN;
+        }
+        let wait = match ended {
+            Ended::Bye(asked) => asked.unwrap_or(PAUSE_MIN),
+            Ended::Failed(error) => {
+                tracing::warn!(error, "the stream of events of the identity server ended");
+                pause
+            }
+        };
+        pause = (pause * 2).min(PAUSE_MAX);
+        sleep(jittered(wait.min(PAUSE_MAX))).await;
+    }
+}
+
+fn jittered(pause: Duration) -> Duration {
+    let [byte, ..] = random();
+    pause / 2 + pause / 2 * u32::from(byte) / 255
+}
+
+async fn follow(sarsen: &Sarsen, context: &Context, cursor: &mut Option<String>) -> Ended {
+    match follow_from(sarsen, context, cursor).await {
+        Ok(never) => match never {},
+        Err(ended) => ended,
+    }
+}
+
+/// Reads the state if there is no cursor, then the stream until it ends.
+async fn follow_from(
+    sarsen: &Sarsen,
+    context: &Context,
+    cursor: &mut Option<String>,
+) -> Result<std::convert::Infallible, Ended> {
+    let shared = &sarsen.shared;
+    let from = match cursor {
+        Some(cursor) => cursor,
+        None => {
+            let state = shared.read_state().await?;
+            let revoked = state.revoked.iter().flat_map(Revoked::subjects).collect();
+            revocations::add(context.store(), revoked, context.now()).await?;
+            cursor.insert(state.last_event_id)
+        }
+    };
+    let headers = [
+        (AUTHORIZATION, shared.authorization.as_str()),
+        (ACCEPT, "text/event-stream"),
+        (LAST_EVENT_ID, from.as_str()),
+    ];
+    let mut answer = shared.http.open(&shared.live, &headers).await?;
+    if answer.response.status() != StatusCode::OK {
+        return Err(refused("/api/live", answer.response.status()));
+    }
+    let mut events = Events::default();
+    loop {
+        let frame = timeout(sarsen.stale_after, answer.response.body_mut().frame()).await;
+        let frame = frame.map_err(|_| Ended::Failed("nothing came for too long".to_owned()))?;
+        let frame = frame.ok_or(Ended::Bye(None))??;
+        let Some(bytes) = frame.data_ref() else { continue };
+        let arrived = events.push(bytes)?;
+        apply(shared, context, cursor, &arrived).await?;
+    }
+}
+
+/// Writes what events have revoked. Then the cursor moves behind them.
+async fn apply(
+    shared: &Shared,
+    context: &Context,
+    cursor: &mut Option<String>,
+    arrived: &[Event],
+) -> Result<(), Ended> {
+    let mut revoked = Vec::new();
+    for event in arrived.iter().filter(|event| event.name == "session.revoked") {
+        revoked.extend(serde_json::from_str::<Revoked>(&event.data)?.subjects());
+    }
+    if !revoked.is_empty() {
+        revocations::add(context.store(), revoked, context.now()).await?;
+    }
+    for event in arrived {
+        if event.name == "reset" {
+            *cursor = None;
+            return Err(Ended::Bye(Some(PAUSE_MIN)));
+        }
+        if let Some(id) = event.id.as_ref().filter(|id| !id.is_empty()) {
+            *cursor = Some(id.clone());
+            *shared.heard_at.lock() = Some(Instant::now());
+        }
+        if event.name == "bye" {
+            return Err(Ended::Bye(event.retry.map(Duration::from_millis)));
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    async fn read_state(&self) -> Result<State, Ended> {
+        let headers = [(AUTHORIZATION, self.authorization.as_str()), (ACCEPT, "application/json")];
+        let document = self.http.document_with(&self.state, &headers, STATE_SIZE_MAX).await?;
+        Ok(serde_json::from_slice(&document.bytes)?)
+    }
+}
+
+fn refused(path: &str, status: StatusCode) -> Ended {
+    Ended::Failed(match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("{path} answers {status}; use an API key of the service with the scopes of its users")
+        }
+        _ => format!("{path} answers {status}"),
+    })
+}
+
+/// Writes this process's row while the stream is stale, so that open streams end, and removes it afterwards.
+async fn watch(sarsen: &Sarsen, context: &Context) {
+    if sarsen.when_stale == WhenStale::Accept {
+        return;
+    }
+    let own = &sarsen.shared.own;
+    // Until the first sign of life no token is accepted, so there are no streams.
+    while sarsen.fresh_until().is_none() {
+        sleep(PAUSE_MIN).await;
+    }
+    let mut is_trusted = true;
+    loop {
+        let until = sarsen.fresh_until().filter(|until| *until > Instant::now());
+        let written = match (until, is_trusted) {
+            (Some(until), true) => {
+                sleep_until(until).await;
+                continue;
+            }
+            (Some(_), false) => revocations::remove(context.store(), own.clone()).await,
+            (None, true) => revocations::add(context.store(), vec![own.clone()], context.now()).await,
+            (None, false) => Ok(()),
+        };
+        match written {
+            Ok(()) => {
+                match (is_trusted, until.is_some()) {
+                    (true, false) => tracing::warn!("the state of sessions is stale; requests get 503"),
+                    (false, true) => tracing::info!("the state of sessions is fresh again"),
+                    _ => {}
+                }
+                is_trusted = until.is_some();
+            }
+            Err(error) => tracing::warn!(%error, "the freshness of sessions could not be written"),
+        }
+        sleep(PAUSE_MIN).await;
+    }
+}
+
+async fn clean(context: &Context) {
+    loop {
+        sleep(CLEANING).await;
+        if let Err(error) = revocations::clean(context.store(), context.now()).await {
+            tracing::warn!(%error, "old revocations could not be removed");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The tokens of a Sarsen server for one service, and the sessions behind them.
+//!
+//! A token is verified by the server's keys, like that of any issuer ([`super::Issuer`]). Whether its session still
+//! lives, the server says on its stream of events (`GET /api/live`): `follow.rs` reads it with an API key of the service
+//! and writes what was revoked into the back end's own database (`revocations.rs`), so that requests and open streams
+//! depend on it like on any other row.
+//!
+//! Promises:
+//! - When a session ends at the server, its streams here end as soon as the event has arrived, and no frame of a later
+//!   version is sent.
+//! - While the stream of events is stale, requests get 503 and open streams end, unless [`WhenStale::Accept`] is chosen.
+
+mod events;
+mod follow;
+mod revocations;
+
+pub(crate) use revocations::TABLE;
+
+use super::http::{Address, Http};
+use super::{Accept, Issuer, Misconfigured};
+use crate::app::{Context, random};
+use crate::caller::{Authenticating, Following};
+use crate::{Authenticate, Caller, Problem};
+use parking_lot::Mutex;
+use revocations::Subject;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Snapshot;
+use tokio::time::Instant;
+
+/// The stream has a sign of life every 15 seconds.
+const STALE_AFTER: Duration = Duration::from_secs(30);
+/// Access tokens of Sarsen live for ten minutes.
+const LIFETIME_MAX: Duration = Duration::from_secs(900);
+const PAUSE_WHEN_STALE: Duration = Duration::from_secs(5);
+
+/// What happens while it is not known whether sessions have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WhenStale {
+    /// Requests get 503, and open streams end.
+    #[default]
+    Refuse,
+    /// Tokens are accepted until they expire.
+    Accept,
+}
+
+/// Accepts the access tokens of one service of a Sarsen server. Clones share the state.
+///
+/// ```no_run
+/// use live::auth::Sarsen;
+///
+/// # fn example(api_key: String) -> Result<(), Box<dyn std::error::Error>> {
+/// let sarsen = Sarsen::new("https://id.example.com", "acme/sketch", &api_key)?;
+/// let app = live::App::new().authenticate(std::sync::Arc::new(sarsen));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sarsen {
+    issuer: Issuer,
+    when_stale: WhenStale,
+    stale_after: Duration,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    http: Http,
+    state: Address,
+    live: Address,
+    /// `Bearer` and the API key.
+    authorization: String,
+    /// The row that is there while this process is stale.
+    own: Subject,
+    /// The last sign of life of the stream, after what came before it was applied.
+    heard_at: Mutex<Option<Instant>>,
+}
+
+impl Sarsen {
+    /// The service is `organization/service`, as in the audience of its tokens. The API key is one of this service.
+    pub fn new(issuer: &str, service: &str, api_key: &str) -> Result<Sarsen, Misconfigured> {
+        Sarsen::accepting(issuer, Accept::audience(format!("service:{service}")), api_key)
+    }
+
+    /// The same with other rules for tokens: another clock, authority or type.
+    pub fn accepting(issuer: &str, accept: Accept, api_key: &str) -> Result<Sarsen, Misconfigured> {
+        let address = |path: &str| {
+            Address::parse(&format!("{}{path}", issuer.trim_end_matches('/'))).map_err(Misconfigured)
+        };
+        if api_key.is_empty() || !api_key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Misconfigured(
+                "the API key is empty or has spaces; use one as it was printed".to_owned(),
+            ));
+        }
+        let shared = Shared {
+            http: Http::new(accept.authorities.as_deref()).map_err(Misconfigured)?,
+            // The first page has all that was revoked.
+            state: address("/api/service/state?limit=1")?,
+            live: address("/api/live")?,
+            authorization: format!("Bearer {api_key}"),
+            own: Subject::stale(&random()),
+            heard_at: Mutex::default(),
+        };
+        let issuer = Issuer::discover(issuer, accept.lifetime_max(LIFETIME_MAX))?;
+        let (when_stale, stale_after) = (WhenStale::default(), STALE_AFTER);
+        Ok(Sarsen { issuer, when_stale, stale_after, shared: Arc::new(shared) })
+    }
+
+    /// What happens while the stream is stale. The default is [`WhenStale::Refuse`].
+    pub fn when_stale(self, when_stale: WhenStale) -> Sarsen {
+        Sarsen { when_stale, ..self }
+    }
+
+    /// How long the stream may be silent. The default is 30 seconds; the server sends something every 15.
+    pub fn stale_after(self, stale_after: Duration) -> Sarsen {
+        Sarsen { stale_after, ..self }
+    }
+
+    /// Whether all that the server has revoked is known here.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh_until().is_some_and(|until| Instant::now() < until)
+    }
+
+    fn fresh_until(&self) -> Option<Instant> {
+        self.shared.heard_at.lock().map(|heard_at| heard_at + self.stale_after)
+    }
+}
+
+impl Authenticate for Sarsen {
+    fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
+        Box::pin(async move {
+            let caller = self.issuer.verify(token).await?;
+            if self.when_stale == WhenStale::Refuse && !self.is_fresh() {
+                let detail = "It is not known which sessions have ended. Try again.";
+                return Err(Problem::unavailable(detail, PAUSE_WHEN_STALE));
+            }
+            Ok(caller.as_ref().clone())
+        })
+    }
+
+    fn has_standing(&self) -> bool {
+        true
+    }
+
+    fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        let subjects = Subject::of_caller(caller).into_iter().chain([self.shared.own.clone()]);
+        for subject in subjects {
+            if revocations::is_revoked(snapshot, &subject)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(caller.clone()))
+    }
+
+    fn follow(&self, context: &Context) -> Option<Following> {
+        Some(Box::pin(follow::run(self.clone(), context.clone())))
+    }
+}

@@ -1,0 +1,291 @@
+//! A back end for the users of an identity server: sessions that end there end here, and silence is no permission.
+
+use crate::app;
+use crate::client::Client;
+use aws_lc_rs::encoding::{AsBigEndian as _, EcPublicKeyUncompressedBin};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use live::auth::{Sarsen, WhenStale};
+use live::{Running, Settings};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use store::testing::TestPlace;
+use tokio::sync::mpsc;
+
+const KEY: &str = "sk_test";
+
+/// An identity server as far as back ends see it: keys, the state of a service, and its events.
+struct Identity {
+    url: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    url: String,
+    pair: EcdsaKeyPair,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    revoked: Vec<Value>,
+    events: Vec<String>,
+    streams: Vec<mpsc::UnboundedSender<String>>,
+    /// The cursors with which streams were opened.
+    opened_at: Vec<String>,
+    states_read: usize,
+    is_down: bool,
+}
+
+struct Stream(mpsc::UnboundedReceiver<String>);
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|text| text.map(|text| Ok(http_body::Frame::data(Bytes::from(text)))))
+    }
+}
+
+impl Identity {
+    async fn start() -> Identity {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        let shared = Arc::new(Shared { url: url.clone(), pair, inner: Mutex::default() });
+        let routes = Router::new()
+            .route("/.well-known/openid-configuration", get(discovery))
+            .route("/keys", get(keys))
+            .route("/api/service/state", get(state))
+            .route("/api/live", get(events))
+            .with_state(shared.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await.expect("serves") });
+        Identity { url, shared }
+    }
+
+    fn token(&self, user: &str, session: &str, grant: &str) -> String {
+        let encode = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": "k" });
+        let exp = app::now().seconds() + 600;
+        let claims = json!({ "iss": self.url, "aud": "service:acme/sketch", "sub": user, "sid": session,
+                             "jti": format!("{grant}.x"), "exp": exp });
+        let signed = format!("{}.{}", encode(header), encode(claims));
+        let signature = self.shared.pair.sign(&SystemRandom::new(), signed.as_bytes()).expect("signs");
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// Revokes as the server does: in the state, and on the streams.
+    fn revoke(&self, sessions: &[&str], grants: &[&str]) {
+        let data = json!({ "user": "u", "sessions": sessions, "grants": grants });
+        let mut inner = self.shared.inner.lock();
+        inner.revoked.push(data.clone());
+        let text = format!("event: session.revoked\nid: {}\ndata: {data}\n\n", inner.events.len() + 1);
+        inner.events.push(text.clone());
+        inner.streams.retain(|stream| stream.send(text.clone()).is_ok());
+    }
+
+    /// Sends something else to the streams.
+    fn send(&self, text: &str) {
+        self.shared.inner.lock().streams.retain(|stream| stream.send(text.to_owned()).is_ok());
+    }
+
+    fn set_down(&self, is_down: bool) {
+        let mut inner = self.shared.inner.lock();
+        inner.is_down = is_down;
+        inner.streams.clear();
+    }
+
+    async fn until(&self, what: impl Fn(&Inner) -> bool) {
+        while !what(&self.shared.inner.lock()) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn discovery(State(shared): State<Arc<Shared>>) -> String {
+    json!({ "issuer": shared.url, "jwks_uri": format!("{}/keys", shared.url) }).to_string()
+}
+
+async fn keys(State(shared): State<Arc<Shared>>) -> String {
+    let point: EcPublicKeyUncompressedBin<'_> = shared.pair.public_key().as_be_bytes().expect("a point");
+    let (x, y) = point.as_ref()[1..].split_at(32);
+    let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+    json!({ "keys": [{ "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "k" }] }).to_string()
+}
+
+fn is_allowed(headers: &HeaderMap, inner: &Inner) -> bool {
+    !inner.is_down && headers.get("authorization").is_some_and(|value| value == &format!("Bearer {KEY}"))
+}
+
+async fn state(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let mut inner = shared.inner.lock();
+    if !is_allowed(&headers, &inner) {
+        return axum::http::StatusCode::UNAUTHORIZED.into_response();
+    }
+    inner.states_read += 1;
+    let cursor = inner.events.len().to_string();
+    let state = json!({ "service": {}, "users": [], "revoked": inner.revoked, "last_event_id": cursor, "next": null });
+    state.to_string().into_response()
+}
+
+async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let mut inner = shared.inner.lock();
+    if !is_allowed(&headers, &inner) {
+        return axum::http::StatusCode::UNAUTHORIZED.into_response();
+    }
+    let cursor = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let seen: usize = cursor.parse().expect("a cursor");
+    for text in inner.events.iter().skip(seen) {
+        sender.send(text.clone()).expect("open");
+    }
+    sender.send(format!("id: {}\n:\n\n", inner.events.len())).expect("open");
+    inner.streams.push(sender);
+    inner.opened_at.push(cursor);
+    Body::new(Stream(receiver)).into_response()
+}
+
+async fn serve(
+    identity: &Identity,
+    database: &TestPlace,
+    change: impl FnOnce(Sarsen) -> Sarsen,
+) -> (Running, Sarsen) {
+    let sarsen = change(Sarsen::new(&identity.url, "acme/sketch", KEY).expect("an authenticator"));
+    let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    settings.check = true;
+    let app = app::app().authenticate(Arc::new(sarsen.clone()));
+    (live::serve(app, settings).await.expect("the app is served"), sarsen)
+}
+
+async fn until_fresh(sarsen: &Sarsen, is_fresh: bool) {
+    while sarsen.is_fresh() != is_fresh {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn own() -> Value {
+    json!([{ "key": "a", "query": "own_counters", "args": {} }])
+}
+
+fn status(running: &Running, token: &str) -> u16 {
+    Client::new(running.address, token).call("own_counters", json!({})).status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_that_ends_at_the_server_ends_its_streams_here() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
+    until_fresh(&sarsen, true).await;
+    let tokens =
+        [("s1", "g1"), ("s1", "g2"), ("s2", "g3"), ("s3", "g4")].map(|(s, g)| identity.token("ada", s, g));
+    let mut streams = tokens.each_ref().map(|token| Client::new(running.address, token).live(own()));
+    for events in &mut streams {
+        events.expect("hello");
+        events.expect("value");
+    }
+    let [first, second, third, fourth] = &mut streams;
+    let revoked_at = Instant::now();
+    identity.revoke(&["s1"], &["g3"]);
+    for events in [first, second, third] {
+        assert_eq!(events.expect("bye").name, "bye");
+        assert_eq!(events.next(), None);
+    }
+    let took = revoked_at.elapsed();
+    assert!(took < Duration::from_millis(250), "{took:?}");
+    assert_eq!(tokens.each_ref().map(|token| status(&running, token)), [401, 401, 401, 200]);
+    Client::new(running.address, &tokens[3]).value("create", json!({ "id": 1 }));
+    fourth.until(|value| value[0]["id"] == 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_revoked_while_the_back_end_was_away_is_known() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    identity.revoke(&["before"], &[]);
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
+    until_fresh(&sarsen, true).await;
+    let token = |session: &str| identity.token("ada", session, "g");
+    assert_eq!([status(&running, &token("before")), status(&running, &token("later"))], [401, 200]);
+
+    // The stream breaks, and is resumed where it was.
+    identity.set_down(true);
+    identity.revoke(&["meanwhile"], &[]);
+    identity.set_down(false);
+    identity.until(|inner| inner.opened_at.len() == 2).await;
+    assert_eq!(identity.shared.inner.lock().opened_at, ["1", "1"]);
+    while status(&running, &token("meanwhile")) != 401 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(identity.shared.inner.lock().states_read, 1);
+
+    // The server has lost the cursor: the whole state is read again.
+    identity.send("event: reset\nid\ndata: {\"reason\":\"cursor_too_old\"}\n\n");
+    identity.until(|inner| inner.states_read == 2 && inner.opened_at.len() == 3).await;
+    assert_eq!(identity.shared.inner.lock().opened_at[2], "2");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_the_stream_is_silent_nobody_is_let_in() {
+    let identity = Identity::start().await;
+    let (closed_place, open_place) = (TestPlace::create(), TestPlace::create());
+    let silence = Duration::from_millis(500);
+    let (closed, sarsen) = serve(&identity, &closed_place, |sarsen| sarsen.stale_after(silence)).await;
+    let accept = |sarsen: Sarsen| sarsen.stale_after(silence).when_stale(WhenStale::Accept);
+    let (open, _) = serve(&identity, &open_place, accept).await;
+    until_fresh(&sarsen, true).await;
+    let token = identity.token("ada", "s", "g");
+    let mut events = Client::new(closed.address, &token).live(own());
+    events.expect("hello");
+    events.expect("value");
+    identity.set_down(true);
+    until_fresh(&sarsen, false).await;
+    assert_eq!([status(&closed, &token), status(&open, &token)], [503, 200]);
+    events.expect("bye");
+    assert_eq!(events.next(), None);
+    identity.set_down(false);
+    until_fresh(&sarsen, true).await;
+    let is_in = || status(&closed, &token) == 200;
+    while !is_in() {
+        // The stream is silent unless the server says something.
+        identity.send("id: 0\n:\n\n");
+        tokio::task::yield_now().await;
+    }
+    closed.stop().await;
+    open.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_wrong_key_lets_nobody_in() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let wrong = Sarsen::new(&identity.url, "acme/sketch", "sk_wrong").expect("an authenticator");
+    let settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let running =
+        live::serve(app::app().authenticate(Arc::new(wrong.clone())), settings).await.expect("served");
+    let token = identity.token("ada", "s", "g");
+    let answer = Client::new(running.address, &token).call("own_counters", json!({}));
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    assert!(!wrong.is_fresh());
+    for (url, key) in [("http://id.example.com", KEY), (&*identity.url, ""), (&*identity.url, "a b")] {
+        Sarsen::new(url, "acme/sketch", key).err().expect(url);
+    }
+    running.stop().await;
+}
