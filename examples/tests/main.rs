@@ -2,5 +2,6 @@
 //! over HTTP. `client.rs` is the client.
 
 mod client;
+mod counters;
 mod exam_attempts;
 mod request_log;

@@ -2,7 +2,7 @@
 
 use crate::Problem;
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, VARY};
@@ -29,18 +29,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
                 "unsupported_media_type",
                 "The body must be JSON. Send it with `Content-Type: application/json`.",
             ),
-            JsonRejection::BytesRejection(rejection) => body_problem(&rejection),
             rejection => Problem::invalid("", format!("The body is not valid: {}.", rejection.body_text())),
         })
-    }
-}
-
-fn body_problem(rejection: &BytesRejection) -> Problem {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large.")
-        }
-        _ => Problem::invalid("", "The body did not arrive completely. Send it again."),
     }
 }
 
@@ -73,7 +63,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
 
     async fn from_request(request: Request, state: &S) -> Result<Fields, Problem> {
         let headers = request.headers().clone();
-        let body = Bytes::from_request(request, state).await.map_err(|rejection| body_problem(&rejection))?;
+        let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().unwrap_or_default().trim() {
             "application/json" if !body.is_empty() => serde_json::from_slice(&body)

@@ -3,17 +3,16 @@
 mod pages;
 mod requests;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{Query, State};
 use axum::http::header::{HOST, LOCATION};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use live::extract::{Fields, Json, Path, negotiated, prefers_html, refuse_other_sites};
-use live::{App, Context, Problem};
+use live::{App, ClientAddress, Context, Problem};
 use requests::Logged;
 use serde_json::{Map, Value, json};
-use std::net::SocketAddr;
 use store::Migration;
 
 type Answer = Result<Response, Problem>;
@@ -34,14 +33,14 @@ pub fn app() -> App {
 
 async fn create(
     State(context): State<Context>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(ClientAddress(ip)): Extension<ClientAddress>,
     (method, uri, headers): (Method, Uri, HeaderMap),
     Fields(fields): Fields,
 ) -> Answer {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let new = Logged {
         uid: context.given().id("request"),
-        ip: peer.ip().to_canonical().to_string(),
+        ip: ip.to_canonical().to_string(),
         method: method.to_string(),
         url: format!("http://{host}{uri}"),
         parameters: Value::Object(fields).to_string(),
