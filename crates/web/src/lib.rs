@@ -5,6 +5,8 @@
 //! - **Connections are bounded** ([`serve`]). While more than half of the places are taken, one network holds a tenth of
 //!   them. A full server closes the connection that made no progress for the longest time, never one whose request is
 //!   being handled.
+//! - **HTTP/1.1 and HTTP/2 on one port**, with the same limits: what holds for a connection of HTTP/1.1 holds for a stream
+//!   of HTTP/2. Floods of its frames close the connection.
 //! - **Heads are bounded** in bytes and in time, bodies too ([`body`]).
 //! - **A client that does not read is reset**: without progress for 30 seconds, or below 1 KiB/s. A stream has no rate,
 //!   and a connection to which nothing has to be sent may wait.
@@ -13,6 +15,7 @@
 //!
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
+//! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
@@ -23,15 +26,18 @@
 
 pub mod body;
 pub mod cidr;
+mod connection;
 pub mod current_request;
 mod descriptors;
 pub mod forwarded;
 pub mod host;
+mod http2;
 mod listener;
 pub mod log_interval;
 pub mod network;
 pub mod percent;
 mod places;
+mod preface;
 pub mod request_id;
 pub mod request_log;
 mod service;

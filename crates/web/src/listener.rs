@@ -4,21 +4,17 @@
 //! A stop has these steps: stop accepting, release held requests, finish open ones, then let the service finish.
 
 use super::cidr::Cidr;
+use super::connection::{Ends, Server};
 use super::descriptors;
-use super::forwarded::Peer;
 use super::log_interval::LogInterval;
-use super::places::{Place, Places, Rules};
+use super::places::{Places, Rules};
 use super::service::Service;
-use super::watched_stream::{Pace, WatchedStream, reset_when_dropped};
-use http_body::Body as _;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioTimer;
+use super::watched_stream::{Pace, reset_when_dropped};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -187,15 +183,6 @@ pub async fn serve_on<S: Service>(service: S, bound: Bound, limits: Limits) -> s
     Ok(Running { addresses, stop, ended })
 }
 
-/// How connections end when the server stops.
-#[derive(Clone)]
-struct Ends {
-    /// No new connections and no new requests: open requests finish …
-    stopped: watch::Receiver<bool>,
-    /// … or their time is over.
-    cut: watch::Receiver<bool>,
-}
-
 async fn accept<S: Service>(
     listener: TcpListener,
     service: Arc<S>,
@@ -203,7 +190,7 @@ async fn accept<S: Service>(
     places: Arc<Places>,
     mut ends: Ends,
 ) {
-    let server = Server { service, http: http(&limits), limits };
+    let server = Arc::new(Server::new(service, limits));
     let (failures, refusals) = (LogInterval::minute(), LogInterval::minute());
     let mut accepted_in_turn = 0;
     loop {
@@ -224,12 +211,12 @@ async fn accept<S: Service>(
         match accepted {
             Ok((stream, peer, Some(place))) => {
                 let id = place.id();
-                let task = tokio::spawn(server.connection(stream, peer, place, ends.clone()));
+                let task = tokio::spawn(server.clone().connection(stream, peer, place, ends.clone()));
                 places.set_task(id, task.abort_handle());
             }
             Ok((stream, peer, None)) => {
                 reset_when_dropped(&stream);
-                server.service.counts().refuse();
+                server.counts().refuse();
                 if let Some(refused) = refusals.due(Instant::now()) {
                     let address = peer.ip();
                     tracing::warn!(%address, refused, "connections were refused: one network has too many");
@@ -244,97 +231,5 @@ async fn accept<S: Service>(
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
-    }
-}
-
-fn http(limits: &Limits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_time)
-        .max_buf_size(limits.head_bytes.max(8192))
-        // Responses are small: one copy costs less than a list of buffers. (`pipeline_flush` would do the same,
-        // but holds responses back while the client has sent more than was read, so 431 and 413 never arrive.)
-        .writev(false);
-    builder
-}
-
-/// What serves connections.
-struct Server<S> {
-    service: Arc<S>,
-    http: http1::Builder,
-    limits: Limits,
-}
-
-impl<S: Service> Server<S> {
-    /// Serves one connection until its end.
-    fn connection(
-        &self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        place: Place,
-        ends: Ends,
-    ) -> impl Future<Output = ()> + Send + use<S> {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY");
-        }
-        let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
-        let (serving, pulse) = (self.service.clone(), place.pulse.clone());
-        let stream = WatchedStream::new(stream, pulse.clone(), self.limits.pace);
-        let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            pulse.set_handling(true);
-            let (answer, pulse) = (serving.call(peer, request), pulse.clone());
-            async move {
-                let answer = answer.await;
-                pulse.set_handling(false);
-                pulse.set_stream(answer.body().size_hint().exact().is_none());
-                Ok::<_, Infallible>(answer)
-            }
-        });
-        let connection = self.http.serve_connection(stream, service);
-        let Ends { mut stopped, mut cut } = ends;
-        let open = Open::count(&self.service, place);
-        async move {
-            let _open = open;
-            let mut connection = std::pin::pin!(connection);
-            let by_itself = tokio::select! {
-                biased;
-                ended = connection.as_mut() => Some(ended),
-                _ = stopped.wait_for(|stopped| *stopped) => None,
-            };
-            let ended = match by_itself {
-                Some(ended) => ended,
-                None => {
-                    connection.as_mut().graceful_shutdown();
-                    tokio::select! {
-                        ended = connection => ended,
-                        _ = cut.wait_for(|cut| *cut) => Ok(()),
-                    }
-                }
-            };
-            if let Err(error) = ended {
-                // A client may disconnect at any time.
-                tracing::debug!(%error, "a connection broke");
-            }
-        }
-    }
-}
-
-/// An open connection, for the metrics and its place. The task that serves it owns it.
-struct Open<S: Service> {
-    service: Arc<S>,
-    _place: Place,
-}
-
-impl<S: Service> Open<S> {
-    fn count(service: &Arc<S>, place: Place) -> Open<S> {
-        service.counts().opened();
-        Open { service: service.clone(), _place: place }
-    }
-}
-
-impl<S: Service> Drop for Open<S> {
-    fn drop(&mut self) {
-        self.service.counts().closed();
     }
 }

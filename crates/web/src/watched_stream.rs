@@ -6,13 +6,12 @@
 //! nothing is pending, nothing times out here.
 
 use super::places::Pulse;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
@@ -32,24 +31,24 @@ impl Default for Pace {
 }
 
 /// Bytes that are pending.
-struct Pending {
+pub(crate) struct Pending {
     since: Instant,
     progressed_at: Instant,
     accepted: u64,
 }
 
 impl Pending {
-    fn new(now: Instant) -> Pending {
+    pub(crate) fn new(now: Instant) -> Pending {
         Pending { since: now, progressed_at: now, accepted: 0 }
     }
 
-    fn accept(&mut self, bytes: usize, now: Instant) {
+    pub(crate) fn accept(&mut self, bytes: usize, now: Instant) {
         self.accepted += bytes as u64;
         self.progressed_at = now;
     }
 
     /// When the client counts as too slow, unless more bytes are accepted.
-    fn ends_at(&self, pace: Pace, is_stream: bool) -> Instant {
+    pub(crate) fn ends_at(&self, pace: Pace, is_stream: bool) -> Instant {
         let stalled_at = self.progressed_at + pace.stall_max;
         if is_stream || pace.bytes_per_second_min == 0 {
             return stalled_at;
@@ -62,7 +61,7 @@ impl Pending {
 /// The socket. Dropped while bytes are pending, it resets the connection, so that the kernel frees its buffer for a
 /// client that does not read.
 pub(crate) struct WatchedStream {
-    socket: TokioIo<TcpStream>,
+    socket: TcpStream,
     pulse: Arc<Pulse>,
     pace: Pace,
     pending: Option<Box<(Pending, Pin<Box<Sleep>>)>>,
@@ -70,7 +69,7 @@ pub(crate) struct WatchedStream {
 
 impl WatchedStream {
     pub(crate) fn new(socket: TcpStream, pulse: Arc<Pulse>, pace: Pace) -> WatchedStream {
-        WatchedStream { socket: TokioIo::new(socket), pulse, pace, pending: None }
+        WatchedStream { socket, pulse, pace, pending: None }
     }
 
     /// Waits for the end of the client's time; ready when it is over.
@@ -99,24 +98,15 @@ pub(crate) fn reset_when_dropped(socket: &TcpStream) {
 impl Drop for WatchedStream {
     fn drop(&mut self) {
         if self.pending.is_some() {
-            reset_when_dropped(self.socket.inner());
+            reset_when_dropped(&self.socket);
         }
     }
 }
 
-impl Read for WatchedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
-    }
-}
-
-impl Write for WatchedStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        if let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(context, bytes) {
+impl WatchedStream {
+    /// What follows a write: progress, or the client's time runs.
+    fn written(&mut self, context: &mut Context<'_>, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
+        if let Poll::Ready(written) = written {
             let written = written?;
             let now = Instant::now();
             self.pulse.progressed(now);
@@ -127,6 +117,36 @@ impl Write for WatchedStream {
         }
         ready!(self.poll_end(context));
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client reads too slowly")))
+    }
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.written(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
+        self.written(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
     }
 
     /// hyper flushes when the kernel has accepted all.

@@ -1,0 +1,144 @@
+//! One connection, from its first byte to its end, by HTTP/1.1 or HTTP/2.
+
+use super::forwarded::Peer;
+use super::http2;
+use super::listener::Limits;
+use super::places::{Place, Pulse};
+use super::preface::Detecting;
+use super::service::{ConnectionCounts, Service};
+use super::watched_stream::WatchedStream;
+use http::Request;
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// How connections end when the server stops.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    /// No new connections and no new requests: open requests finish …
+    pub(crate) stopped: watch::Receiver<bool>,
+    /// … or their time is over.
+    pub(crate) cut: watch::Receiver<bool>,
+}
+
+/// What serves connections.
+pub(crate) struct Server<S> {
+    service: Arc<S>,
+    http1: http1::Builder,
+    limits: Limits,
+}
+
+impl<S: Service> Server<S> {
+    pub(crate) fn new(service: Arc<S>, limits: Limits) -> Server<S> {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_time)
+            .max_buf_size(limits.head_bytes.max(8192))
+            // Responses are small: one copy costs less than a list of buffers. (`pipeline_flush` would do the same,
+            // but holds responses back while the client has sent more than was read, so 431 and 413 never arrive.)
+            .writev(false);
+        Server { service, http1, limits }
+    }
+
+    pub(crate) fn counts(&self) -> &ConnectionCounts {
+        self.service.counts()
+    }
+
+    /// Serves one connection until its end.
+    pub(crate) fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        mut ends: Ends,
+    ) -> impl Future<Output = ()> + Send + use<S> {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY");
+        }
+        let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
+        let pulse = place.pulse.clone();
+        let stream = Detecting::new(WatchedStream::new(stream, pulse.clone(), self.limits.pace));
+        let open = Open::count(&self.service, place);
+        async move {
+            let _open = open;
+            let ended = match self.http1(stream, peer, &pulse, &mut ends).await {
+                Ok(Some(stream)) => {
+                    // In a box: most connections do not need its space.
+                    Box::pin(http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends))
+                        .await
+                }
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                // A client may disconnect at any time.
+                tracing::debug!(%error, "a connection broke");
+            }
+        }
+    }
+
+    /// Serves HTTP/1.1. Returns the connection if it is one of HTTP/2.
+    async fn http1<I: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: Detecting<I>,
+        peer: Peer,
+        pulse: &Arc<Pulse>,
+        ends: &mut Ends,
+    ) -> Result<Option<Detecting<I>>, hyper::Error> {
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            pulse.set_handling(true);
+            let (answer, pulse) = (self.service.call(peer, request), pulse.clone());
+            async move {
+                let answer = answer.await;
+                pulse.set_handling(false);
+                pulse.set_stream(answer.body().size_hint().exact().is_none());
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
+        let by_itself = tokio::select! {
+            biased;
+            ended = &mut connection => Some(ended),
+            _ = ends.stopped.wait_for(|stopped| *stopped) => None,
+        };
+        match by_itself {
+            Some(ended) => ended?,
+            None => {
+                Pin::new(&mut connection).graceful_shutdown();
+                tokio::select! {
+                    ended = &mut connection => ended?,
+                    _ = ends.cut.wait_for(|cut| *cut) => {}
+                }
+            }
+        }
+        Ok(connection.into_parts().io.into_inner().into_http2())
+    }
+}
+
+/// An open connection, for the metrics and its place. The task that serves it owns it.
+struct Open<S: Service> {
+    service: Arc<S>,
+    _place: Place,
+}
+
+impl<S: Service> Open<S> {
+    fn count(service: &Arc<S>, place: Place) -> Open<S> {
+        service.counts().opened();
+        Open { service: service.clone(), _place: place }
+    }
+}
+
+impl<S: Service> Drop for Open<S> {
+    fn drop(&mut self) {
+        self.service.counts().closed();
+    }
+}

@@ -1,0 +1,6 @@
+//! The listener over real sockets.
+
+mod floods;
+mod frames;
+mod http2;
+mod service;
