@@ -4,6 +4,7 @@
 //! can sign in as any of its users, and these users administer the other organizations.
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, UserId};
 use crate::organizations::{self, Organization, Status};
 use crate::{Error, Result, Time, users};
@@ -127,10 +128,12 @@ fn read(row: &Row<'_>) -> std::result::Result<Administrator, store::Error> {
 
 /// The keys that change with a user's role in an organization.
 pub fn keys(organization: &OrganizationId, user: &UserId) -> [Key; 2] {
-    [
-        Key::row("administrators", "organization_id", organization.as_str()),
-        Key::row("administrators", "user_id", user.as_str()),
-    ]
+    [Key::row("administrators", "organization_id", organization.as_str()), key_of_user(user)]
+}
+
+/// The key that changes with any role of a user.
+fn key_of_user(user: &UserId) -> Key {
+    Key::row("administrators", "user_id", user.as_str())
 }
 
 /// The key that changes when a user becomes a platform owner.
@@ -228,7 +231,7 @@ fn insert(
         return Err(already_administrator());
     }
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
-    Ok(())
+    events::note(tx, actor.now, &Entry::member(user))
 }
 
 /// The refusal of a user who has a role already.
@@ -252,6 +255,7 @@ pub fn change_role(
     }
     tx.exec(&CHANGE_ROLE, args![organization, user, role.as_str()])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
+    events::note(tx, actor.now, &Entry::member(user))?;
     audit::note(tx, organization, actor, "administrator.changed", user.as_str(), role.as_str())?;
     Ok(Administrator { role, ..administrator })
 }
@@ -263,17 +267,18 @@ pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, act
     require_another_owner(tx, organization, &administrator)?;
     tx.exec(&REMOVE, args![organization, user])?;
     keys(organization, user).into_iter().for_each(|key| tx.changed(key));
+    events::note(tx, actor.now, &Entry::member(user))?;
     audit::note(tx, organization, actor, "administrator.removed", user.as_str(), "")
 }
 
 /// Removes all administrators of an organization whose data is being deleted.
-pub(crate) fn remove_all(tx: &mut Tx<'_>, organization: &OrganizationId) -> Result<()> {
+pub(crate) fn remove_all(tx: &mut Tx<'_>, organization: &OrganizationId, now: Time) -> Result<()> {
     let all: Vec<UserId> = tx.all(&USERS, args![organization], |row| row.get(0))?;
     if !all.is_empty() {
         tx.exec(&REMOVE_ALL, args![organization])?;
     }
     all.iter().flat_map(|user| keys(organization, user)).for_each(|key| tx.changed(key));
-    Ok(())
+    all.iter().try_for_each(|user| events::note(tx, now, &Entry::member(user)))
 }
 
 /// Fails when `leaving` is the only owner. The caller holds the lock of the organization.
@@ -318,6 +323,7 @@ pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(Organi
 
 /// Gets the slugs of the organizations that a user administers, with the role in each. A token may be issued for these.
 pub fn slugs_of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<Vec<(String, Role)>> {
+    snapshot.depends(|| [key_of_user(user)]);
     Ok(snapshot.all(&SLUGS_OF_USER, args![user], |row| Ok((row.get(0)?, Role::read(row, 1)?)))?)
 }
 
@@ -392,6 +398,7 @@ pub fn remove_platform_owner(
         require_another_owner(tx, platform, &role)?;
         tx.exec(&REMOVE, args![platform, user])?;
         keys(platform, user).into_iter().for_each(|key| tx.changed(key));
+        events::note(tx, actor.now, &Entry::member(user))?;
     }
     tx.exec(&REMOVE_PLATFORM_OWNER, args![user])?;
     tx.changed(key_of_platform_owner(user));

@@ -285,6 +285,16 @@ pub fn verify(snapshot: &mut Snapshot<'_>, presented: &Presented, now: Time) -> 
     Ok(is_valid.then_some(ApiKey { last_used_at: None, ..found }))
 }
 
+/// A key that was verified before, if it is still valid: it exists, it has not expired, and its organization is active.
+pub fn standing(snapshot: &mut Snapshot<'_>, id: &ApiKeyId, now: Time) -> Result<Option<ApiKey>> {
+    snapshot.depends(|| [key(id)]);
+    let Some(found) = snapshot.one(&GET, args![id], read)? else { return Ok(None) };
+    snapshot.depends(|| [services::key_of(found.service.as_ref())]);
+    let is_valid = found.expires_at.is_none_or(|at| at > now)
+        && organizations::get(snapshot, &found.organization)?.status == Status::Active;
+    Ok(is_valid.then_some(found))
+}
+
 /// The scope of a key of this organization, as a command sees it. A key that was revoked, or that expired, is
 /// [`Error::InvalidGrant`].
 pub(crate) fn scope_now(

@@ -29,6 +29,7 @@ statements! {
         &[&["id", "organization_id", "kind", "name", "user_id", "created_at"]],
     );
     static OF_USER = sql("SELECT id FROM customers WHERE user_id = ?1");
+    static USER = sql("SELECT user_id FROM customers WHERE id = ?1");
     static MEMBERS = sql("SELECT user_id FROM customer_members WHERE customer_id = ?1");
     static DELETE_MEMBERS = sql("DELETE FROM customer_members WHERE customer_id = ?1");
     static DELETE = sql("DELETE FROM customers WHERE id = ?1");
@@ -104,6 +105,16 @@ pub(crate) fn delete(tx: &mut Tx<'_>, customer: &Customer) -> Result<()> {
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId) -> Result<CustomerId> {
     snapshot.depends(|| [key_of_user(user)]);
     snapshot.one(&OF_USER, args![user], |row| row.get(0))?.ok_or(Error::NotFound { what: "customer" })
+}
+
+/// The user of a personal customer, or the members of a team.
+pub(crate) fn users(snapshot: &mut Snapshot<'_>, customer: &CustomerId) -> Result<Vec<UserId>> {
+    let own: Option<Option<UserId>> = snapshot.one(&USER, args![customer], |row| row.get(0))?;
+    match own {
+        Some(Some(user)) => Ok(vec![user]),
+        Some(None) => Ok(snapshot.all(&MEMBERS, args![customer], |row| row.get(0))?),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Gets the customer with this id.

@@ -7,6 +7,7 @@
 //!   `audit`, `links`
 //! - catalog and sales: `services`, `clients`, `plans`, `catalog`, `customers`, `subscriptions`, `entitlements`
 //! - payment providers: `billing`
+//! - events for products: `events`
 //! - users: `users`, `user_search`, `user_suspensions`, `user_deletions`, `passwords`, `password_changes`, `sessions`
 //! - OAuth: `authorization_requests`, `authorization_codes`, `consents`, `devices`, `user_codes`, `grants`, `tokens`,
 //!   `revoked_tokens`, `keys`
@@ -36,6 +37,7 @@ pub mod database_move;
 pub mod devices;
 pub mod entitlements;
 mod error;
+pub mod events;
 mod ff1;
 pub mod grants;
 pub mod idempotent_writes;

@@ -122,7 +122,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
     }
     api_keys::delete_all(tx, id)?;
     invitations::delete_all(tx, id)?;
-    administrators::remove_all(tx, id)?;
+    administrators::remove_all(tx, id, actor.now)?;
     organizations::blank(tx, id)?;
     tx.exec(&ERASED, args![id, actor.now])?;
     tx.changed(key(id));

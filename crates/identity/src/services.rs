@@ -1,6 +1,7 @@
 //! Services: the products of an organization.
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, ServiceId};
 use crate::tokens::AccessTokenTyp;
 use crate::{Error, Result, Time, names};
@@ -41,6 +42,7 @@ const COLUMNS: &str = "SELECT id, organization_id, slug, name, access_token_typ,
 statements! {
     static INSERT =
         insert("services", &[&["id", "organization_id", "slug", "name", "access_token_typ", "created_at"]]);
+    static GET = select(COLUMNS, "WHERE id = ?1");
     static FIND = select(COLUMNS, "WHERE organization_id = ?1 AND slug = ?2");
     static RENAME = sql("UPDATE services SET name = ?2 WHERE id = ?1");
     static SET_TYP = sql("UPDATE services SET access_token_typ = ?2 WHERE id = ?1");
@@ -94,6 +96,7 @@ pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> 
     let name = names::display("name", name)?;
     tx.exec(&RENAME, args![&service.id, &name])?;
     tx.changed(key(&service.id));
+    events::note(tx, actor.now, &Entry::service(&service.id))?;
     audit::note(tx, &service.organization, actor, "service.renamed", service.id.as_str(), &name)?;
     Ok(Service { name, ..service.clone() })
 }
@@ -107,6 +110,7 @@ pub fn set_access_token_typ(
 ) -> Result<Service> {
     tx.exec(&SET_TYP, args![&service.id, typ.as_str()])?;
     tx.changed(key(&service.id));
+    events::note(tx, actor.now, &Entry::service(&service.id))?;
     let details = format!("access_token_typ {}", typ.as_str());
     audit::note(tx, &service.organization, actor, "service.changed", service.id.as_str(), &details)?;
     Ok(Service { access_token_typ: typ, ..service.clone() })
@@ -117,6 +121,12 @@ pub(crate) fn remove(tx: &mut Tx<'_>, service: &Service, actor: &Actor) -> Resul
     tx.exec(&DELETE, args![&service.id])?;
     tx.changed(key(&service.id));
     audit::note(tx, &service.organization, actor, "service.deleted", service.id.as_str(), &service.slug)
+}
+
+/// Gets the service with this id.
+pub(crate) fn get(snapshot: &mut Snapshot<'_>, id: &ServiceId) -> Result<Option<Service>> {
+    snapshot.depends(|| [key(id)]);
+    Ok(snapshot.one(&GET, args![id], read)?)
 }
 
 /// Finds the service with this slug.

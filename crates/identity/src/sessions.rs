@@ -1,6 +1,7 @@
 //! Sessions of users, in browsers and on devices.
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::secrets::{self, Hash};
@@ -211,6 +212,9 @@ pub fn set_authenticated_at(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Resul
 pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result<bool> {
     let ended = tx.exec(&END, args![id, now, ended_by])? == 1;
     tx.changed(key(id));
+    if ended {
+        events::note(tx, now, &Entry::session(id))?;
+    }
     Ok(ended)
 }
 
@@ -251,6 +255,9 @@ pub(crate) fn end_all_but(
     let kept = kept.map_or("", SessionId::as_str);
     let ended = tx.exec(&END_OF_USER, args![user, now, ended_by, kept])?;
     tx.changed(key_of_user(user));
+    if ended > 0 {
+        events::note(tx, now, &Entry::sessions(user, now))?;
+    }
     Ok(ended)
 }
 
@@ -290,12 +297,18 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
 }
 
 statements! {
+    static OWNER = sql("SELECT user_id, organization_id FROM sessions WHERE id = ?1");
     static PAGE_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     static BLANK = sql("UPDATE sessions SET address = '', agent = '' WHERE id = ?1");
     static MADE = sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
     static DELETE = sql("DELETE FROM sessions WHERE id = ?1");
     static DELETE_OF_DEVICE = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
+}
+
+/// Gets the user of a session, ended or not, and their organization.
+pub(crate) fn owner(snapshot: &mut Snapshot<'_>, id: &SessionId) -> Result<Option<(UserId, OrganizationId)>> {
+    Ok(snapshot.one(&OWNER, args![id], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Reads up to `most` sessions of a user after the id `after`, ended or not.

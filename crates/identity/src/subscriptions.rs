@@ -1,9 +1,11 @@
 //! Subscriptions of customers to plans. A customer has at most one live subscription for a service.
 
 use crate::audit::{self, Actor};
-use crate::ids::{CustomerId, OrganizationId, PlanId, SubscriptionId, UserId};
+use crate::events::{self, Entry};
+use crate::ids::{CustomerId, OrganizationId, PlanId, ServiceId, SubscriptionId, UserId};
 use crate::plans::{self, Plan};
 use crate::{Error, Result, Time, customers, users};
+use std::collections::BTreeSet;
 use store::{Key, Row, Snapshot, Tx, Where, args, select, sql, statements};
 
 /// The status of a subscription.
@@ -154,6 +156,12 @@ statements! {
     static CANCEL_ALL = sql(
         "UPDATE subscriptions SET status = 'canceled', updated_at = ?2 WHERE customer_id = ?1 AND status <> 'canceled'",
     );
+    static PLANS_OF_CUSTOMER =
+        sql("SELECT plan_id FROM subscriptions WHERE customer_id = ?1 AND status <> 'canceled'");
+    static PLANS_OF_TEAMS = sql("SELECT s.plan_id FROM customer_members m
+     JOIN subscriptions s ON s.customer_id = m.customer_id WHERE m.user_id = ?1 AND s.status <> 'canceled'");
+    static CUSTOMERS_OF_PLAN = sql("SELECT id, customer_id FROM subscriptions
+     WHERE plan_id = ?1 AND id > ?2 AND status <> 'canceled' ORDER BY id LIMIT ?3");
     static LEAVE_SEATS = sql("DELETE FROM seats WHERE user_id = ?1");
     static OF_CUSTOMER = select(COLUMNS, "WHERE s.customer_id = ?1 ORDER BY s.id LIMIT ?2");
     static SEATED = sql("SELECT user_id FROM seats WHERE subscription_id = ?1");
@@ -231,6 +239,7 @@ pub fn create(
     let (end, until) = (made.current_period_end, made.access_until);
     tx.exec(&INSERT, args![&made.id, organization, customer, &plan.id, status, end, until, actor.now])?;
     tx.changed(key(customer));
+    note_change(tx, customer, &[&plan.id], actor.now)?;
     audit::note(tx, organization, actor, "subscription.created", made.id.as_str(), &plan.slug)?;
     Ok(made)
 }
@@ -245,7 +254,7 @@ pub fn patch(
     let organization = &subscription.organization;
     tx.lock(&customers::LOCK, (&subscription.customer).into())?;
     let mut changed = get(tx.snapshot(), organization, &subscription.id)?;
-    let slug = patch.plan.clone().unwrap_or(changed.plan_slug);
+    let (slug, before) = (patch.plan.clone().unwrap_or(changed.plan_slug), changed.plan);
     let plan = plans::named(tx.snapshot(), organization, &slug)?;
     changed.plan = plan.id.clone();
     changed.plan_slug = slug;
@@ -259,6 +268,7 @@ pub fn patch(
     let (end, until) = (changed.current_period_end, changed.access_until);
     tx.exec(&PATCH, args![id, &plan.id, status, end, until, actor.now])?;
     tx.changed(key(&changed.customer));
+    note_change(tx, &changed.customer, &[&before, &changed.plan], actor.now)?;
     let details = format!("{} {}", changed.plan_slug, changed.status.as_str());
     audit::note(tx, organization, actor, "subscription.changed", changed.id.as_str(), &details)?;
     Ok(changed)
@@ -306,6 +316,7 @@ pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Re
         return Err(Error::NotFound { what: "subscription" });
     }
     tx.changed(key(&subscription.customer));
+    note_change(tx, &subscription.customer, &[&subscription.plan], actor.now)?;
     let (organization, id) = (&subscription.organization, &subscription.id);
     audit::note(tx, organization, actor, "subscription.deleted", id.as_str(), &subscription.plan_slug)
 }
@@ -313,16 +324,47 @@ pub fn delete(tx: &mut Tx<'_>, subscription: &Subscription, actor: &Actor) -> Re
 /// Cancels all subscriptions of a customer. Their entitlements end immediately.
 pub(crate) fn cancel_all(tx: &mut Tx<'_>, customer: &CustomerId, now: Time) -> Result<()> {
     tx.lock(&customers::LOCK, customer.into())?;
+    let plans: Vec<PlanId> = tx.all(&PLANS_OF_CUSTOMER, args![customer], |row| row.get(0))?;
     tx.exec(&CANCEL_ALL, args![customer, now])?;
     tx.changed(key(customer));
-    Ok(())
+    note_change(tx, customer, &plans.iter().collect::<Vec<_>>(), now)
+}
+
+/// Notes for products that a customer's subscriptions to these plans changed.
+fn note_change(tx: &mut Tx<'_>, customer: &CustomerId, plans: &[&PlanId], now: Time) -> Result<()> {
+    let services = services_of(tx, plans)?;
+    events::note(tx, now, &Entry::subscription(customer, &services))
+}
+
+fn services_of(tx: &mut Tx<'_>, plans: &[&PlanId]) -> Result<BTreeSet<ServiceId>> {
+    let mut services = BTreeSet::new();
+    for plan in plans {
+        services.extend(plans::service_ids(tx.snapshot(), plan)?);
+    }
+    Ok(services)
 }
 
 /// Removes a user from all seats.
-pub(crate) fn leave_seats(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
+pub(crate) fn leave_seats(tx: &mut Tx<'_>, user: &UserId, now: Time) -> Result<()> {
+    let plans: Vec<PlanId> = tx.all(&PLANS_OF_TEAMS, args![user], |row| row.get(0))?;
     tx.exec(&LEAVE_SEATS, args![user])?;
     tx.changed(key_of_seats(user));
-    Ok(())
+    if plans.is_empty() {
+        return Ok(());
+    }
+    let services = services_of(tx, &plans.iter().collect::<Vec<_>>())?;
+    events::note(tx, now, &Entry::seats(user, &services))
+}
+
+/// Reads up to `most` subscriptions to a plan that are not canceled, after the id `after`, with their customers.
+pub(crate) fn customers_of_plan(
+    snapshot: &mut Snapshot<'_>,
+    plan: &PlanId,
+    after: &str,
+    most: i64,
+) -> Result<Vec<(SubscriptionId, CustomerId)>> {
+    let args = args![plan, after, most];
+    Ok(snapshot.all(&CUSTOMERS_OF_PLAN, args, |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Gets the subscription with this id.

@@ -9,6 +9,7 @@
 
 use crate::audit::{self, Actor};
 use crate::billing;
+use crate::events::{self, Entry};
 use crate::ids::{AuditId, OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::users::{self, User};
@@ -70,7 +71,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     let customer = customers::of_user(tx.snapshot(), id)?;
     subscriptions::cancel_all(tx, &customer, actor.now)?;
     billing::customers::forget(tx, &customer)?;
-    subscriptions::leave_seats(tx, id)?;
+    subscriptions::leave_seats(tx, id, actor.now)?;
     customers::leave_teams(tx, id)?;
     customers::rename_personal(tx, id, "")?;
     let home = organizations::get(tx.snapshot(), &user.organization)?;
@@ -80,6 +81,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     users::blank(tx, id)?;
     tx.exec(&INSERT, args![id, &user.organization, &actor.who, actor.now])?;
     users::keys(id).into_iter().for_each(|key| tx.changed(key));
+    events::note(tx, actor.now, &Entry::user(id))?;
     audit::note(tx, &user.organization, actor, "user.deleted", id.as_str(), "")
 }
 

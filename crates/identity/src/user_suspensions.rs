@@ -1,6 +1,7 @@
 //! Suspension of user accounts. A suspended user cannot sign in, and their sessions end.
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::UserId;
 use crate::users::{self, User};
 use crate::{Error, Result, sessions};
@@ -28,6 +29,7 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
     let is_new = tx.exec(&INSERT, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
     users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if is_new {
+        events::note(tx, actor.now, &Entry::user(&user.id))?;
         sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
         let details = reason.as_deref().unwrap_or_default();
         audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
@@ -55,6 +57,7 @@ pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
     let was_suspended = tx.exec(&DELETE, args![&user.id])? == 1;
     users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if was_suspended {
+        events::note(tx, actor.now, &Entry::user(&user.id))?;
         audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
     }
     users::get(tx.snapshot(), &user.id)

@@ -1,6 +1,7 @@
 //! Users: a person's account in one organization. Several organizations can have users with the same e-mail address.
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::{CustomerId, OrganizationId, UserId};
 use crate::secrets::Random;
 use crate::{Error, Result, Time, customers, names, user_deletions, user_search, user_suspensions};
@@ -101,6 +102,7 @@ statements! {
     /// The address of a deleted account is its id: no user enters that, and addresses stay unique.
     static BLANK = sql("UPDATE users SET email = id, name = '', email_verified_at = NULL WHERE id = ?1");
     static IDS = sql("SELECT id FROM users WHERE organization_id = ?1 ORDER BY id LIMIT ?2");
+    static ORGANIZATION = sql("SELECT organization_id FROM users WHERE id = ?1");
     static REMOVE = sql("DELETE FROM users WHERE id = ?1");
     static FORGET_ACTIVITY = sql("DELETE FROM user_activity WHERE user_id = ?1");
     static VERIFY = sql("UPDATE users SET email_verified_at = ?2 WHERE id = ?1 AND email_verified_at IS NULL");
@@ -164,6 +166,7 @@ pub fn change(
     tx.exec(&SET_PROFILE, &values)?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     customers::rename_personal(tx, id, &profile.name)?;
+    events::note(tx, actor.now, &Entry::user(id))?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
     let user = User { profile, ..user };
     user_search::replace(tx, &user)?;
@@ -174,6 +177,9 @@ pub fn change(
 pub(crate) fn verify_email(tx: &mut Tx<'_>, id: &UserId, now: Time) -> Result<bool> {
     let verified = tx.exec(&VERIFY, args![id, now])? == 1;
     keys(id).into_iter().for_each(|key| tx.changed(key));
+    if verified {
+        events::note(tx, now, &Entry::user(id))?;
+    }
     Ok(verified)
 }
 
@@ -202,6 +208,11 @@ pub(crate) fn remove(tx: &mut Tx<'_>, id: &UserId) -> Result<()> {
     tx.exec(&REMOVE, args![id])?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     Ok(())
+}
+
+/// Gets the organization of an account, deleted or not.
+pub(crate) fn organization_of(snapshot: &mut Snapshot<'_>, id: &UserId) -> Result<Option<OrganizationId>> {
+    Ok(snapshot.one(&ORGANIZATION, args![id], |row| row.get(0))?)
 }
 
 /// Gets the account with this id if it belongs to this organization.

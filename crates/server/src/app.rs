@@ -2,6 +2,7 @@
 
 use crate::api::subscription::SubscriptionAnswers;
 use crate::clock::Clock;
+use crate::events::Streams;
 use crate::jobs::backups::Schedule;
 use crate::jobs::backups::schedule::{Backups, Counts};
 use crate::jobs::janitor::Janitor;
@@ -67,6 +68,12 @@ pub struct Settings {
     pub wrong_codes_max: u32,
     /// The most writes with an `Idempotency-Key`, in a quarter of an hour and for one caller.
     pub keyed_writes_max: usize,
+    /// The most streams of `GET /api/live` at this instance.
+    pub streams_max: usize,
+    /// The most of them for one user or API key.
+    pub streams_of_caller_max: usize,
+    /// The pause after which a stream without events sends a sign of life.
+    pub stream_heartbeat: Duration,
 }
 
 impl Settings {
@@ -89,6 +96,9 @@ impl Settings {
             posted_requests_max: 10_000,
             wrong_codes_max: 10_000,
             keyed_writes_max: 10_000,
+            streams_max: 10_000,
+            streams_of_caller_max: 20,
+            stream_heartbeat: Duration::from_secs(10),
         }
     }
 }
@@ -115,6 +125,8 @@ pub struct Parts {
     pub secret_key: SecretKey,
     /// Password hashing, bounded.
     pub(crate) hash_lane: HashLane,
+    /// The streams of `GET /api/live`.
+    pub(crate) streams: Arc<Streams>,
     /// Polls that wait for a decision.
     pub(crate) long_polls: Arc<LongPolls>,
     /// Device codes without a decision.
@@ -180,6 +192,7 @@ impl App {
             lookups: Lookups::new(store.clone(), &settings.issuer, secret_key.clone()),
             subscription_answers: SubscriptionAnswers::new(store.clone()),
             hash_lane: HashLane::start(settings.hash_threads, settings.hash_nice, random.clone()),
+            streams: Arc::default(),
             long_polls: Arc::default(),
             pending_device_codes: PendingDeviceCodes::new(store.clone()),
             user_codes: UserCodes::new(&secret_key, &*random)?,

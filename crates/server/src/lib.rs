@@ -7,6 +7,7 @@
 //! - `openapi/`: the description of the JSON API, as a document and as a page.
 //! - `app.rs`: the state that handlers share. `clock.rs`: the clock and the random source.
 //! - `web/`: between the crate `web` (sockets, limits) and a handler: middleware, authentication, JSON, errors.
+//! - `events/`: the streams of live authorization state.
 //! - `limits/`: rate limits and quotas; `lanes/`: bounded pools for slow work.
 //! - `jobs/`: the janitor, the first start, moving to another database.
 //! - `operation/`: health and metrics. `dev/`: the demo, and what the benchmark compares with.
@@ -17,6 +18,7 @@ mod api;
 mod app;
 mod clock;
 mod dev;
+mod events;
 mod jobs;
 mod lanes;
 mod limits;

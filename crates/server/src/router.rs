@@ -29,9 +29,11 @@ pub fn router() -> Routes {
         // What a service reads
         .route("/api/subscription", get(api::subscription::get))
         .route("/api/user", get(api::user::get))
+        .route("/api/live", get(api::live::get))
         // What the back end of a service reads
         .route("/api/service/users", get(api::service::users))
         .route("/api/service/check", post(api::service::check))
+        .route("/api/service/state", get(api::service::state::get))
         // Administration
         .route("/api/organizations", get(api::organizations::list).post(api::organizations::create))
         .route(

@@ -16,7 +16,7 @@
 //! - [`Store`], the handle: `open.rs` opens it, `store.rs` has `write`, `reads.rs` has `point`, `read`, `list` and `fill`,
 //!   `query.rs` reads with a version. `options.rs`: settings. `error.rs`: errors.
 //! - `sql.rs`, `value.rs`, `tx.rs`: statements, values and rows, and what a command or query can do.
-//! - `log.rs`, `log_place.rs`: durable logs and the places of their readers.
+//! - `log.rs`, `log_place.rs`, `log_cursor.rs`: durable logs, the places of their readers, and cursors that others hold.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
 //!   them. `history.rs`: which keys were published lately. `cache.rs`, `watch.rs`: the caches that the feed invalidates
@@ -55,6 +55,7 @@ mod job;
 mod key;
 mod key_index;
 mod log;
+mod log_cursor;
 mod log_place;
 mod migrate;
 mod migration_text;
@@ -97,6 +98,7 @@ pub use key::Key;
 #[doc(hidden)]
 pub use linkme;
 pub use log::{Log, LogEntry, LogPage, PAYLOAD_MAX as LOG_PAYLOAD_MAX, log};
+pub use log_cursor::{LogCursor, LogSlice};
 pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
 pub use options::{Following, Options, WriterLimits};

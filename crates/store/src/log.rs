@@ -19,7 +19,7 @@ const TRIM_MAX: usize = 500;
 
 /// A log, by name. Make it a `static` with [`log`].
 pub struct Log {
-    name: &'static str,
+    pub(crate) name: &'static str,
 }
 
 /// The log with this name.
@@ -73,11 +73,12 @@ static PLACE: Sql = sql("SELECT place FROM sarsen_log_readers WHERE log_name = ?
 static KEEP_FIRST: Sql = insert_if_absent("sarsen_log_readers", &["log_name", "reader", "place"]);
 static KEEP: Sql =
     sql("UPDATE sarsen_log_readers SET place = ?4 WHERE log_name = ?1 AND reader = ?2 AND place = ?3");
-static AFTER: Sql = sql("SELECT seq, at_ms, payload FROM sarsen_log WHERE log_name = ?1 AND seq > ?2
+pub(crate) static AFTER: Sql =
+    sql("SELECT seq, at_ms, payload FROM sarsen_log WHERE log_name = ?1 AND seq > ?2
      ORDER BY seq LIMIT ?3");
 static OLDEST: Sql = sql("SELECT seq, at_ms FROM sarsen_log WHERE log_name = ?1 ORDER BY seq LIMIT ?2");
 static TRIM: Sql = sql("DELETE FROM sarsen_log WHERE log_name = ?1 AND seq = ?2");
-static TRIMMED: Sql = sql("SELECT last_seq FROM sarsen_log_trims WHERE log_name = ?1");
+pub(crate) static TRIMMED: Sql = sql("SELECT last_seq FROM sarsen_log_trims WHERE log_name = ?1");
 static NOTE_TRIM_FIRST: Sql = insert_if_absent("sarsen_log_trims", &["log_name", "last_seq"]);
 static NOTE_TRIM: Sql =
     sql("UPDATE sarsen_log_trims SET last_seq = ?2 WHERE log_name = ?1 AND last_seq < ?2");
@@ -191,6 +192,7 @@ impl Snapshot<'_> {
             let place = PgPlace::parse(before.as_deref())?;
             let missed = before.is_some() && place.may_miss(trimmed);
             let (entries, after) = self.page_behind(log.name, place, most)?;
+            let entries = entries.into_iter().map(|(entry, _)| entry).collect();
             return Ok(LogPage { entries, missed, before, after: after.to_string() });
         }
         let after = match &before {

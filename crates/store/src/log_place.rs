@@ -75,13 +75,19 @@ impl fmt::Display for PgPlace {
 }
 
 impl Snapshot<'_> {
-    /// The entries behind a place, and the place behind them.
+    /// The place behind every entry that this snapshot shows, where `largest` is the largest number among them.
+    pub(crate) fn place_now(&mut self, largest: i64) -> Result<PgPlace, Error> {
+        let read = self.one(&NOW, &[], |row| row.get(0))?.unwrap_or_default();
+        Ok(PgPlace { read, part: None, largest })
+    }
+
+    /// The entries behind a place, each with the place behind it, and the place behind them all.
     pub(crate) fn page_behind(
         &mut self,
         log: &str,
         place: PgPlace,
         most: usize,
-    ) -> Result<(Vec<LogEntry>, PgPlace), Error> {
+    ) -> Result<(Vec<(LogEntry, PgPlace)>, PgPlace), Error> {
         let (mut place, mut entries) = (place, Vec::new());
         // First the rest of a part, if there is one, then what this snapshot adds.
         while entries.len() < most {
@@ -93,9 +99,12 @@ impl Snapshot<'_> {
             let room = most - entries.len();
             let found = self.all(&BETWEEN, args![log, &place.read, &next, number, room as i64], read)?;
             let last = found.last().map_or(number, |entry| entry.number);
-            place.largest = place.largest.max(last);
             let is_full = found.len() == room;
-            entries.extend(found);
+            for entry in found {
+                place.largest = place.largest.max(entry.number);
+                let behind = PgPlace { part: Some((next.clone(), entry.number)), ..place.clone() };
+                entries.push((entry, behind));
+            }
             if is_full {
                 place.part = Some((next, last));
                 break;

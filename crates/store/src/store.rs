@@ -151,6 +151,18 @@ impl Store {
         }
     }
 
+    /// False if changes of other instances may be missing for longer than promised, as while the database is away.
+    pub fn is_fresh(&self) -> bool {
+        self.inner.shared.feed.is_fresh()
+    }
+
+    /// Identifies the history that cursors of logs belong to ([`crate::LogCursor`]).
+    pub fn log_history(&self) -> u64 {
+        let feed = &self.inner.shared.feed;
+        // Elsewhere the epoch is that of the process, and a cursor identifies its history by its last entry.
+        if feed.versions_are_shared() && !feed.is_single_process() { feed.epoch().0 } else { 0 }
+    }
+
     /// Whether several instances may use the database at once. A file has one process.
     pub fn is_shared(&self) -> bool {
         !self.inner.shared.feed.is_single_process()

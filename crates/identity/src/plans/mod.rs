@@ -3,6 +3,7 @@
 pub mod terms;
 
 use crate::audit::{self, Actor};
+use crate::events::{self, Entry};
 use crate::ids::{OrganizationId, PlanId, ServiceId};
 use crate::{Error, Result, Time, names, services};
 use serde_json::Number;
@@ -117,6 +118,10 @@ statements! {
     pub(crate) static LOCK = lock("plans", "id");
     static DELETE_SERVICES = sql("DELETE FROM plan_services WHERE plan_id = ?1");
     static DELETE = sql("DELETE FROM plans WHERE id = ?1");
+    static SERVICE_IDS = sql("SELECT service_id FROM plan_services WHERE plan_id = ?1");
+    static OF_SERVICE =
+        select(COLUMNS, "WHERE id IN (SELECT plan_id FROM plan_services WHERE service_id = ?1) ORDER BY slug");
+    static IDS_OF_SERVICE = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 ORDER BY plan_id");
     static ANY_OF_SERVICE = sql("SELECT plan_id FROM plan_services WHERE service_id = ?1 LIMIT 1");
 }
 
@@ -196,6 +201,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, act
         tx.exec(&INSERT_SERVICE, args![&plan.id, &service.id])?;
     }
     keys(&plan).into_iter().for_each(|key| tx.changed(key));
+    note_change(tx, &plan, false, actor.now)?;
     audit::note(tx, organization, actor, "plan.created", plan.id.as_str(), &plan.slug)?;
     Ok(plan)
 }
@@ -205,6 +211,7 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     tx.lock(&LOCK, (&plan.id).into())?;
     // Reads the plan again under the lock: another request may have changed other fields since `plan` was read.
     let mut changed = find(tx.snapshot(), &plan.organization, &plan.slug)?;
+    let before = (changed.price_cents, changed.seats);
     if let Some(name) = &patch.name {
         changed.name = names::display("name", name)?;
     }
@@ -224,8 +231,14 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     tx.changed(key_of(Some(&plan.id)));
+    note_change(tx, &changed, before != (changed.price_cents, changed.seats), actor.now)?;
     audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.changed_fields())?;
     Ok(changed)
+}
+
+/// Notes for the products that a plan covers that it changed: one entry, however many subscribers it has.
+fn note_change(tx: &mut Tx<'_>, plan: &Plan, selects: bool, now: Time) -> Result<()> {
+    events::note(tx, now, &Entry::plan(plan.services.iter().map(|service| &service.id), selects))
 }
 
 impl PlanPatch {
@@ -246,6 +259,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, plan: &Plan, actor: &Actor) -> Result<()> 
     tx.exec(&DELETE_SERVICES, args![&plan.id])?;
     tx.exec(&DELETE, args![&plan.id])?;
     keys(plan).into_iter().for_each(|key| tx.changed(key));
+    note_change(tx, plan, false, actor.now)?;
     audit::note(tx, &plan.organization, actor, "plan.deleted", plan.id.as_str(), &plan.slug)
 }
 
@@ -288,6 +302,21 @@ pub fn list(
         }
     }
     Ok(plans)
+}
+
+/// The services that a plan covers.
+pub(crate) fn service_ids(snapshot: &mut Snapshot<'_>, plan: &PlanId) -> Result<Vec<ServiceId>> {
+    Ok(snapshot.all(&SERVICE_IDS, args![plan], |row| row.get(0))?)
+}
+
+/// The plans that cover a service, by slug, without the list of their services.
+pub(crate) fn of_service(snapshot: &mut Snapshot<'_>, service: &ServiceId) -> Result<Vec<Plan>> {
+    Ok(snapshot.all(&OF_SERVICE, args![service], read)?)
+}
+
+/// The ids of the plans that cover a service, in their order.
+pub(crate) fn of_service_by_id(snapshot: &mut Snapshot<'_>, service: &ServiceId) -> Result<Vec<PlanId>> {
+    Ok(snapshot.all(&IDS_OF_SERVICE, args![service], |row| row.get(0))?)
 }
 
 /// Whether any plan covers a service.

@@ -8,6 +8,7 @@ pub(crate) mod clients;
 pub(crate) mod customers;
 pub(crate) mod invitations;
 pub(crate) mod keys;
+pub(crate) mod live;
 pub(crate) mod organizations;
 pub(crate) mod plans;
 pub(crate) mod platform;

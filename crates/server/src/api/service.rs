@@ -1,5 +1,7 @@
 //! `/api/service`: what the back end of a service reads with an API key.
 
+pub(crate) mod state;
+
 use super::user::UserBody;
 use crate::openapi::words;
 use crate::web::error::Result;

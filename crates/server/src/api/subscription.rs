@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 /// What a user may use of a service now, without the version.
 #[derive(Serialize, ToSchema)]
 #[schema(as = EntitlementTerms)]
-struct SubscriptionBody<'a> {
+pub(crate) struct SubscriptionBody<'a> {
     /// The slug of the service.
     service: &'a str,
     /// The slug of the plan; `free` if there is no subscription.
@@ -87,16 +87,23 @@ impl SubscriptionAnswers {
     }
 }
 
+impl<'a> SubscriptionBody<'a> {
+    /// What a user may use of the service with this slug.
+    pub(crate) fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionBody<'a> {
+        SubscriptionBody {
+            service,
+            plan: &entitlement.plan,
+            features: entitlement.features.raw(),
+            limits: entitlement.limits.raw(),
+            status: &entitlement.status,
+            current_period_end: entitlement.current_period_end.map(rfc3339),
+            customer: entitlement.customer.as_str(),
+        }
+    }
+}
+
 fn start(service: &str, entitlement: &Entitlement) -> identity::Result<String> {
-    let body = SubscriptionBody {
-        service,
-        plan: &entitlement.plan,
-        features: entitlement.features.raw(),
-        limits: entitlement.limits.raw(),
-        status: &entitlement.status,
-        current_period_end: entitlement.current_period_end.map(rfc3339),
-        customer: entitlement.customer.as_str(),
-    };
+    let body = SubscriptionBody::new(service, entitlement);
     let mut text = serde_json::to_string(&body).map_err(|error| Error::Internal(error.to_string()))?;
     text.pop(); // The closing brace.
     Ok(text)

@@ -17,8 +17,8 @@ use identity::organization_deletions;
 use identity::scan::Page;
 use identity::secrets::Random;
 use identity::{
-    authorization_codes, authorization_requests, devices, grants, idempotent_writes, invitations, leases,
-    links, revoked_tokens, sessions,
+    authorization_codes, authorization_requests, devices, events as product_events, grants,
+    idempotent_writes, invitations, leases, links, revoked_tokens, sessions,
 };
 use parking_lot::Mutex;
 use std::fmt::Display;
@@ -121,6 +121,9 @@ impl Janitor {
         self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older).await?;
         self.sweep("billing_events.tidy", now - events::KEPT, events::delete_older).await?;
         self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
+        while self.store.write("events.tidy", move |tx| product_events::tidy(tx, now)).await? {
+            tokio::time::sleep(BETWEEN_SLICES).await;
+        }
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
         self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);

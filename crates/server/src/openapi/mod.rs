@@ -10,8 +10,8 @@
 mod codes;
 #[cfg(feature = "testing")]
 pub(crate) mod contract;
-mod describe;
-mod operation;
+pub(crate) mod describe;
+pub(crate) mod operation;
 mod operations;
 mod problem;
 #[cfg(test)]

@@ -170,6 +170,14 @@ impl Operation {
         )
     }
 
+    /// It answers with a stream of events.
+    pub(crate) fn streams(&mut self) -> &mut Operation {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let content = ContentBuilder::new().schema(Some(text)).build();
+        let response = ResponseBuilder::new().description("Server-Sent Events, until the stream ends.");
+        self.answers_with(200, response.content("text/event-stream", content))
+    }
+
     /// It answers without a body.
     pub(crate) fn answers_nothing(&mut self) -> &mut Operation {
         self.answers_with(204, ResponseBuilder::new().description("Done. There is no body."))

@@ -3,10 +3,11 @@
 
 use super::Description;
 use crate::api::{
-    administrators, audit, billing, clients, customers, invitations, keys, organizations, plans, platform,
-    service, services, subscription, subscriptions, user, users,
+    administrators, audit, billing, clients, customers, invitations, keys, live, organizations, plans,
+    platform, service, services, subscription, subscriptions, user, users,
 };
 use crate::webhooks;
+use identity::api_keys::SERVICE_SCOPES;
 use utoipa::openapi::path::HttpMethod::{Delete, Get, Patch, Post, Put};
 
 /// Adds all of them, in the order in which they are shown.
@@ -26,6 +27,10 @@ fn of_services(api: &mut Description) {
         .answers::<subscription::AnswerBody<'_>>(200);
     api.add(Get, "/api/user", user::get, "getSignedInUser", "Get the user")
         .answers::<user::UserBody<'_>>(200);
+    api.add(Get, "/api/live", live::get, "streamEvents", "Stream changes")
+        .text("A user's token gets the event `state`, and then what changes it. An API key of a service gets the events of \
+               the users of the service from the header `Last-Event-ID` on.")
+        .streams();
 
     api.tag("Service back end", "What the back end of a service reads with an API key of that service.");
     api.add(Get, "/api/service/users", service::users, "listUsersOfService", "Get users of the service")
@@ -41,6 +46,11 @@ fn of_services(api: &mut Description) {
     )
     .text("At most 500 pairs of at most 100 users. It changes nothing.")
     .api_key(["entitlements:read"]);
+    api.add(Get, "/api/service/state", service::state::get, "getServiceState", "Get the state of the service")
+        .text("The service with its plans, and the users who have a subscription, in pages. Open `/api/live` with the \
+               `last_event_id` of the first page as `Last-Event-ID`, and the events continue this state.")
+        .api_key(SERVICE_SCOPES.iter().copied())
+        .fails(&["not_found"]);
 }
 
 fn of_organizations(api: &mut Description) {

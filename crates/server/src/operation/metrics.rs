@@ -64,12 +64,13 @@ fn render(app: &App) -> String {
         let count = app.metrics.by_class[class].load(Relaxed);
         let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
     }
-    let numbers: [(&str, u64); 23] = [
+    let numbers: [(&str, u64); 24] = [
         ("sarsen_http_connections", app.metrics.connections.open()),
         ("sarsen_http_connections_refused_total", app.metrics.connections.refused()),
         ("sarsen_forwarded_untrusted_total", app.untrusted_proxies.count()),
         ("sarsen_request_log_dropped_total", app.request_log.as_ref().map_or(0, RequestLog::dropped)),
         ("sarsen_held_polls", app.long_polls.count() as u64),
+        ("sarsen_streams", app.streams.count() as u64),
         ("sarsen_hash_waiting", hash_waiting as u64),
         ("sarsen_hash_done_total", hash_done),
         ("sarsen_hash_refused_total", hash_refused),

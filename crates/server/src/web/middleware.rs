@@ -268,7 +268,8 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    let allowed = "authorization, content-type, idempotency-key, prefer, sarsen-version, x-request-id";
+    let allowed =
+        "authorization, content-type, idempotency-key, last-event-id, prefer, sarsen-version, x-request-id";
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));

@@ -8,11 +8,13 @@ use crate::app::App;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::api_keys::ApiKey;
+use identity::events::{self, OfService, Revoked, UserAtService, UsersPlace};
 use identity::ids::{ServiceId, UserId};
 use identity::users::User;
 use identity::{Entitlement, Error, Result, Time, entitlements, grants};
 use std::collections::HashSet;
 use std::sync::Arc;
+use store::LogCursor;
 
 /// A program with an API key of a service.
 pub struct ServiceKey {
@@ -28,6 +30,20 @@ pub struct UserOfService {
     pub user: Arc<User>,
     /// Their entitlements.
     pub entitlement: Arc<Entitlement>,
+}
+
+/// A page of the state of a service.
+pub(crate) struct StateOfService {
+    /// The service and its plans.
+    pub(crate) of_service: OfService,
+    /// Users with a subscription.
+    pub(crate) users: Vec<UserAtService>,
+    /// The place of the next page.
+    pub(crate) next: Option<UsersPlace>,
+    /// What was revoked lately; on the first page.
+    pub(crate) revoked: Vec<Revoked>,
+    /// Events behind this cursor are newer than the page.
+    pub(crate) cursor: LogCursor,
 }
 
 impl FromRequestParts<App> for ServiceKey {
@@ -49,6 +65,34 @@ impl ServiceKey {
     /// The slugs of the organization and of the service.
     pub fn slugs(&self) -> (&str, &str) {
         (&self.key.organization_slug, self.key.service_slug.as_deref().unwrap_or_default())
+    }
+
+    /// The key.
+    pub(crate) fn api_key(&self) -> &ApiKey {
+        &self.key
+    }
+
+    /// The service.
+    pub(crate) fn service(&self) -> &ServiceId {
+        &self.service
+    }
+
+    /// A page of the state of the service, with the cursor of the stream that continues it.
+    pub(crate) async fn state(&self, after: Option<UsersPlace>, most: i64) -> Result<Option<StateOfService>> {
+        let (history, now) = (self.app.store.log_history(), self.now);
+        let (organization, service) = (self.key.organization.clone(), self.service.clone());
+        let read = self.app.store.read(move |snapshot| {
+            // The cursor is of the same snapshot.
+            let cursor = events::begin(snapshot, history)?;
+            let Some(of_service) = events::of_service(snapshot, &service)? else { return Ok(None) };
+            let revoked = match after {
+                None => Revoked::lately(snapshot, &organization, &service, now)?,
+                Some(_) => Vec::new(),
+            };
+            let (users, next) = events::users_of_service(snapshot, &service, after.as_ref(), most, now)?;
+            Ok::<_, Error>(Some(StateOfService { of_service, users, next, revoked, cursor }))
+        });
+        read.await
     }
 
     /// Refuses a key without this scope.

@@ -73,6 +73,7 @@ impl Service for Serving {
         // If no job is left, none has to be stopped.
         let _ = self.stop.send(true);
         self.app.long_polls.close();
+        self.app.streams.close();
     }
 
     /// Drains the writer and leaves no log of the database behind.

@@ -17,6 +17,7 @@ mod idempotency;
 mod instances;
 mod invitations;
 mod jose;
+mod live;
 mod moving;
 mod pages;
 mod passwords;

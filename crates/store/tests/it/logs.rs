@@ -4,7 +4,7 @@ use crate::instances::Foreign;
 use crate::support::{Database, TestStore};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::{Error, Log, LogEntry, LogPage, Sql, Store, Time, args, lock, log, sql};
+use store::{Error, Log, LogCursor, LogEntry, LogPage, Sql, Store, Time, args, lock, log, sql};
 
 on_each_database!(
     a_reader_gets_every_entry_once_and_those_of_one_row_in_order,
@@ -13,6 +13,7 @@ on_each_database!(
     readers_keep_their_places_and_do_not_move_each_other,
     trimmed_entries_are_missed_by_readers_that_were_behind,
     a_watch_is_called_for_a_new_entry,
+    a_cursor_gives_each_entry_behind_it_once_and_none_that_was_trimmed,
 );
 
 static EVENTS: Log = log("events");
@@ -180,6 +181,66 @@ async fn a_watch_is_called_for_a_new_entry(database: Database) {
     });
     append(&test.store, "one", AT).await.expect("writes");
     woken.recv_timeout(Duration::from_secs(20)).expect("called");
+}
+
+/// Reads behind a cursor's text, as a client sends it back.
+async fn behind(store: &Store, cursor: &str, most: usize) -> Option<(Vec<String>, Vec<String>)> {
+    let (cursor, history) = (LogCursor::parse(cursor)?, store.log_history());
+    let read = store.read(move |snapshot| snapshot.log_behind(&EVENTS, &cursor, history, most));
+    let slice = read.await.map_err(|error: Error| error).expect("reads")?;
+    let mut cursors: Vec<String> = slice.entries.iter().map(|(_, cursor)| cursor.to_string()).collect();
+    cursors.push(slice.end.to_string());
+    Some((slice.entries.into_iter().map(|(entry, _)| entry.payload).collect(), cursors))
+}
+
+async fn end(store: &Store) -> String {
+    let history = store.log_history();
+    let read = store.read(move |snapshot| snapshot.log_end(&EVENTS, history));
+    read.await.map_err(|error: Error| error).expect("reads").to_string()
+}
+
+async fn a_cursor_gives_each_entry_behind_it_once_and_none_that_was_trimmed(database: Database) {
+    let test = database.open();
+    let start = end(&test.store).await;
+    for number in 0..6 {
+        append(&test.store, &number.to_string(), Time::from_millis(1_000 + number)).await.expect("writes");
+    }
+    let (all, cursors) = behind(&test.store, &start, 10).await.expect("known");
+    assert_eq!(all, ["0", "1", "2", "3", "4", "5"]);
+    for (number, cursor) in cursors.iter().take(6).enumerate() {
+        for most in [1, 2, 10] {
+            let (rest, _) = behind(&test.store, cursor, most).await.expect("known");
+            assert_eq!(rest, all[number + 1..].iter().take(most).cloned().collect::<Vec<_>>(), "{cursor}");
+        }
+    }
+    let (two, after_two) = behind(&test.store, &start, 2).await.expect("known");
+    assert_eq!(two, ["0", "1"]);
+    assert_eq!(behind(&test.store, after_two.last().expect("an end"), 10).await.expect("known").0, all[2..]);
+    let test: TestStore = test.reopen();
+    let last = end(&test.store).await;
+    assert!(behind(&test.store, &last, 10).await.expect("known").0.is_empty());
+    append(&test.store, "6", Time::from_millis(2_000)).await.expect("writes");
+    assert_eq!(behind(&test.store, &last, 10).await.expect("known").0, ["6"]);
+    assert_eq!(behind(&test.store, &cursors[4], 10).await.expect("known").0, ["5", "6"]);
+    let mut recent = Vec::new();
+    let read = test.store.read(|snapshot| {
+        let mut found = Vec::new();
+        snapshot.log_since(&EVENTS, Time::from_millis(1_004), |entry| found.push(entry.payload))?;
+        Ok::<_, Error>(found)
+    });
+    recent.extend(read.await.expect("reads"));
+    assert_eq!(recent, ["6", "5", "4"]);
+
+    // Entries that were trimmed, another history, and an entry that is not the one that was read.
+    let before = Time::from_millis(1_004);
+    let trim = test.store.write("event.trim", move |tx| tx.trim_log(&EVENTS, before));
+    trim.await.map_err(|error: Error| error).expect("trims");
+    assert!(behind(&test.store, &start, 10).await.is_none(), "trimmed");
+    assert!(behind(&test.store, &cursors[1], 10).await.is_none(), "trimmed");
+    assert_eq!(behind(&test.store, &cursors[4], 10).await.expect("kept").0, ["5", "6"]);
+    assert!(behind(&test.store, &format!("f{}", cursors[4]), 10).await.is_none(), "another history");
+    let other = cursors[4].replacen("-1004", "-1003", 1);
+    assert!(behind(&test.store, &other, 10).await.is_none(), "another entry");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,7 +57,7 @@ async fn other_origins_read_what_is_meant_for_them_and_never_with_credentials() 
             assert!(preflight.header("access-control-allow-methods").contains(method), "{method} {path}");
             assert_eq!(
                 preflight.header("access-control-allow-headers"),
-                "authorization, content-type, idempotency-key, prefer, sarsen-version, x-request-id",
+                "authorization, content-type, idempotency-key, last-event-id, prefer, sarsen-version, x-request-id",
                 "{method} {path}: those that count for something"
             );
         };

@@ -1,0 +1,194 @@
+//! The states that events carry: of a user at a service, of a service with its plans, and of the user of a token.
+
+use super::EVENTS;
+use super::delivery::{Listening, revoked_by};
+use super::entry::Entry;
+use crate::administrators::{self, Role};
+use crate::entitlements::{self, Entitlement};
+use crate::ids::{CustomerId, GrantId, OrganizationId, PlanId, ServiceId, SessionId, SubscriptionId, UserId};
+use crate::plans::Limits;
+use crate::services::{self, Service};
+use crate::tokens::ACCESS_LIFE;
+use crate::users::{self, User};
+use crate::{Error, Result, Time, customers, grants, plans, subscriptions};
+use store::Snapshot;
+
+/// A user of a service with what they may use there.
+#[derive(Clone, Debug)]
+pub struct UserAtService {
+    /// The user.
+    pub user: User,
+    /// What they may use.
+    pub entitlement: Entitlement,
+}
+
+/// A place in the list of a service's users: a plan, and a subscription to it.
+pub type UsersPlace = (PlanId, SubscriptionId);
+
+/// What a plan gives its subscribers.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The slug.
+    pub slug: String,
+    /// The display name.
+    pub name: String,
+    /// The features.
+    pub features: Vec<String>,
+    /// The usage limits.
+    pub limits: Limits,
+}
+
+/// A service with the plans that cover it.
+#[derive(Clone, Debug)]
+pub struct OfService {
+    /// The service.
+    pub service: Service,
+    /// The plans, by slug.
+    pub plans: Vec<Terms>,
+}
+
+/// Sessions and grants of a user whose tokens are not valid any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The user.
+    pub user: UserId,
+    /// The sessions that ended: `sid` of tokens.
+    pub sessions: Vec<SessionId>,
+    /// The grants that were revoked while their session lives: the part of `jti` before the dot.
+    pub grants: Vec<GrantId>,
+}
+
+/// What the stream of a user's token shows.
+#[derive(Clone, Debug)]
+pub struct OfToken {
+    /// The user.
+    pub user: User,
+    /// What they may use of the token's service.
+    pub entitlement: Entitlement,
+    /// The token's service.
+    pub service: Service,
+    /// The token's session.
+    pub session: SessionId,
+    /// The end of the session.
+    pub session_expires_at: Time,
+    /// The time of the user's last authentication.
+    pub authenticated_at: Time,
+    /// The organizations that the user administers.
+    pub roles: Vec<(String, Role)>,
+}
+
+/// Reads a user of a service; `None` if the account is deleted or the service has no such user.
+pub(super) fn user_at_service(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<Option<UserAtService>> {
+    let user = match users::get(snapshot, user) {
+        Err(Error::NotFound { .. }) => return Ok(None),
+        user => user?,
+    };
+    let entitlement = entitlements::of_user(snapshot, &user.id, service, now)?;
+    let is_known = entitlement.is_subscribed || grants::any_at_service(snapshot, &user.id, service)?;
+    Ok(is_known.then_some(UserAtService { user, entitlement }))
+}
+
+/// Reads a service with the terms of its plans; `None` if it is deleted.
+pub fn of_service(snapshot: &mut Snapshot<'_>, service: &ServiceId) -> Result<Option<OfService>> {
+    let Some(service) = services::get(snapshot, service)? else { return Ok(None) };
+    let plans = plans::of_service(snapshot, &service.id)?.into_iter().map(|plan| Terms {
+        slug: plan.slug,
+        name: plan.name,
+        features: plan.features,
+        limits: plan.limits,
+    });
+    Ok(Some(OfService { plans: plans.collect(), service }))
+}
+
+/// Reads what the stream of a token shows; `None` if its grant, its session or its user is not good any more.
+pub fn of_token(
+    snapshot: &mut Snapshot<'_>,
+    grant: &GrantId,
+    service: &ServiceId,
+    now: Time,
+) -> Result<Option<OfToken>> {
+    let Some(grant) = grants::get(snapshot, grant)?.filter(|grant| grant.is_alive(now)) else {
+        return Ok(None);
+    };
+    let Some(service) =
+        services::get(snapshot, service)?.filter(|found| grant.service.as_ref() == Some(&found.id))
+    else {
+        return Ok(None);
+    };
+    let user = match users::get(snapshot, &grant.user) {
+        Err(Error::NotFound { .. }) => return Ok(None),
+        user => user?,
+    };
+    Ok(Some(OfToken {
+        entitlement: entitlements::of_user(snapshot, &user.id, &service.id, now)?,
+        roles: administrators::slugs_of_user(snapshot, &user.id)?,
+        session: grant.session,
+        session_expires_at: grant.session_expires_at,
+        authenticated_at: grant.authenticated_at,
+        service,
+        user,
+    }))
+}
+
+/// Users who have a subscription to a service, their own or a seat, from a place in the list on: `most` subscriptions and
+/// the place behind them. A user with several subscriptions may be in the list more than once.
+pub fn users_of_service(
+    snapshot: &mut Snapshot<'_>,
+    service: &ServiceId,
+    after: Option<&UsersPlace>,
+    most: i64,
+    now: Time,
+) -> Result<(Vec<UserAtService>, Option<UsersPlace>)> {
+    let (mut found, mut left, mut last) = (Vec::new(), most, None);
+    for plan in plans::of_service_by_id(snapshot, service)? {
+        let after = match after {
+            Some((done, _)) if plan < *done => continue,
+            Some((done, subscription)) if plan == *done => subscription.as_str(),
+            _ => "",
+        };
+        let rows = subscriptions::customers_of_plan(snapshot, &plan, after, left)?;
+        left -= rows.len() as i64;
+        for (subscription, customer) in rows {
+            for user in users_of(snapshot, &customer)? {
+                let found_user = user_at_service(snapshot, &user, service, now)?;
+                found.extend(found_user.filter(|one| one.entitlement.is_subscribed));
+            }
+            last = Some((plan.clone(), subscription));
+        }
+        if left == 0 {
+            return Ok((found, last));
+        }
+    }
+    Ok((found, None))
+}
+
+/// The user of a personal customer, the members of a team.
+pub(super) fn users_of(snapshot: &mut Snapshot<'_>, customer: &CustomerId) -> Result<Vec<UserId>> {
+    customers::users(snapshot, customer)
+}
+
+impl Revoked {
+    /// What was revoked at a service within the lifetime of an access token, so that a back end that verifies tokens by
+    /// itself knows all that it must refuse.
+    pub fn lately(
+        snapshot: &mut Snapshot<'_>,
+        organization: &OrganizationId,
+        service: &ServiceId,
+        now: Time,
+    ) -> Result<Vec<Revoked>> {
+        let mut entries = Vec::new();
+        snapshot
+            .log_since(&EVENTS, now - ACCESS_LIFE, |entry| entries.extend(Entry::read(&entry.payload)))?;
+        let at = Listening { organization: organization.clone(), service: service.clone(), keys: Vec::new() };
+        let mut found = Vec::new();
+        for entry in entries {
+            found.extend(revoked_by(snapshot, &entry, &at)?);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,55 @@
+//! The text of events (Server-Sent Events, HTML standard section 9.2).
+
+use super::bodies::{ByeBody, ResetBody};
+use bytes::Bytes;
+use serde::Serialize;
+use std::fmt::{Display, Write as _};
+use std::time::Duration;
+
+/// An event. Without an id it does not move the client's cursor.
+pub(super) fn event(name: &str, id: Option<&dyn Display>, data: &impl Serialize) -> identity::Result<String> {
+    let data = serde_json::to_string(data)
+        .map_err(|error| identity::Error::Internal(format!("an event: {error}")))?;
+    let mut text = format!("event: {name}\n");
+    if let Some(id) = id {
+        let _ = writeln!(text, "id: {id}");
+    }
+    // JSON has no line breaks.
+    let _ = write!(text, "data: {data}\n\n");
+    Ok(text)
+}
+
+/// A sign of life. With a cursor, it moves that of the client.
+pub(super) fn heartbeat(cursor: Option<&str>) -> Bytes {
+    match cursor {
+        Some(cursor) => format!("id: {cursor}\n:\n\n").into(),
+        None => Bytes::from_static(b":\n\n"),
+    }
+}
+
+/// The last event of a stream, and after what time the client should open the next one.
+pub(super) fn bye(reason: &'static str, retry: Duration) -> Bytes {
+    let data = serde_json::to_string(&ByeBody { reason }).unwrap_or_default();
+    format!("event: bye\nretry: {}\ndata: {data}\n\n", retry.as_millis()).into()
+}
+
+/// The events since the cursor cannot be delivered. The empty id makes the client forget its cursor.
+pub(super) fn reset(reason: &'static str) -> Bytes {
+    let data = serde_json::to_string(&ResetBody { reason }).unwrap_or_default();
+    format!("event: reset\nid\ndata: {data}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_written_as_the_standard_has_them() {
+        let text = event("a.b", Some(&"0-1-2"), &serde_json::json!({"line": "one\ntwo"})).expect("writes");
+        assert_eq!(text, "event: a.b\nid: 0-1-2\ndata: {\"line\":\"one\\ntwo\"}\n\n");
+        assert_eq!(event("a", None, &1).expect("writes"), "event: a\ndata: 1\n\n");
+        assert_eq!(&heartbeat(Some("0-1-2"))[..], b"id: 0-1-2\n:\n\n");
+        let bye = bye("stopping", Duration::from_millis(1500));
+        assert_eq!(&bye[..], b"event: bye\nretry: 1500\ndata: {\"reason\":\"stopping\"}\n\n");
+    }
+}

@@ -1,0 +1,291 @@
+//! The one reader of the log in this process. It wakes when the log changes, makes the events of every service that has a
+//! stream here, in one snapshot, and gives them to the streams.
+//!
+//! It runs while there is a stream of a service. The API keys of the streams are verified in the snapshot of the events, so
+//! a key that was revoked gets none from after its end.
+
+use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
+use super::frame;
+use crate::app::App;
+use bytes::Bytes;
+use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
+use identity::ids::{ApiKeyId, ServiceId};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{LogCursor, Read};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// Entries that are read at once.
+pub(super) const PAGE: usize = 200;
+/// Events that wait for a stream. A stream that is so far behind ends, and its client resumes from its cursor.
+const WAITING_MAX: usize = 1024;
+/// The reader reads at least this often, so that a database that is away is noticed.
+const EVERY: Duration = Duration::from_secs(5);
+/// The pause after a read that failed.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+
+/// The reader and its streams.
+#[derive(Default)]
+pub(crate) struct Hub {
+    state: Mutex<State>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: bool,
+    streams: HashMap<u64, Subscription>,
+    next: u64,
+    /// Every event up to here is in the queues of the streams.
+    cursor: Option<String>,
+    /// When the log was last read.
+    read_at: Option<Instant>,
+}
+
+struct Subscription {
+    listening: Listening,
+    key: ApiKeyId,
+    queue: mpsc::Sender<Message>,
+    /// Taken when the reader begins to read for the stream.
+    ready: Option<oneshot::Sender<()>>,
+}
+
+/// What a stream gets.
+pub(super) enum Message {
+    /// The events of an entry of the log.
+    Events {
+        /// The number of the entry.
+        number: i64,
+        /// The text.
+        text: Bytes,
+    },
+    /// More has changed than events can tell.
+    Reset(&'static str),
+    /// The API key is not valid any more.
+    KeyEnded,
+}
+
+/// A stream's place at the hub. Dropping it leaves.
+pub(super) struct Subscribed {
+    hub: Arc<Hub>,
+    id: u64,
+    queue: mpsc::Receiver<Message>,
+}
+
+impl Hub {
+    /// Adds a stream. When this returns, each entry that the reader has not given out yet will be given to it.
+    pub(super) async fn subscribe(
+        self: &Arc<Hub>,
+        app: &App,
+        listening: Listening,
+        key: ApiKeyId,
+    ) -> Subscribed {
+        let (queue, messages) = mpsc::channel(WAITING_MAX);
+        let (ready, is_ready) = oneshot::channel();
+        let (id, runs) = {
+            let mut state = self.state.lock();
+            state.next += 1;
+            let id = state.next;
+            state.streams.insert(id, Subscription { listening, key, queue, ready: Some(ready) });
+            (id, std::mem::replace(&mut state.runs, true))
+        };
+        let subscribed = Subscribed { hub: self.clone(), id, queue: messages };
+        if !runs {
+            tokio::spawn(run(app.clone(), self.clone()));
+        }
+        self.wake.notify_one();
+        // An error means that the stream was ended meanwhile, which the queue tells.
+        let _ = is_ready.await;
+        subscribed
+    }
+
+    /// The services that have streams, with the keys of these, and which streams they are. None: nobody is left.
+    fn begin_read(&self) -> Option<(Vec<Listening>, Vec<Vec<u64>>)> {
+        let mut state = self.state.lock();
+        if state.streams.is_empty() {
+            (state.runs, state.cursor, state.read_at) = (false, None, None);
+            return None;
+        }
+        let mut services: Vec<Listening> = Vec::new();
+        let mut streams: Vec<Vec<u64>> = Vec::new();
+        let mut places: HashMap<ServiceId, usize> = HashMap::new();
+        for (id, one) in &mut state.streams {
+            if let Some(ready) = one.ready.take() {
+                // The stream may have gone.
+                let _ = ready.send(());
+            }
+            let place = *places.entry(one.listening.service.clone()).or_insert_with(|| {
+                services.push(Listening { keys: Vec::new(), ..one.listening.clone() });
+                streams.push(Vec::new());
+                services.len() - 1
+            });
+            if !services[place].keys.contains(&one.key) {
+                services[place].keys.push(one.key.clone());
+            }
+            streams[place].push(*id);
+        }
+        Some((services, streams))
+    }
+
+    /// Gives the events of a page to the streams for which it was read.
+    fn give(&self, page: &Page, streams: &[Vec<u64>]) {
+        let mut state = self.state.lock();
+        let ended = state.streams.extract_if(|_, one| page.invalid.contains(&one.key));
+        for (_, one) in ended {
+            // A full queue ends the stream too.
+            let _ = one.queue.try_send(Message::KeyEnded);
+        }
+        for delivered in &page.delivered {
+            let message = message(delivered);
+            for id in streams.get(delivered.to).into_iter().flatten() {
+                let Some(one) = state.streams.get(id) else { continue };
+                if one.queue.try_send(message()).is_err() {
+                    state.streams.remove(id);
+                }
+            }
+        }
+        state.cursor = Some(page.end.to_string());
+        state.read_at = Some(Instant::now());
+    }
+
+    /// Ends all streams: the log cannot be read on from where the reader is.
+    fn reset(&self) {
+        let mut state = self.state.lock();
+        for (_, one) in state.streams.drain() {
+            let _ = one.queue.try_send(Message::Reset("other_history"));
+        }
+    }
+}
+
+/// Makes a message for each stream.
+fn message(delivered: &Delivered) -> impl Fn() -> Message + use<> {
+    let number = delivered.number;
+    let text = if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
+        None
+    } else {
+        Some(Bytes::from(texts(delivered)))
+    };
+    move || match &text {
+        Some(text) => Message::Events { number, text: text.clone() },
+        None => Message::Reset("plan_changed"),
+    }
+}
+
+/// The text of the events of an entry. The last one has the cursor, so that a client that got a part of them gets all again.
+pub(super) fn texts(delivered: &Delivered) -> String {
+    let mut text = String::new();
+    for (number, event) in delivered.events.iter().enumerate() {
+        let is_last = number + 1 == delivered.events.len();
+        let id = is_last.then_some(&delivered.cursor as &dyn Display);
+        match write(event, id) {
+            Ok(written) => text += &written,
+            Err(error) => tracing::error!(%error, "an event could not be written"),
+        }
+    }
+    text
+}
+
+fn write(event: &Event, id: Option<&dyn Display>) -> identity::Result<String> {
+    match event {
+        Event::Subscription(user, state) => {
+            frame::event("subscription.changed", id, &UserChangedBody::new(user, state.as_deref()))
+        }
+        Event::User(user, state) => {
+            frame::event("user.changed", id, &UserChangedBody::new(user, state.as_deref()))
+        }
+        Event::Session(revoked) => frame::event("session.revoked", id, &RevokedBody::from(revoked)),
+        Event::Member(user, found) => {
+            frame::event("member.changed", id, &MemberBody { user: user.to_string(), roles: roles(found) })
+        }
+        Event::Service(of_service) => {
+            frame::event("service.changed", id, &ServiceBody::from((**of_service).clone()))
+        }
+        // The stream ends with it.
+        Event::Reset => Ok(String::new()),
+    }
+}
+
+/// Reads the log while there are streams.
+async fn run(app: App, hub: Arc<Hub>) {
+    let mut cursor: Option<LogCursor> = None;
+    while let Some((services, streams)) = hub.begin_read() {
+        let (history, now) = (app.store.log_history(), app.now());
+        let from = cursor.clone();
+        let read = app.store.query(Read::default().in_background(), move |snapshot| match &from {
+            None => events::begin(snapshot, history).map(Ok),
+            Some(from) => events::deliver(snapshot, from, history, PAGE, &services, now).map(Err),
+        });
+        let answer = match read.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%error, "the log of events could not be read; it is tried again");
+                tokio::time::sleep(AFTER_FAILURE).await;
+                continue;
+            }
+        };
+        let mut is_full = false;
+        match answer.value {
+            Ok(begin) => {
+                let page = Page {
+                    delivered: Vec::new(),
+                    numbers: Vec::new(),
+                    end: begin,
+                    is_full: false,
+                    invalid: Vec::new(),
+                };
+                hub.give(&page, &streams);
+                cursor = Some(page.end);
+            }
+            Err(Some(page)) => {
+                hub.give(&page, &streams);
+                is_full = page.is_full;
+                cursor = Some(page.end);
+            }
+            Err(None) => {
+                hub.reset();
+                cursor = None;
+            }
+        }
+        if is_full {
+            continue;
+        }
+        let woken = hub.wake.clone();
+        // Without a watch there is a new entry already.
+        if let Some(_watch) = app.store.watch(&[EVENTS.key()], answer.seen, move || woken.notify_one()) {
+            // The end of the time means the same as a call: read.
+            let _ = tokio::time::timeout(EVERY, hub.wake.notified()).await;
+        }
+    }
+}
+
+impl Subscribed {
+    /// The next message; `None` if the stream was too far behind.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        self.queue.recv().await
+    }
+
+    /// The cursor behind everything that the stream has received, if nothing waits for it. `Err` if the log was not read
+    /// for so long that the client must not rely on its copy.
+    pub(super) fn cursor(&self, longest: Duration) -> Result<Option<String>, ()> {
+        let state = self.hub.state.lock();
+        // With the lock held: the reader fills the queues and moves the cursor under it.
+        if !self.queue.is_empty() || !state.streams.contains_key(&self.id) {
+            return Ok(None);
+        }
+        match state.read_at {
+            Some(read_at) if read_at.elapsed() <= longest => Ok(state.cursor.clone()),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.hub.state.lock().streams.remove(&self.id);
+        // The reader ends with the last stream.
+        self.hub.wake.notify_one();
+    }
+}

@@ -1,0 +1,201 @@
+//! The stream of an API key of a service: every event of the service's users behind a cursor, in the order of the log.
+//!
+//! First the stream reads the log by itself up to its end. Then it joins the hub and reads once more what came in between;
+//! what the hub gives it of that again is skipped by the numbers of the entries.
+
+use super::frame;
+use super::hub::{Message, PAGE, texts};
+use super::streams::{Ended, Stream};
+use crate::app::App;
+use crate::web::error::{Problem, Result};
+use crate::web::service_key::ServiceKey;
+use axum::response::Response;
+use identity::api_keys::{self, ApiKey};
+use identity::events::{self, Event, Listening, Page};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Answer, LogCursor, Read, Time};
+use tokio::sync::Notify;
+
+/// A stream whose log was not read for so long ends. The client has no heartbeat in this time.
+const UNREAD_MAX: Duration = Duration::from_secs(12);
+
+/// What the stream is for.
+struct Reader {
+    app: App,
+    key: ApiKey,
+    listening: Listening,
+}
+
+/// Opens the stream, or refuses it.
+pub(super) async fn open(app: App, key: ServiceKey, cursor: Option<String>) -> Result<Response> {
+    let api_key = key.api_key().clone();
+    let settings = &app.settings;
+    let (stream, response) =
+        app.streams.open(api_key.id.as_str(), settings.streams_max, settings.streams_of_caller_max)?;
+    let listening = Listening {
+        organization: api_key.organization.clone(),
+        service: key.service().clone(),
+        keys: vec![api_key.id.clone()],
+    };
+    let reader = Reader { app, key: api_key, listening };
+    let start = match cursor {
+        // A text that is no cursor is one that cannot be resumed from.
+        Some(text) => LogCursor::parse(&text),
+        None => Some(reader.now().await?),
+    };
+    let standing = reader.standing().await?;
+    standing
+        .value
+        .as_ref()
+        .ok_or_else(|| Problem::invalid_token("The API key is not valid. Use another key."))?;
+    tokio::spawn(async move {
+        // The client has gone, or was told.
+        let _ = reader.run(stream, start, standing).await;
+    });
+    Ok(response)
+}
+
+impl Reader {
+    /// The cursor behind everything that was committed.
+    async fn now(&self) -> identity::Result<LogCursor> {
+        let history = self.app.store.log_history();
+        self.app.store.read(move |snapshot| events::begin(snapshot, history)).await
+    }
+
+    /// Whether the key is still valid, and on which keys of the database that depends.
+    async fn standing(&self) -> identity::Result<Answer<Option<ApiKey>>> {
+        let (key, now) = (self.key.id.clone(), self.app.now());
+        let read = Read::default().in_background();
+        self.app.store.query(read, move |snapshot| api_keys::standing(snapshot, &key, now)).await
+    }
+
+    /// The events behind a cursor.
+    async fn page(&self, cursor: &LogCursor) -> identity::Result<Option<Page>> {
+        let (history, now) = (self.app.store.log_history(), self.app.now());
+        let (cursor, services) = (cursor.clone(), [self.listening.clone()]);
+        let read = Read::default().in_background();
+        let answer = self
+            .app
+            .store
+            .query(read, move |snapshot| events::deliver(snapshot, &cursor, history, PAGE, &services, now));
+        Ok(answer.await?.value)
+    }
+
+    async fn run(
+        &self,
+        mut stream: Stream,
+        start: Option<LogCursor>,
+        standing: Answer<Option<ApiKey>>,
+    ) -> std::result::Result<(), Ended> {
+        let Some(start) = start else { return stream.send(frame::reset("cursor_unknown")).await };
+        let (cursor, _) = self.catch_up(&mut stream, start).await?;
+        let hub = stream.hub();
+        let mut events = tokio::select! {
+            events = hub.subscribe(&self.app, self.listening.clone(), self.key.id.clone()) => events,
+            ended = stream.ended() => return Err(ended),
+        };
+        let (cursor, mut known) = self.catch_up(&mut stream, cursor).await?;
+        stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
+        let wake = Arc::new(Notify::new());
+        let mut standing = standing;
+        let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
+        heartbeat.reset();
+        loop {
+            let woken = wake.clone();
+            let watch = self.app.store.watch(&standing.keys, standing.seen, move || woken.notify_one());
+            let is_over = self.key.expires_at.is_some_and(|at: Time| at <= self.app.now());
+            if is_over || standing.value.is_none() {
+                stream.bye("key_ended");
+                return Err(Ended);
+            }
+            if watch.is_none() {
+                standing = self.again(&stream).await?;
+                continue;
+            }
+            // Until the key may have ended.
+            loop {
+                tokio::select! {
+                    ended = stream.ended() => return Err(ended),
+                    () = wake.notified() => break,
+                    message = events.next() => match message {
+                        Some(Message::Events { number, text }) => {
+                            if !known.remove(&number) {
+                                stream.send(text).await?;
+                            }
+                        }
+                        Some(Message::Reset(reason)) => return stream.send(frame::reset(reason)).await,
+                        Some(Message::KeyEnded) => {
+                            stream.bye("key_ended");
+                            return Err(Ended);
+                        }
+                        None => {
+                            stream.bye("too_slow");
+                            return Err(Ended);
+                        }
+                    },
+                    _ = heartbeat.tick() => match events.cursor(UNREAD_MAX) {
+                        Ok(Some(cursor)) => {
+                            stream.send(frame::heartbeat(Some(&cursor))).await?;
+                            break;
+                        }
+                        Ok(None) => {}
+                        Err(()) => {
+                            stream.bye("unavailable");
+                            return Err(Ended);
+                        }
+                    },
+                }
+            }
+            standing = self.again(&stream).await?;
+        }
+    }
+
+    async fn again(&self, stream: &Stream) -> std::result::Result<Answer<Option<ApiKey>>, Ended> {
+        self.standing().await.map_err(|error| {
+            tracing::debug!(%error, "a stream could not verify its key");
+            stream.bye("unavailable");
+            Ended
+        })
+    }
+
+    /// Sends what is behind a cursor, up to the end of the log. Returns the cursor there, and the numbers of the entries.
+    async fn catch_up(
+        &self,
+        stream: &mut Stream,
+        mut cursor: LogCursor,
+    ) -> std::result::Result<(LogCursor, HashSet<i64>), Ended> {
+        let mut known = HashSet::new();
+        loop {
+            let page = match self.page(&cursor).await {
+                Ok(Some(page)) => page,
+                Ok(None) => {
+                    stream.send(frame::reset("cursor_too_old")).await?;
+                    return Err(Ended);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a stream could not read the log");
+                    stream.bye("unavailable");
+                    return Err(Ended);
+                }
+            };
+            if !page.invalid.is_empty() {
+                stream.bye("key_ended");
+                return Err(Ended);
+            }
+            for delivered in &page.delivered {
+                if delivered.events.iter().any(|event| matches!(event, Event::Reset)) {
+                    stream.send(frame::reset("plan_changed")).await?;
+                    return Err(Ended);
+                }
+                stream.send(texts(delivered)).await?;
+            }
+            known.extend(page.numbers);
+            cursor = page.end;
+            if !page.is_full {
+                return Ok((cursor, known));
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The streams of this instance: how many there may be, of one caller and of all, and their end when it stops.
+
+use super::body::{StreamBody, WAITING_MAX};
+use super::frame;
+use super::hub::Hub;
+use crate::web::error::Problem;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Clients come back over this span after a stop, the earliest after a second.
+const BACK_WITHIN_MS: u64 = 4_000;
+const BACK_AFTER_MS: u64 = 1_000;
+/// When a caller with too many streams may try again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// The streams of this instance.
+pub(crate) struct Streams {
+    open: Mutex<Open>,
+    stopping: watch::Sender<bool>,
+    /// Reads the log for the streams of services.
+    pub(super) hub: Arc<Hub>,
+}
+
+#[derive(Default)]
+struct Open {
+    all: usize,
+    by_caller: HashMap<String, usize>,
+    /// Counts all that were opened, for the jitter.
+    opened: u64,
+}
+
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams { open: Mutex::default(), stopping: watch::Sender::new(false), hub: Arc::default() }
+    }
+}
+
+/// The sending end of a stream, with its place among the streams. Dropping it ends the stream.
+pub(super) struct Stream {
+    streams: Arc<Streams>,
+    caller: String,
+    number: u64,
+    out: mpsc::Sender<Bytes>,
+    stopping: watch::Receiver<bool>,
+}
+
+/// The client has gone, or the server stops: the task of the stream ends.
+pub(super) struct Ended;
+
+impl Streams {
+    /// Ends every stream. The clients come back at different times.
+    pub(crate) fn close(&self) {
+        // Without receivers there is no stream.
+        self.stopping.send_replace(true);
+    }
+
+    /// The number of open streams.
+    pub(crate) fn count(&self) -> usize {
+        self.open.lock().all
+    }
+
+    /// Opens a stream for a caller, or refuses it.
+    pub(super) fn open(
+        self: &Arc<Streams>,
+        caller: &str,
+        most: usize,
+        most_of_caller: usize,
+    ) -> Result<(Stream, Response), Problem> {
+        if *self.stopping.borrow() {
+            return Err(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)));
+        }
+        let mut open = self.open.lock();
+        if open.all >= most {
+            let detail =
+                format!("This instance has {most} streams, the most that it may have. Try again later.");
+            return Err(Problem::unavailable(detail, TRY_AGAIN));
+        }
+        let own = open.by_caller.get(caller).copied().unwrap_or(0);
+        if own >= most_of_caller {
+            let detail = format!(
+                "This user or API key has {most_of_caller} streams at this instance, the most that it may have. Close one."
+            );
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail);
+            return Err(Problem { retry_after: Some(TRY_AGAIN), ..problem });
+        }
+        open.all += 1;
+        open.opened += 1;
+        open.by_caller.insert(caller.to_owned(), own + 1);
+        let (out, frames) = mpsc::channel(WAITING_MAX);
+        let stream = Stream {
+            streams: self.clone(),
+            caller: caller.to_owned(),
+            number: open.opened,
+            out,
+            stopping: self.stopping.subscribe(),
+        };
+        Ok((stream, response(frames)))
+    }
+}
+
+fn response(frames: mpsc::Receiver<Bytes>) -> Response {
+    let mut response = Response::new(Body::new(StreamBody(frames)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // nginx would collect events until its buffer is full.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+impl Stream {
+    /// Sends text. Waits while the client does not read.
+    pub(super) async fn send(&mut self, text: impl Into<Bytes>) -> Result<(), Ended> {
+        let text = text.into();
+        if text.is_empty() {
+            return Ok(());
+        }
+        tokio::select! {
+            sent = self.out.send(text) => return sent.map_err(|_| Ended),
+            () = stopped(&mut self.stopping) => {}
+        }
+        self.bye("stopping");
+        Err(Ended)
+    }
+
+    /// Waits until the client has gone or the server stops.
+    pub(super) async fn ended(&mut self) -> Ended {
+        tokio::select! {
+            () = self.out.closed() => return Ended,
+            () = stopped(&mut self.stopping) => {}
+        }
+        self.bye("stopping");
+        Ended
+    }
+
+    /// The last event, if there is room for it.
+    pub(super) fn bye(&self, reason: &'static str) {
+        // Spreads the streams that were opened one after another evenly over the span.
+        let spread = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let retry = Duration::from_millis(BACK_AFTER_MS + spread % BACK_WITHIN_MS);
+        // A client that does not read misses it, and sees the end of the stream.
+        let _ = self.out.try_send(frame::bye(reason, retry));
+    }
+
+    /// The registry, for the hub.
+    pub(super) fn hub(&self) -> Arc<Hub> {
+        self.streams.hub.clone()
+    }
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the sender has gone, with the server.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock();
+        open.all -= 1;
+        if let Some(count) = open.by_caller.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                open.by_caller.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_caller_and_an_instance_have_as_many_streams_as_they_may() {
+        let streams = Arc::new(Streams::default());
+        let ada = streams.open("ada", 3, 2).expect("one");
+        let _second = streams.open("ada", 3, 2).expect("two");
+        let refused = streams.open("ada", 3, 2).err().expect("a third");
+        assert_eq!((refused.status.as_u16(), refused.code), (429, "too_many_streams"));
+        let _grace = streams.open("grace", 3, 2).expect("another user");
+        let refused = streams.open("eve", 3, 2).err().expect("a fourth");
+        assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
+        drop(ada);
+        assert_eq!(streams.count(), 2);
+        let _again = streams.open("ada", 3, 2).expect("the place is free");
+    }
+
+    #[tokio::test]
+    async fn a_stop_says_goodbye_at_different_times() {
+        let streams = Arc::new(Streams::default());
+        let mut texts = Vec::new();
+        let mut open: Vec<_> = (0..3).map(|_| streams.open("ada", 3, 3).expect("opens")).collect();
+        streams.close();
+        for (stream, _) in &mut open {
+            stream.ended().await;
+        }
+        for (stream, response) in open {
+            drop(stream);
+            let body = axum::body::to_bytes(response.into_body(), 1000).await.expect("ends");
+            texts.push(String::from_utf8_lossy(&body).into_owned());
+        }
+        assert!(texts.iter().all(|text| text.starts_with("event: bye\nretry: ")), "{texts:?}");
+        assert!(texts[0] != texts[1] && texts[1] != texts[2], "{texts:?}");
+        assert_eq!(streams.open("ada", 9, 9).err().expect("stopping").status.as_u16(), 503);
+    }
+}
