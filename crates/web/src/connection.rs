@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its end, by HTTP/1.1 or HTTP/2.
+//! One connection, from its first byte to its end: by HTTP/1.1 or HTTP/2, in the clear or over TLS.
 
 use super::forwarded::Peer;
 use super::http2;
@@ -6,6 +6,7 @@ use super::listener::Limits;
 use super::places::{Place, Pulse};
 use super::preface::Detecting;
 use super::service::{ConnectionCounts, Service};
+use super::tls::{Handshakes, Tls};
 use super::watched_stream::WatchedStream;
 use http::Request;
 use http_body::Body as _;
@@ -33,6 +34,7 @@ pub(crate) struct Ends {
 pub(crate) struct Server<S> {
     service: Arc<S>,
     http1: http1::Builder,
+    handshakes: Handshakes,
     limits: Limits,
 }
 
@@ -46,7 +48,8 @@ impl<S: Service> Server<S> {
             // Responses are small: one copy costs less than a list of buffers. (`pipeline_flush` would do the same,
             // but holds responses back while the client has sent more than was read, so 431 and 413 never arrive.)
             .writev(false);
-        Server { service, http1, limits }
+        let handshakes = Handshakes::new(limits.unshared.clone());
+        Server { service, http1, handshakes, limits }
     }
 
     pub(crate) fn counts(&self) -> &ConnectionCounts {
@@ -66,24 +69,63 @@ impl<S: Service> Server<S> {
         }
         let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
         let pulse = place.pulse.clone();
-        let stream = Detecting::new(WatchedStream::new(stream, pulse.clone(), self.limits.pace));
+        let stream = WatchedStream::new(stream, pulse.clone(), self.limits.pace);
         let open = Open::count(&self.service, place);
         async move {
             let _open = open;
-            let ended = match self.http1(stream, peer, &pulse, &mut ends).await {
-                Ok(Some(stream)) => {
+            let ended = match &self.limits.tls {
+                None => match self.http1(Detecting::new(stream), peer, &pulse, &mut ends).await {
                     // In a box: most connections do not need its space.
-                    Box::pin(http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends))
-                        .await
-                }
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
+                    Ok(Some(stream)) => Box::pin(self.http2(stream, peer, pulse, ends)).await,
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                },
+                Some(tls) => Box::pin(self.encrypted(tls, stream, peer, pulse, ends)).await,
             };
             if let Err(error) = ended {
                 // A client may disconnect at any time.
                 tracing::debug!(%error, "a connection broke");
             }
         }
+    }
+
+    async fn encrypted(
+        &self,
+        tls: &Tls,
+        stream: WatchedStream,
+        peer: Peer,
+        pulse: Arc<Pulse>,
+        mut ends: Ends,
+    ) -> Result<(), hyper::Error> {
+        let Some(handshake) = self.handshakes.begin(peer.address) else {
+            self.counts().refuse();
+            return Ok(());
+        };
+        let accepted = tokio::select! {
+            accepted = tls.accept(stream) => accepted,
+            _ = ends.stopped.wait_for(|stopped| *stopped) => return Ok(()),
+        };
+        drop(handshake);
+        match accepted {
+            Ok((stream, true)) => self.http2(stream, peer, pulse, ends).await,
+            Ok((stream, false)) => {
+                self.http1(Detecting::http1(stream), peer, &pulse, &mut ends).await.map(drop)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a handshake failed");
+                Ok(())
+            }
+        }
+    }
+
+    async fn http2<I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: I,
+        peer: Peer,
+        pulse: Arc<Pulse>,
+        ends: Ends,
+    ) -> Result<(), hyper::Error> {
+        http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await
     }
 
     /// Serves HTTP/1.1. Returns the connection if it is one of HTTP/2.

@@ -7,6 +7,7 @@
 //!   being handled.
 //! - **HTTP/1.1 and HTTP/2 on one port**, with the same limits: what holds for a connection of HTTP/1.1 holds for a stream
 //!   of HTTP/2. Floods of its frames close the connection.
+//! - **TLS** when a certificate is given ([`Tls`]): it is replaced without a failed request, and handshakes are bounded.
 //! - **Heads are bounded** in bytes and in time, bodies too ([`body`]).
 //! - **A client that does not read is reset**: without progress for 30 seconds, or below 1 KiB/s. A stream has no rate,
 //!   and a connection to which nothing has to be sent may wait.
@@ -16,6 +17,7 @@
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
 //! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
+//!   `tls.rs`: certificates and handshakes.
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
@@ -41,6 +43,7 @@ mod preface;
 pub mod request_id;
 pub mod request_log;
 mod service;
+mod tls;
 pub mod untrusted_proxies;
 mod watched_stream;
 
@@ -49,4 +52,5 @@ pub use forwarded::Peer;
 pub use listener::{Bound, Limits, Running, serve, serve_on};
 pub use request_log::{RequestLog, RequestLogFormat};
 pub use service::{ConnectionCounts, Service};
+pub use tls::{Tls, TlsError};
 pub use watched_stream::Pace;

@@ -9,6 +9,7 @@ use super::descriptors;
 use super::log_interval::LogInterval;
 use super::places::{Places, Rules};
 use super::service::Service;
+use super::tls::Tls;
 use super::watched_stream::{Pace, reset_when_dropped};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
@@ -37,6 +38,8 @@ pub struct Limits {
     pub body_time: Duration,
     /// The time limit for open requests when the server stops.
     pub drain_time: Duration,
+    /// Every connection is one of TLS, with this certificate.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Limits {
@@ -50,6 +53,7 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             body_time: Duration::from_secs(10),
             drain_time: Duration::from_secs(15),
+            tls: None,
         }
     }
 }

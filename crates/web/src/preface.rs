@@ -34,6 +34,11 @@ impl<I> Detecting<I> {
         Detecting { io, state: State::Unknown(Vec::new()) }
     }
 
+    /// A connection of HTTP/1.1, as its handshake says.
+    pub(crate) fn http1(io: I) -> Detecting<I> {
+        Detecting { io, state: State::Known }
+    }
+
     /// The connection from its first byte on, if it is one of HTTP/2.
     pub(crate) fn into_http2(self) -> Option<Detecting<I>> {
         match self.state {

@@ -40,7 +40,7 @@ const RESETS_UNSEEN: usize = 20;
 /// Streams that the server may have reset because of the client's errors.
 const RESETS_FOR_ERRORS: usize = 100;
 /// How long a client may take to end a connection that it was asked to end.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Serves one connection until its end.
 pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

@@ -1,8 +1,8 @@
 //! Clients of HTTP/2 that flood the server: their connection is closed, and little is done for them.
 
 use crate::frames::{
-    CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, frame, get, get_fields,
+    CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, frame, get, get_fields,
 };
 use crate::service::{start, until};
 use std::sync::atomic::Ordering::SeqCst;
@@ -64,17 +64,22 @@ async fn an_endless_head_ends_the_connection() {
 async fn a_head_that_grows_when_it_is_unpacked_is_refused() {
     let (running, address, seen) = start(|_| {}).await;
     let mut client = Client::connect(address, &[]).await;
-    // A field of 4 KB that is kept, and 8,000 references to it of a byte each: 32 MB.
+    // A field of 4 KB that is kept, and references to it of a byte each.
     let kept = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'b'; 4000]].concat();
-    let bomb = [get_fields("/"), kept, vec![0xbe; 8000]].concat();
-    client.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &bomb)).await.expect("sent");
+    let bomb = |stream, references| {
+        let fields = [get_fields("/"), kept.clone(), vec![0xbe; references]].concat();
+        frame(HEADERS, END_STREAM | END_HEADERS, stream, &fields)
+    };
+    client.send(&bomb(1, 10)).await.expect("sent");
     let answer = client.next().await.expect("an answer");
-    assert_eq!((answer.kind, answer.stream), (HEADERS, 1));
-    let status = String::from_utf8_lossy(&answer.payload);
-    assert!(answer.payload.len() < 100 && !answer.payload.starts_with(&[0x88]), "{status}");
-    assert_eq!(seen.calls.load(SeqCst), 0);
+    assert_eq!((answer.kind, answer.stream), (HEADERS, 1), "40 KB");
+    assert!(answer.payload.len() < 100 && !answer.payload.starts_with(&[0x88]), "431: {:?}", answer.payload);
     // The connection is as good as before.
     client.send(&get(3, "/")).await.expect("sent");
     assert_eq!(client.answer(3).await, (b"ok".to_vec(), true));
+    client.send(&bomb(5, 8000)).await.expect("sent");
+    assert_eq!(client.next().await.map(|frame| frame.kind), Some(GOAWAY), "32 MB");
+    assert!(client.next().await.is_none());
+    assert_eq!(seen.calls.load(SeqCst), 1);
     running.stop().await;
 }

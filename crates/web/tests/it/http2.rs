@@ -30,6 +30,7 @@ async fn one_port_speaks_both() {
         assert_eq!(client.answer(stream).await, (b"ok".to_vec(), true));
     }
     assert_eq!(seen.counts.open(), 1);
+    drop(client);
     running.stop().await;
     assert_eq!((seen.counts.open(), seen.is_finished.load(SeqCst)), (0, 1));
 }
@@ -42,6 +43,7 @@ async fn a_body_larger_than_all_windows_arrives_as_they_open() {
     client.send(&get(1, "/much")).await.expect("sent");
     let (content, is_whole) = client.answer(1).await;
     assert_eq!((content.len(), is_whole), (4 * 1024 * 1024, true));
+    drop(client);
     running.stop().await;
 }
 
@@ -76,6 +78,7 @@ async fn a_stream_without_a_window_is_reset_and_the_others_go_on() {
     client.send(&get(5, "/")).await.expect("sent");
     client.send(&frame(WINDOW_UPDATE, 0, 5, &9_u32.to_be_bytes())).await.expect("sent");
     assert_eq!(client.answer(5).await, (b"ok".to_vec(), true));
+    drop(client);
     running.stop().await;
 }
 
@@ -135,6 +138,7 @@ async fn a_connection_without_requests_ends_after_the_time_for_an_idle_one() {
     until("only the busy one is open", || seen.counts.open() == 1).await;
     busy.send(&get(3, "/")).await.expect("sent");
     assert_eq!(busy.answer(3).await, (b"ok".to_vec(), true));
+    drop(busy);
     running.stop().await;
 }
 

@@ -4,3 +4,4 @@ mod floods;
 mod frames;
 mod http2;
 mod service;
+mod tls;
