@@ -119,7 +119,7 @@ fn it_bites() {
         "`store` must not know `live`",
         "`bench` must not know `server`",
         "names `hyper`",
-        "`sarsen` must not know `store`",
+        "`sarsen` must not know `identity`",
         "names `axum`, but only `live` and `server`",
         "crates/extra/Cargo.toml: a new crate",
         "`counters` must not know `server`",
