@@ -1,8 +1,10 @@
 //! The command line of `sarsen bench`.
 
 mod back_ends;
+mod capacity;
 
 pub use back_ends::{AttemptsArgs, BackEndArgs, LiveArgs, WritesArgs};
+pub use capacity::{CapacityArgs, Part};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,6 +52,8 @@ pub enum Command {
     Live(LiveArgs),
     /// W5: saved answers at a constant rate of arrivals
     Attempts(AttemptsArgs),
+    /// The highest load of W1, W3, W4 and W5 on this machine, and what it means in users
+    Capacity(CapacityArgs),
     /// Staleness: how long can another instance serve old data after a change was acknowledged?
     Revocation(RevocationArgs),
     /// Durable writes at three times the capacity of the writer: latency of refusals, and memory

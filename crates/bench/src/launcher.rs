@@ -75,10 +75,11 @@ impl Launcher {
         core: Option<usize>,
         directory: &Path,
     ) -> Result<ServerProcess, Error> {
-        self.start_until(name, arguments, core, directory, json_object).await
+        self.start_until(name, self.command(arguments, core), directory, json_object).await
     }
 
     /// The same for a program that prints a line with its address when it is ready. `/listen` is `http://` with that address.
+    /// It runs in `directory`, where it may leave files.
     pub(crate) async fn start_back_end<A: AsRef<OsStr>>(
         &self,
         name: &str,
@@ -86,26 +87,27 @@ impl Launcher {
         core: Option<usize>,
         directory: &Path,
     ) -> Result<ServerProcess, Error> {
-        self.start_until(name, arguments, core, directory, address).await
+        let mut command = self.command(arguments, core);
+        command.current_dir(directory);
+        self.start_until(name, command, directory, address).await
     }
 
-    async fn start_until<A: AsRef<OsStr>>(
+    async fn start_until(
         &self,
         name: &str,
-        arguments: &[A],
-        core: Option<usize>,
+        mut command: Command,
         directory: &Path,
         ready: ReadyLine,
     ) -> Result<ServerProcess, Error> {
         let log_path = directory.join(format!("{name}.log"));
         let log =
             File::create(&log_path).map_err(Error::io(format!("cannot write {}", log_path.display())))?;
-        let mut command = self.command(arguments, core);
         // The pipe closes when this process ends in any way: injected faults end then.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let failed = |detail: String| Error::Start { server: name.to_owned(), detail };
         let mut child = command.spawn().map_err(|error| {
-            let pinned = if core.is_some() { " (with taskset, which pins it)" } else { "" };
+            let is_pinned = command.get_program() == "taskset";
+            let pinned = if is_pinned { " (with taskset, which pins it)" } else { "" };
             failed(format!("{}{pinned}: {error}", self.program.display()))
         })?;
         let stdout = child.stdout.take();

@@ -26,8 +26,8 @@ pub mod workloads;
 
 pub use argument_parsers::parse_duration;
 pub use cli::{
-    AttemptsArgs, BackEndArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, MoveArgs, OverloadArgs,
-    RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
+    AttemptsArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, MoveArgs,
+    OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
 };
 pub use error::Error;
 pub use json_scan::string_field;
@@ -66,6 +66,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Writes(args) => workloads::writes(args, launcher).await,
         Command::Live(args) => workloads::live(args, launcher).await,
         Command::Attempts(args) => workloads::attempts(args, launcher).await,
+        Command::Capacity(args) => workloads::capacity(args, launcher).await,
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
@@ -81,6 +82,7 @@ impl Command {
             Command::Writes(args) => args.common.pin,
             Command::Live(args) => args.common.pin,
             Command::Attempts(args) => args.common.pin,
+            Command::Capacity(args) => args.common.pin,
             Command::Revocation(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
             // CPU costs are compared on one core.

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod back_end;
+mod capacity;
 mod cost;
 mod fault;
 mod floor;
@@ -14,6 +15,7 @@ mod sso;
 mod writes;
 
 pub use attempts::{AttemptsReport, attempts};
+pub use capacity::{CapacityReport, Climb, InUsers, capacity};
 pub use cost::{CostLine, CostReport, cost};
 pub use floor::{FloorLoad, floor};
 pub use live::{EndState, LiveLevel, LiveReport, live};

@@ -157,7 +157,9 @@ fn bars(levels: &[RunReport], fsync: &[FsyncCost], peak_per_second: f64) -> Vec<
     bars.push(Bar { what: format!("no failure and no refusal ({})", thousands(failed)), held: failed == 0 });
     let lowest = |wanted: &dyn Fn(usize) -> bool| {
         let rates = levels.iter().filter(|level| wanted(level.users)).map(rate);
-        rates.min_by(f64::total_cmp).map(|rate| rate / peak_per_second)
+        rates
+            .min_by(f64::total_cmp)
+            .map(|rate| if peak_per_second > 0.0 { rate / peak_per_second } else { 0.0 })
     };
     let ((middle, middle_min), (many, many_min)) = (MIDDLE, MANY);
     if let Some(share) = lowest(&|users| middle.contains(&users)) {

@@ -295,3 +295,46 @@ fn impossible_flags_are_refused() {
     let error = run("live --instances 2", address).0.unwrap_err().to_string();
     assert!(error.starts_with("2 instances need a database server"), "{error}");
 }
+
+#[test]
+fn capacity_is_told_in_users() {
+    let served = AtomicUsize::new(0);
+    // After the second level or later, requests fail.
+    let address = serve(move |_| match served.fetch_add(1, Ordering::Relaxed) {
+        count if count > 3_000 => Answer::json(503, json!({ "code": "overloaded" })),
+        _ => Answer::json(201, json!({ "uid": "0190" })),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("request_log");
+    std::fs::write(&program, format!("#!/bin/sh\necho 'listening on http://{address}'\nexec sleep 600\n"))
+        .unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let json = folder.path().join("out.json");
+    let line = format!(
+        "bench capacity --only writes --bound 20s --duration 100ms --warmup 10ms --requests-per-user 0.5 --online-share 0.2 \
+         --daily-share 0.5 --price 30 --programs {} --json {}",
+        folder.path().display(),
+        json.display()
+    );
+    let command = Cli::try_parse_from(line.split_whitespace()).unwrap().command;
+    bench::run(command, bench::Launcher::new(folder.path().join("sarsen"))).unwrap();
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let climb = &report["climbs"][0];
+    assert_eq!(climb["workload"], "W3 durable writes");
+    let best = climb["best"].as_u64().unwrap() as usize;
+    let rate = number(&climb["levels"][best]["total"]["accepted_per_second"]);
+    assert!(
+        climb["levels"].as_array().unwrap().len() > best + 1,
+        "the last level did not hold or had no gain"
+    );
+    let users = &report["in_users"][0];
+    for (field, expected) in [
+        ("concurrent", rate * 2.0),
+        ("daily", rate * 10.0),
+        ("monthly", rate * 20.0),
+        ("price_per_1000_users", 1_500.0 / rate),
+    ] {
+        let found = number(&users[field]);
+        assert!((found - expected).abs() < expected * 1e-6, "{field}: {found}, not {expected}");
+    }
+}

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::back_end::{Database, Site, ensure_program, running};
 use super::servers::ServerUnderTest;
-use crate::cli::AttemptsArgs;
+use crate::cli::{AttemptsArgs, BackEndArgs};
 use crate::error::Error;
 use crate::http::{RequestDraft, Response, Target};
 use crate::launcher::Launcher;
@@ -93,7 +93,7 @@ pub async fn attempts(args: &AttemptsArgs, launcher: &Launcher) -> Result<(), Er
     let mut site = Site::open(&args.back_end, &args.common, launcher, false).await?;
     let under_test = if args.back_end.url.is_empty() {
         let database = site.database(NAME, &args.common)?;
-        seed(&site, args, &database)?;
+        seed(&site, &args.back_end, &database)?;
         site.start(NAME, &args.back_end, &database).await?
     } else {
         running(NAME, &args.back_end)?
@@ -123,9 +123,9 @@ pub async fn attempts(args: &AttemptsArgs, launcher: &Launcher) -> Result<(), Er
 }
 
 /// Fills the database before the server starts, because one process owns a SQLite file.
-fn seed(site: &Site<'_>, args: &AttemptsArgs, database: &Database) -> Result<(), Error> {
+pub(super) fn seed(site: &Site<'_>, back_end: &BackEndArgs, database: &Database) -> Result<(), Error> {
     progress("set-up: filling the table of attempts");
-    site.run(NAME, &args.back_end, &["seed", "--database", &database.url])
+    site.run(NAME, back_end, &["seed", "--database", &database.url])
 }
 
 /// After the load an attempt has the answers that were sent.

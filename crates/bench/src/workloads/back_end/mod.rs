@@ -54,7 +54,7 @@ impl<'a> Site<'a> {
                 Ok(Database { url: cluster.create(name)?, replica: cluster.standby_url(name) })
             }
             (None, None) => {
-                let file = self.test_bed.folder().join(format!("{name}.db"));
+                let file = absolute(&self.test_bed.folder().join(format!("{name}.db")))?;
                 Ok(Database { url: format!("sqlite:{}", file.display()), replica: None })
             }
         }
@@ -116,14 +116,17 @@ impl<'a> Site<'a> {
     pub fn run(&self, name: &str, args: &BackEndArgs, arguments: &[&str]) -> Result<(), Error> {
         let mut command = self.program(name, args)?.command(arguments, None);
         let output = command
+            .current_dir(self.test_bed.folder())
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io(format!("cannot run {name} {}", arguments.first().unwrap_or(&""))))?;
         if output.status.success() {
             return Ok(());
         }
-        let detail = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Ended { server: name.to_owned(), detail: format!("{}: {detail}", output.status) })
+        // Progress ends with a carriage return; the last line is the error.
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.trim_end().rsplit(['\n', '\r']).next().unwrap_or_default().to_owned();
+        Err(Error::Ended { server: name.to_owned(), detail: format!("{}: {last}", output.status) })
     }
 
     /// The program of `--program`, or the one beside `sarsen`.
@@ -134,6 +137,8 @@ impl<'a> Site<'a> {
             &program,
             &format!("build it with `cargo build --release -p {name}`, or use --program"),
         )?;
+        // The program runs in another folder.
+        let program = absolute(&program)?;
         Ok(Launcher { program, ..self.launcher.clone() })
     }
 
@@ -158,6 +163,10 @@ pub(super) fn running(name: &str, args: &BackEndArgs) -> Result<ServerUnderTest,
     let monitored =
         Monitored { name: format!("{name} at {}", args.url.join(", ")), metrics, ..Monitored::default() };
     Ok(ServerUnderTest::without_processes(targets, monitored))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(Error::io(format!("cannot find {}", path.display())))
 }
 
 /// Fails if the program is missing, with the way to get it.

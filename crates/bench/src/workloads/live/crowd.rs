@@ -93,6 +93,9 @@ impl Crowd {
     /// Registers users and opens their streams until there are `count`, then waits until each has a value.
     pub async fn grow_to(&mut self, count: usize) -> Result<(), Error> {
         let from = self.users.len();
+        if count <= from {
+            return Ok(());
+        }
         progress(&format!("{} users arrive", thousands((count - from) as u64)));
         let tokens = self.register_users(from, count).await?;
         let begun = Instant::now();

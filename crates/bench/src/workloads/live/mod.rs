@@ -15,7 +15,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::board::{Board, WithCounter};
-use self::crowd::{Crowd, User};
+pub(super) use self::crowd::Crowd;
+use self::crowd::User;
 use super::back_end::{Database, Site, running};
 use super::floor::TIMEOUT;
 use super::servers::ServerUnderTest;
@@ -134,25 +135,16 @@ async fn ramp(
     let mut users = args.users.min(most);
     loop {
         ensure_descriptors(descriptors(args, users))?;
-        crowd.grow_to(users).await?;
-        // What failed while the users arrived is a failure of this level.
-        let arrived = crowd.board.take_counts().failures;
-        let load = Rc::new(LiveLoad {
-            users: crowd.users.clone(),
-            board: crowd.board.clone(),
-            write_share: args.writers.is_none().then_some(args.write_share),
-        });
-        let plan = Plan {
-            users: args.writers.unwrap_or(users),
-            think: if args.writers.is_some() { Duration::ZERO } else { args.interval },
-            rate: None,
+        let level = Level {
+            users,
+            writers: args.writers,
+            interval: args.interval,
+            write_share: args.write_share,
             warm_up: if levels.is_empty() { args.warmup } else { args.warmup.min(WARM_UP_MAX) },
             duration: args.duration,
-            timeout: TIMEOUT,
             seed: args.common.seed,
         };
-        let run = measure("live", &under_test.targets, &under_test.monitored, &plan, load).await;
-        let level = LiveLevel::new(users, run, &crowd.board.take_counts(), arrived);
+        let level = level.run(under_test, crowd).await?;
         print_result(&level.row());
         let too_much = level.too_much();
         levels.push(level);
@@ -163,5 +155,46 @@ async fn ramp(
             return Ok((levels, "all users were there".to_owned()));
         }
         users = (users + args.step).min(most);
+    }
+}
+
+/// One number of users.
+pub(super) struct Level {
+    pub users: usize,
+    /// With writers, users only watch.
+    pub writers: Option<usize>,
+    pub interval: Duration,
+    pub write_share: f64,
+    pub warm_up: Duration,
+    pub duration: Duration,
+    pub seed: u64,
+}
+
+impl Level {
+    /// Lets users arrive until there are enough, then measures.
+    pub(super) async fn run(
+        self,
+        under_test: &ServerUnderTest,
+        crowd: &mut Crowd,
+    ) -> Result<LiveLevel, Error> {
+        crowd.grow_to(self.users).await?;
+        // What failed while the users arrived is a failure of this level.
+        let arrived = crowd.board.take_counts().failures;
+        let load = Rc::new(LiveLoad {
+            users: crowd.users.clone(),
+            board: crowd.board.clone(),
+            write_share: self.writers.is_none().then_some(self.write_share),
+        });
+        let plan = Plan {
+            users: self.writers.unwrap_or(self.users),
+            think: if self.writers.is_some() { Duration::ZERO } else { self.interval },
+            rate: None,
+            warm_up: self.warm_up,
+            duration: self.duration,
+            timeout: TIMEOUT,
+            seed: self.seed,
+        };
+        let run = measure("live", &under_test.targets, &under_test.monitored, &plan, load).await;
+        Ok(LiveLevel::new(self.users, run, &crowd.board.take_counts(), arrived))
     }
 }
