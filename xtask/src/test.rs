@@ -146,7 +146,11 @@ fn outside(report: &mut Report, programs: &Programs) {
         return;
     };
     report.step("sdk", sdk);
-    report.step("outside: node", || node(binary));
+    let Some(counters) = programs.binary("counters") else {
+        report.check("outside", || Err("the example `counters` was not built".into()));
+        return;
+    };
+    report.step("outside: node", || node(binary, counters));
     report.step("outside: python", || {
         let python = places::python();
         let mut command = places::at_root(&python.to_string_lossy(), &["-m", "pytest", "python"]);
@@ -156,10 +160,14 @@ fn outside(report: &mut Report, programs: &Programs) {
     });
 }
 
-fn node(binary: &Path) -> Result<Counts, String> {
+fn node(binary: &Path, counters: &Path) -> Result<Counts, String> {
     let mut command = needs::node(&["--test", "--test-concurrency=1", "--test-reporter=spec"])?;
     let tests = node_tests(&places::outside_tests().join("node"));
-    command.args(tests).current_dir(places::outside_tests()).env("SARSEN_BIN", binary);
+    command
+        .args(tests)
+        .current_dir(places::outside_tests())
+        .env("SARSEN_BIN", binary)
+        .env("COUNTERS_BIN", counters);
     let outcome = process::run(&mut command, STEP_LIMIT)?;
     Ok(of_node(&outcome.stdout).with_status(outcome.success))
 }

@@ -5,7 +5,7 @@ use crate::{App, Problem};
 use std::net::SocketAddr;
 use std::pin::Pin;
 
-/// A program with the options `--listen`, `--database`, `--replica` and `--help`, and commands of its own.
+/// A program with the options `--listen`, `--database`, `--replica`, `--typescript` and `--help`, and commands of its own.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), live::Error> {
@@ -31,6 +31,8 @@ type Work = Pin<Box<dyn Future<Output = Result<(), Problem>>>>;
 /// What the arguments ask for.
 enum Asked {
     Help,
+    /// The types for `@sarsen/client`.
+    TypeScript,
     /// The settings, and the command if there is one.
     Run(Box<Settings>, Option<String>),
 }
@@ -59,11 +61,15 @@ impl Program {
 
     /// Does what the arguments of the process ask for: serves the app until SIGTERM or SIGINT, and prints one line with
     /// its address when it answers.
-    #[expect(clippy::print_stdout, reason = "people and scripts read the address")]
+    #[expect(clippy::print_stdout, reason = "people and scripts read the address and the types")]
     pub async fn run(self, app: App) -> Result<(), Error> {
         let (settings, command) = match self.parse(std::env::args().skip(1))? {
             Asked::Help => {
                 println!("{}", self.help());
+                return Ok(());
+            }
+            Asked::TypeScript => {
+                print!("{}", app.typescript());
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),
@@ -99,6 +105,7 @@ impl Program {
             };
             match &*name {
                 "--help" | "-h" => return Ok(Asked::Help),
+                "--typescript" => return Ok(Asked::TypeScript),
                 "--listen" => settings.listen = address(&value()?)?,
                 "--database" => settings.database = value()?,
                 "--replica" => settings.replicas.push(value()?),
@@ -123,6 +130,7 @@ impl Program {
   --database URL     sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, or the same with mysql://
                      [default: sqlite:{name}.db]
   --replica URL      A replica of a PostgreSQL database, for live queries. May be given several times
+  --typescript       Print the types of the queries and mutations, for @sarsen/client
   --help             Print this"
         ));
         text
@@ -142,7 +150,7 @@ mod tests {
     fn settings(arguments: &[&str]) -> (Settings, Option<String>) {
         match parse(arguments).expect("valid") {
             Asked::Run(settings, command) => (*settings, command),
-            Asked::Help => panic!("help"),
+            Asked::Help | Asked::TypeScript => panic!("no settings"),
         }
     }
 
@@ -162,6 +170,7 @@ mod tests {
             (vec!["x".to_owned(), "y".to_owned()], Some("seed"))
         );
         assert!(matches!(parse(&["--database", "x", "--help"]), Ok(Asked::Help)));
+        assert!(matches!(parse(&["--typescript"]), Ok(Asked::TypeScript)));
     }
 
     #[test]

@@ -564,16 +564,16 @@ function after(state, event, version, frame) {
         return state;
     switch (event) {
         case 'value':
-            return { version, digest: frame.digest, value: frame.value, hasValue: true };
+            return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
         case 'same':
-            return { ...state, version: version ?? state.version };
+            return { ...state, version: version ?? state.version, settled: undefined };
         case 'error':
             return { version: version ?? state.version, digest: undefined, hasValue: false, problem: problemOf(frame) };
         case 'rows': {
             if (!state.hasValue || state.version !== frame.base)
                 return undefined;
             const value = merge(state.value, frame);
-            return value && { version, digest: frame.digest, value, hasValue: true };
+            return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
         }
         default:
             return state;
@@ -993,8 +993,9 @@ class Topic {
             const { answer } = layer;
             if (!answer)
                 continue;
-            const isLater = this.#frames > answer.frames && replaces(this.newest.version, answer.version);
-            if (isLater || covers(this.newest.version, answer.version))
+            const settled = this.newest.settled ?? this.newest.version;
+            const isLater = this.#frames > answer.frames && replaces(settled, answer.version);
+            if (isLater || covers(settled, answer.version))
                 this.#remove(layer);
         }
         this.#show();

@@ -14,6 +14,8 @@ export interface Wanted {
 export interface State {
   version: string | undefined;
   digest: string | undefined;
+  /** The state surely contains what was committed up to this version, where that is older than `version` (PostgreSQL). */
+  settled?: string;
   /** Absent until the first value, and after a problem. */
   value?: unknown;
   hasValue: boolean;
@@ -26,6 +28,7 @@ export const NOTHING: State = { version: undefined, digest: undefined, hasValue:
 export interface Frame {
   keys: string[];
   version?: string;
+  settled?: string;
   digest?: string;
   value?: unknown;
   base?: string;
@@ -41,15 +44,15 @@ export function after(state: State, event: string, version: string | undefined, 
   if (!replaces(version, state.version)) return state;
   switch (event) {
     case 'value':
-      return { version, digest: frame.digest, value: frame.value, hasValue: true };
+      return { version, settled: frame.settled, digest: frame.digest, value: frame.value, hasValue: true };
     case 'same':
-      return { ...state, version: version ?? state.version };
+      return { ...state, version: version ?? state.version, settled: undefined };
     case 'error':
       return { version: version ?? state.version, digest: undefined, hasValue: false, problem: problemOf(frame) };
     case 'rows': {
       if (!state.hasValue || state.version !== frame.base) return undefined;
       const value = merge(state.value, frame);
-      return value && { version, digest: frame.digest, value, hasValue: true };
+      return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
     }
     default:
       return state;

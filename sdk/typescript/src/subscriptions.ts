@@ -232,8 +232,9 @@ class Topic {
     for (const layer of [...this.#layers]) {
       const { answer } = layer;
       if (!answer) continue;
-      const isLater = this.#frames > answer.frames && replaces(this.newest.version, answer.version);
-      if (isLater || covers(this.newest.version, answer.version)) this.#remove(layer);
+      const settled = this.newest.settled ?? this.newest.version;
+      const isLater = this.#frames > answer.frames && replaces(settled, answer.version);
+      if (isLater || covers(settled, answer.version)) this.#remove(layer);
     }
     this.#show();
     const error = isNews ? errorOf(this.#base) : undefined;

@@ -336,6 +336,18 @@ test('a frame that overtakes the answer does not count the change twice', async 
   assert.deepEqual(counter.values, [7, 8, 9]);
 });
 
+test('a frame that may lack the change, though its version is not older, does not drop it', async (t) => {
+  const { stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  await counter.next();
+  await answer(200, { value: 8, version: version(10) });
+  await done;
+  stream.send('value', version(12), 'get_counter', { settled: version(9), digest: 'a', value: 100 });
+  assert.equal(await counter.next(), 101);
+  stream.send('value', version(13), 'get_counter', { settled: version(11), digest: 'b', value: 102 });
+  assert.equal(await counter.next(), 102);
+});
+
 test('another epoch counts as newer than the answer', async (t) => {
   const { stream, counter, increment, answer } = await optimistic(t);
   const done = increment();

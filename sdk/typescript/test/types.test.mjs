@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -11,6 +11,7 @@ import { tsc } from '../build.mjs';
 
 const HERE = fileURLToPath(new URL('..', import.meta.url));
 const API = join(HERE, '../../crates/live/src/typescript_expected.ts');
+const PAGE = join(HERE, '../../examples/counters/page');
 
 const PROGRAM = `
 import { Client, ProblemError } from '@sarsen/client';
@@ -51,21 +52,29 @@ export async function untyped(): Promise<number> {
 }
 `;
 
-test('the types of a back end type the client', (t) => {
+/** Checks a program that imports `./api.js`. Fails with what the compiler says. */
+function check(t, name, text, api) {
   const folder = mkdtempSync(join(tmpdir(), 'sarsen-client-types-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  writeFileSync(join(folder, 'program.ts'), PROGRAM);
-  copyFileSync(API, join(folder, 'api.ts'));
+  writeFileSync(join(folder, name), text);
+  copyFileSync(api, join(folder, 'api.d.ts'));
   const compilerOptions = {
-    target: 'es2022', module: 'es2022', moduleResolution: 'bundler', lib: ['es2022', 'dom'], types: [],
-    strict: true, noEmit: true, noUncheckedIndexedAccess: true,
+    target: 'es2022', module: 'es2022', moduleResolution: 'bundler', lib: ['es2022', 'dom', 'dom.iterable'], types: [],
+    strict: true, noEmit: true, allowJs: true, checkJs: true, noUncheckedIndexedAccess: true,
     paths: { '@sarsen/client': [join(HERE, 'dist/types/index.d.ts')] },
   };
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['program.ts'] }));
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [name] }));
   const [program, ...args] = tsc('--project', folder);
   try {
     execFileSync(program, args, { encoding: 'utf8' });
   } catch (error) {
     assert.fail(error.stdout);
   }
+}
+
+test('the types of a back end type the client', (t) => check(t, 'program.ts', PROGRAM, API));
+
+test('the page of the counters example fits the types of its back end', (t) => {
+  const text = readFileSync(join(PAGE, 'counters.js'), 'utf8');
+  check(t, 'counters.js', text.replace('/page/sarsen-client.js', '@sarsen/client'), join(PAGE, 'api.d.ts'));
 });

@@ -9,6 +9,8 @@ export interface Wanted {
 export interface State {
     version: string | undefined;
     digest: string | undefined;
+    /** The state surely contains what was committed up to this version, where that is older than `version` (PostgreSQL). */
+    settled?: string;
     /** Absent until the first value, and after a problem. */
     value?: unknown;
     hasValue: boolean;
@@ -22,6 +24,7 @@ export declare const NOTHING: State;
 export interface Frame {
     keys: string[];
     version?: string;
+    settled?: string;
     digest?: string;
     value?: unknown;
     base?: string;
