@@ -35,6 +35,7 @@
 //! - `program.rs`: the table of commands. `commands/`: one file a command. `config/`: every setting;
 //! - `server_process.rs`: what `serve` and `demo` share. `api_client/`: HTTP from a terminal to a server;
 //! - `control/`: the socket by which commands reach a server that runs on the same machine;
+//! - `tls.rs`: the files of the certificate;
 //! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read.
 //!
 //! This is the only crate that reads arguments, the environment and files. It holds no rule of the domain.
@@ -67,6 +68,7 @@ pub mod progress;
 pub mod server_process;
 #[cfg(feature = "identity")]
 mod terminal;
+mod tls;
 
 #[cfg(feature = "identity")]
 pub use commands::demo::parse_database;

@@ -40,6 +40,12 @@ pub struct Flags {
     /// How many of these backups are kept [default: 7]
     #[arg(long, value_name = "N")]
     backup_keep: Option<String>,
+    /// File of the TLS certificate and its chain, in PEM; with it the server speaks HTTPS [default: none]
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<String>,
+    /// File of the certificate's private key, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
     /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
     #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
@@ -93,6 +99,8 @@ impl Flags {
             one("backup_directory", &self.backup_directory),
             one("backup_every", &self.backup_every),
             one("backup_keep", &self.backup_keep),
+            one("tls_certificate", &self.tls_certificate),
+            one("tls_key", &self.tls_key),
             many("trusted_proxies", &self.trusted_proxies),
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),

@@ -71,6 +71,10 @@ pub struct Config {
     pub backup_every: Setting<Duration>,
     /// How many backups are kept.
     pub backup_keep: Setting<usize>,
+    /// The file of the TLS certificate. None: plain HTTP.
+    pub tls_certificate: Setting<Option<PathBuf>>,
+    /// The file of its key.
+    pub tls_key: Setting<Option<PathBuf>>,
     /// Proxies that may send `X-Forwarded-For`.
     pub trusted_proxies: Setting<Vec<Cidr>>,
     /// Names of hosts, beside the issuer's, that requests may be for.
@@ -111,13 +115,17 @@ impl Config {
         if secret_key_file.source.is_beside_file() {
             secret_key_file.value = beside.join(&secret_key_file.value);
         }
-        let mut backup_directory =
-            layers.setting("backup_directory", |raw| value::path(raw).map(Some), || None)?;
-        if backup_directory.source.is_beside_file() {
-            backup_directory.value = backup_directory.value.map(|path| beside.join(path));
-        }
+        let optional_path = |name| -> Result<Setting<Option<PathBuf>>> {
+            let mut setting = layers.setting(name, |raw| value::path(raw).map(Some), || None)?;
+            if setting.source.is_beside_file() {
+                setting.value = setting.value.map(|path| beside.join(path));
+            }
+            Ok(setting)
+        };
         let config = Config {
-            backup_directory,
+            backup_directory: optional_path("backup_directory")?,
+            tls_certificate: optional_path("tls_certificate")?,
+            tls_key: optional_path("tls_key")?,
             backup_every: layers
                 .setting("backup_every", value::duration, || Duration::from_secs(24 * 3600))?,
             backup_keep: layers.setting("backup_keep", |raw| value::number(raw, 1..=10_000), || 7)?,
@@ -153,9 +161,36 @@ impl Config {
             log_format: layers.setting("log_format", value::log_format, || LogFormat::Text)?,
             file: layers.file,
         };
+        config.check_tls()?;
         config.check_issuer()?;
         config.check_database()?;
         Ok(config)
+    }
+
+    /// A certificate needs its key, and an issuer of https.
+    fn check_tls(&self) -> Result<()> {
+        let (certificate, key) = (&self.tls_certificate, &self.tls_key);
+        match (&certificate.value, &key.value, &self.issuer.value) {
+            (Some(_), None, _) => Err(Error::usage(format!(
+                "tls_certificate ({}) is set and tls_key is not set; set the file of the key",
+                certificate.source
+            ))),
+            (None, Some(_), _) => Err(Error::usage(format!(
+                "tls_key ({}) is set and tls_certificate is not set; set the file of the certificate",
+                key.source
+            ))),
+            (Some(_), Some(_), Some(issuer)) if !issuer.is_https() => Err(Error::usage(format!(
+                "issuer = \"{issuer}\" ({}) is not allowed with tls_certificate ({}): the server speaks HTTPS only; use \
+                 https://…",
+                self.issuer.source, certificate.source
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The scheme that the server itself speaks.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls_certificate.value.is_some() { "https" } else { "http" }
     }
 
     /// Settings of one database are errors with others.
@@ -217,7 +252,10 @@ impl Config {
     pub fn issuer_at(&self, listen: &[SocketAddr]) -> String {
         match &self.issuer.value {
             Some(issuer) => issuer.to_string(),
-            None => format!("http://localhost:{}", listen.first().map_or(LISTEN.port(), SocketAddr::port)),
+            None => {
+                let port = listen.first().map_or(LISTEN.port(), SocketAddr::port);
+                format!("{}://localhost:{port}", self.scheme())
+            }
         }
     }
 

@@ -32,6 +32,9 @@ pub fn print(config: &Config) -> String {
     let every = value::duration_text(config.backup_every.value);
     lines.add("backup_every", &config.backup_every, Some(quoted(&every)));
     lines.add("backup_keep", &config.backup_keep, Some(config.backup_keep.value.to_string()));
+    for (name, setting) in [("tls_certificate", &config.tls_certificate), ("tls_key", &config.tls_key)] {
+        lines.add(name, setting, setting.value.as_ref().map(|path| quoted(&path.display())));
+    }
     let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
     lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
     let hosts = config.allowed_hosts.value.iter().map(|host| quoted(host)).collect();

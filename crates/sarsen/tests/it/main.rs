@@ -20,6 +20,7 @@ mod serving;
 mod signing_in;
 mod support;
 mod survival;
+mod tls;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sarsen");

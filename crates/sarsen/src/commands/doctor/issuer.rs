@@ -59,7 +59,8 @@ fn untrusted(config: &Config, http: &HttpClient) -> Option<u64> {
     let host = if listen.is_ipv4() { "127.0.0.1" } else { "[::1]" };
     let bearer = config.metrics_token.value.as_deref().map(api_client::bearer);
     let headers: Vec<_> = bearer.iter().map(|value| (api_client::BEARER, value.as_str())).collect();
-    let metrics = http.text(&format!("http://{host}:{}/metrics", listen.port()), &headers).ok()??;
+    let metrics =
+        http.text(&format!("{}://{host}:{}/metrics", config.scheme(), listen.port()), &headers).ok()??;
     let line = metrics.lines().find_map(|line| line.strip_prefix("sarsen_forwarded_untrusted_total "));
     line?.parse().ok()
 }
@@ -69,7 +70,7 @@ fn trusted(config: &Config) -> Finding {
     let is_https = config.issuer.value.as_ref().is_some_and(Origin::is_https);
     let on_loopback = config.listen.value.iter().all(|address| address.ip().is_loopback());
     match config.trusted_proxies.value.as_slice() {
-        [] if is_https && on_loopback => warn(
+        [] if is_https && on_loopback && config.scheme() == "http" => warn(
             PROXIES,
             "a proxy on this machine ends https, and trusted_proxies is empty: sessions, the audit trail and rate limits \
              see one address for all users; set trusted_proxies = [\"127.0.0.1\", \"::1\"]",

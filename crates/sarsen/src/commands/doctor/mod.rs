@@ -15,7 +15,7 @@ use super::serve;
 use crate::config::{Config, Flags};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::output;
+use crate::{output, tls};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
@@ -111,7 +111,8 @@ fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     } else {
         ok("configuration", format!("there is no {file}; the defaults apply"))
     };
-    let mut findings = vec![configuration, secret_key(config), backups::key_copy(config)];
+    let mut findings =
+        vec![configuration, secret_key(config), backups::key_copy(config), certificate(config)];
     findings.extend(database::check(config));
     findings.push(backups::newest(config));
     findings.push(machine::disk(&serve::beside_data(config)));
@@ -131,6 +132,19 @@ fn secret_key(config: &Config) -> Finding {
     match &config.secret_key {
         Some(_) => ok(CHECK, "SARSEN_SECRET_KEY is set"),
         None => machine::secret_file(CHECK, &config.secret_key_file.value),
+    }
+}
+
+/// The certificate as `serve` reads it.
+fn certificate(config: &Config) -> Finding {
+    const CHECK: &str = "tls";
+    match tls::Files::read(config) {
+        Err(error) => fail(CHECK, error.to_string()),
+        Ok(None) => ok(CHECK, "the server speaks plain HTTP; a proxy has to end https for other machines"),
+        Ok(Some(_)) => match &config.tls_key.value {
+            Some(key) => machine::secret_file(CHECK, key),
+            None => ok(CHECK, "the certificate fits its key"),
+        },
     }
 }
 
