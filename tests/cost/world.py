@@ -165,6 +165,10 @@ class World:
 
     def path(self, method, route):
         """A path of this route. Nothing that later requests need is deleted or suspended by it."""
+        if route == "/demo/{product}/callback":
+            # With a code, for the sign-in that the browser's cookie names.
+            address = f"{self.issuer}/demo/sketch/"
+            return self.ada.walk(f"{address}login", until=f"{address}callback").removeprefix(self.issuer)
         org = "acme"
         if "/platform/" in route or (method == "DELETE" and route in ("/api/organizations/{org}", "/{org}/deletion")):
             org = "nobody"

@@ -3,20 +3,19 @@
 //! server sends it.
 
 use crate::ids::{self, IdempotentWriteId};
+use crate::sealed::SealedColumn;
 use crate::secrets::{self, Hash, Random, SecretKey};
 use crate::{Result, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::fmt::Display;
 use std::time::Duration;
-use store::{Snapshot, Tx, args, insert_if_absent, sql, statements, update};
+use store::{Tx, args, insert_if_absent, sql, statements, update};
 
 /// A row is kept at least this long.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// A write whose answer is missing after this long was interrupted between its commit and its answer.
 const RUNNING_MAX: Duration = Duration::from_secs(60);
-
-/// Rows that one statement reads, where all are read.
-const PAGE: i64 = 200;
 
 /// A request with a key, for [`begin`].
 #[derive(Clone, Debug)]
@@ -104,7 +103,7 @@ pub fn begin(tx: &mut Tx<'_>, caller: &str, request: &KeyedRequest, now: Time) -
 }
 
 /// The binding of a sealed answer.
-fn binding(id: &IdempotentWriteId) -> String {
+fn binding(id: &dyn Display) -> String {
     format!("idempotent_writes/{id}/answer")
 }
 
@@ -123,48 +122,9 @@ pub fn open_answer(id: &IdempotentWriteId, sealed: &[u8], key: &SecretKey) -> Re
     key.open(&binding(id), sealed)
 }
 
-/// The sealed answers of the next rows after `after`, and the last id that was read.
-type Page = (Vec<(IdempotentWriteId, Vec<u8>)>, Option<String>);
-
-fn sealed_after(snapshot: &mut Snapshot<'_>, after: &str) -> Result<Page> {
-    let rows: Vec<(IdempotentWriteId, Option<Vec<u8>>)> =
-        snapshot.all(&SEALED, args![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let last = rows.last().map(|(id, _)| id.to_string());
-    Ok((rows.into_iter().filter_map(|(id, answer)| Some((id, answer?))).collect(), last))
-}
-
-/// Opens each answer. Returns how many there are.
-pub(crate) fn open_all(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
-    let (mut count, mut after) = (0, String::new());
-    loop {
-        let (page, last) = sealed_after(snapshot, &after)?;
-        for (id, sealed) in &page {
-            open_answer(id, sealed, key)?;
-            count += 1;
-        }
-        match last {
-            Some(last) => after = last,
-            None => return Ok(count),
-        }
-    }
-}
-
-/// Seals each answer with the key `to`. Returns how many there are.
-pub(crate) fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
-    let (mut count, mut after) = (0, String::new());
-    loop {
-        let (page, last) = sealed_after(tx.snapshot(), &after)?;
-        for (id, sealed) in &page {
-            let resealed = seal_answer(id, &open_answer(id, sealed, from)?, to, random)?;
-            tx.exec(&RESEAL, args![id, &resealed])?;
-            count += 1;
-        }
-        match last {
-            Some(last) => after = last,
-            None => return Ok(count),
-        }
-    }
-}
+/// The sealed answers.
+pub(crate) static ANSWERS: SealedColumn =
+    SealedColumn { page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };
 
 /// Stores the answer to a write.
 pub fn set_answer(tx: &mut Tx<'_>, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Result<()> {

@@ -80,6 +80,7 @@ statements! {
     static UNUSED = sql(
         "SELECT hash, user_id, created_at FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
+    static USED = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NOT NULL");
     static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
     static OLD = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM links WHERE id = ?1");
@@ -191,6 +192,15 @@ fn find_valid(
         (None, Purpose::SignIn | Purpose::Password) => true,
     };
     Ok((!is_void).then_some((id, user)))
+}
+
+/// The user of a link that was used, for a browser that sends its form twice.
+pub fn user_of_used(snapshot: &mut Snapshot<'_>, purpose: Purpose, token: &str) -> Result<Option<UserId>> {
+    let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
+    let Ok(id) = LinkId::parse(id) else { return Ok(None) };
+    let found: Option<(Vec<u8>, Option<UserId>)> =
+        snapshot.one(&USED, args![&id, purpose.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.filter(|(hash, _)| secrets::matches(secret.as_bytes(), hash)).and_then(|(_, user)| user))
 }
 
 /// Deletes up to `most` links created before `moment`. Returns the number of deleted links.

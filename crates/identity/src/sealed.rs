@@ -1,26 +1,84 @@
 //! Everything in the database that is sealed with the secret key: what a backup is checked for, and what a new key
-//! seals again. A module that seals a column has a line in [`open_all`] and in [`reseal`]; a test finds the modules.
+//! seals again. A module that seals a column is in [`COLUMNS`], or in [`open_all`] and [`reseal`]; a test finds the modules.
 
 use crate::billing::connections;
 use crate::secrets::{Random, SecretKey};
 use crate::{Result, idempotent_writes, keys, settings};
-use store::{Snapshot, Tx};
+use store::{Snapshot, Sql, Tx, args};
+
+/// Rows that one statement reads.
+const PAGE: i64 = 200;
+
+/// A sealed column of a table that is read in pages. Its value may be NULL.
+pub(crate) struct SealedColumn {
+    /// Reads the ids and the values of the next `?2` rows after the id `?1`, in the order of their ids.
+    pub(crate) page: &'static Sql,
+    /// Sets the value of the row `?1` to `?2`.
+    pub(crate) set: &'static Sql,
+    /// What the value of the row with this id is bound to.
+    pub(crate) binding: fn(&str) -> String,
+}
+
+/// The tables with a column of that kind.
+static COLUMNS: [&SealedColumn; 2] = [&idempotent_writes::ANSWERS, &connections::SECRETS];
+
+impl SealedColumn {
+    fn open_all(&self, snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
+        let (mut count, mut after) = (0, String::new());
+        loop {
+            let rows = self.rows_after(snapshot, &after)?;
+            for (id, value) in &rows {
+                if let Some(sealed) = value {
+                    key.open(&(self.binding)(id), sealed)?;
+                    count += 1;
+                }
+            }
+            let Some((last, _)) = rows.into_iter().next_back() else { return Ok(count) };
+            after = last;
+        }
+    }
+
+    fn reseal(&self, tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
+        let (mut count, mut after) = (0, String::new());
+        loop {
+            let rows = self.rows_after(tx.snapshot(), &after)?;
+            for (id, value) in &rows {
+                if let Some(sealed) = value {
+                    let binding = (self.binding)(id);
+                    let resealed = to.seal(&binding, &from.open(&binding, sealed)?, random)?;
+                    tx.exec(self.set, args![id, &resealed])?;
+                    count += 1;
+                }
+            }
+            let Some((last, _)) = rows.into_iter().next_back() else { return Ok(count) };
+            after = last;
+        }
+    }
+
+    fn rows_after(&self, snapshot: &mut Snapshot<'_>, after: &str) -> Result<Vec<(String, Option<Vec<u8>>)>> {
+        Ok(snapshot.all(self.page, args![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
+}
 
 /// Opens each sealed value. Returns how many there are. Fails if the database belongs to another key.
 pub fn open_all(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
     settings::check(snapshot, key)?;
-    Ok(keys::open_all(snapshot, key)?
-        + idempotent_writes::open_all(snapshot, key)?
-        + connections::open_all(snapshot, key)?)
+    let mut count = keys::open_all(snapshot, key)?;
+    for column in COLUMNS {
+        count += column.open_all(snapshot, key)?;
+    }
+    Ok(count)
 }
 
 /// Seals each sealed value with the key `to`. Returns how many there are.
 pub fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
     settings::check(tx.snapshot(), from)?;
     settings::reseal_check(tx, &settings::make_check(to, random)?)?;
-    Ok(keys::reseal(tx, from, to, random)?
-        + idempotent_writes::reseal(tx, from, to, random)?
-        + connections::reseal(tx, from, to, random)?)
+    let mut count = keys::reseal(tx, from, to, random)?;
+    for column in COLUMNS {
+        count += column.reseal(tx, from, to, random)?;
+    }
+    Ok(count)
 }
 
 #[cfg(test)]

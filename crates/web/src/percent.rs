@@ -25,6 +25,20 @@ pub fn is_text(encoded: &[u8]) -> bool {
     decode(encoded).is_ok_and(|text| !text.contains('\0'))
 }
 
+/// Adds a name or a value of a form, encoded.
+pub fn encode_form(text: &str, form: &mut String) {
+    let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => {
+                form.push(char::from(byte))
+            }
+            b' ' => form.push('+'),
+            _ => form.extend(['%', digit(byte >> 4), digit(byte & 15)]),
+        }
+    }
+}
+
 fn decode_with(encoded: &[u8], plus: u8) -> Result<String, Broken> {
     let is_escape = |byte: &u8| matches!(byte, b'%' | b'+');
     let (mut decoded, mut rest) = (Vec::with_capacity(encoded.len()), encoded);

@@ -7,8 +7,10 @@ use super::{ExternalId, customers, events, prices, subscriptions};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, OrganizationId, UserId};
 use crate::organizations::{self, Organization};
+use crate::sealed::SealedColumn;
 use crate::secrets::{Random, SecretKey};
 use crate::{Error, Result, Time, names};
+use std::fmt::Display;
 use store::{Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// The only provider.
@@ -18,8 +20,6 @@ const CONNECTIONS_MAX: i64 = 20;
 /// What a signing secret begins with.
 const SECRET_PREFIX: &str = "whsec_";
 const SECRET_LENGTH: std::ops::RangeInclusive<usize> = 16..=255;
-/// Rows that one statement reads, where all are read.
-const PAGE: i64 = 200;
 
 /// A connection to a payment provider.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ pub fn check_secret(secret: &str) -> Result<()> {
     Ok(())
 }
 
-fn binding(id: &BillingConnectionId) -> String {
+fn binding(id: &dyn Display) -> String {
     format!("billing_connections/{id}/sealed_secret")
 }
 
@@ -256,44 +256,6 @@ fn erase(tx: &mut Tx<'_>, id: &BillingConnectionId, most: i64) -> Result<i64> {
     Ok(most - left)
 }
 
-type Page = (Vec<(BillingConnectionId, Vec<u8>)>, Option<String>);
-
-fn sealed_after(snapshot: &mut Snapshot<'_>, after: &str) -> Result<Page> {
-    let rows: Vec<(BillingConnectionId, Option<Vec<u8>>)> =
-        snapshot.all(&SEALED, args![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let last = rows.last().map(|(id, _)| id.to_string());
-    Ok((rows.into_iter().filter_map(|(id, sealed)| Some((id, sealed?))).collect(), last))
-}
-
-/// Opens each secret. Returns how many there are.
-pub(crate) fn open_all(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
-    let (mut count, mut after) = (0, String::new());
-    loop {
-        let (page, last) = sealed_after(snapshot, &after)?;
-        for (id, sealed) in &page {
-            key.open(&binding(id), sealed)?;
-            count += 1;
-        }
-        match last {
-            Some(last) => after = last,
-            None => return Ok(count),
-        }
-    }
-}
-
-/// Seals each secret with the key `to`. Returns how many there are.
-pub(crate) fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
-    let (mut count, mut after) = (0, String::new());
-    loop {
-        let (page, last) = sealed_after(tx.snapshot(), &after)?;
-        for (id, sealed) in &page {
-            let resealed = to.seal(&binding(id), &from.open(&binding(id), sealed)?, random)?;
-            tx.exec(&RESEAL, args![id, &resealed])?;
-            count += 1;
-        }
-        match last {
-            Some(last) => after = last,
-            None => return Ok(count),
-        }
-    }
-}
+/// The sealed secrets.
+pub(crate) static SECRETS: SealedColumn =
+    SealedColumn { page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };

@@ -59,4 +59,13 @@ fn doctor_finds_a_server_that_runs() {
     assert_eq!(log.matches("X-Forwarded-For was ignored").count(), 1, "once an hour: {log}");
     assert!(log.contains("peer=127.0.0.1"), "{log}");
     assert_eq!(server.stop(), 0);
+    assert_eq!(state(&place, "issuer"), "warn", "no server answers");
+
+    let other = Place::new();
+    assert_eq!(other.run(&["init", "--yes", "--listen", &free.to_string()]).code, 0);
+    let mut server = Running::start(other.sarsen(&["serve"]), other.path("log"));
+    server.wait_for("listening");
+    assert_eq!(state(&place, "issuer"), "fail", "the server of another folder answers");
+    assert_eq!(state(&other, "issuer"), "ok");
+    assert_eq!(server.stop(), 0);
 }

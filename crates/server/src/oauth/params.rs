@@ -109,7 +109,16 @@ impl Params {
 
     /// All of them as a form again.
     pub(crate) fn to_form(&self) -> String {
-        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+        let mut form = String::new();
+        for (name, value) in &self.0 {
+            if !form.is_empty() {
+                form.push('&');
+            }
+            percent::encode_form(name, &mut form);
+            form.push('=');
+            percent::encode_form(value, &mut form);
+        }
+        form
     }
 }
 
@@ -198,6 +207,12 @@ mod tests {
         let params = Params::from_form(form).expect("a form");
         let elsewhere = form_urlencoded::parse(form).into_owned().filter(|(_, value)| !value.is_empty());
         assert_eq!(params.0, elsewhere.collect::<Vec<_>>());
+        let all = Params::of([
+            ("a", (1..128_u8).map(char::from).chain("äö€".chars()).collect()),
+            ("b", "c".into()),
+        ]);
+        let elsewhere = form_urlencoded::Serializer::new(String::new()).extend_pairs(&all.0).finish();
+        assert_eq!(all.to_form(), elsewhere);
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     browser.check_csrf(&app, &form)?;
+    if let Some(slug) = used_here(&app, &browser, &form).await? {
+        return Ok(done(&app, see_other(&home(&slug), Vec::new())));
+    }
     let link = kept(&app, &browser).await?;
     // Another link may have been opened in another tab since this form was shown.
     if form.text("link") != link.id() {
@@ -70,7 +73,10 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         .write("password.set", move |tx| password_changes::set_by_link(tx, &token, &hash, &actor.clone()));
     let user = match set.await {
         Ok(user) => user,
-        Err(Error::NotFound { .. }) => return Err(void()),
+        Err(Error::NotFound { .. }) => match used_here(&app, &browser, &form).await? {
+            Some(slug) => return Ok(done(&app, see_other(&home(&slug), Vec::new()))),
+            None => return Err(void()),
+        },
         Err(error) => return Err(error.into()),
     };
     let mut response = browser.sign_in(&app, &user, slug, &home(slug)).await?;
@@ -105,6 +111,25 @@ async fn kept(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
         ));
     };
     find(app, &token).await
+}
+
+/// The organization of this browser's link, if the link was used and this is its form: a second click on the button, or
+/// a form that was sent again. The user goes on to their account, or to the sign-in page if another browser has used
+/// the link.
+async fn used_here(app: &App, browser: &Browser, form: &Form) -> Result<Option<String>, PageError> {
+    let Some(token) = KeptLink::Password.read(app, browser) else { return Ok(None) };
+    if secrets::split_token(&token).is_none_or(|(id, _)| form.text("link") != id) {
+        return Ok(None);
+    }
+    let found = app.store.point(move |snapshot| {
+        let Some(id) = links::user_of_used(snapshot, Purpose::Password, &token)? else { return Ok(None) };
+        let user = match users::get(snapshot, &id) {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            user => user?,
+        };
+        Ok::<_, Error>(Some(organizations::get(snapshot, &user.organization)?.slug))
+    });
+    Ok(found.await?)
 }
 
 async fn find(app: &App, token: &str) -> Result<PasswordLink, PageError> {

@@ -88,11 +88,20 @@ async fn a_new_account_gets_its_first_password_by_a_link() {
     }
     let forged = browser.post("/password", &[("csrf", "x"), ("password", NEW)]).await;
     assert_eq!(forged.status, 403);
+    let before = browser.cookies.clone();
     let done = set(&mut browser, &page, NEW).await;
     assert_eq!((done.status, done.header("location")), (303, "/o/acme/account"), "{done:?}");
     let shown = browser.get("/o/acme/account").await;
     assert!(shown.body.contains("Your password is set."), "{shown:?}");
 
+    let cookies = std::mem::replace(&mut browser.cookies, before);
+    let twice = set(&mut browser, &page, NEW).await;
+    assert_eq!(
+        (twice.status, twice.header("location")),
+        (303, "/o/acme/account"),
+        "a second click: {twice:?}"
+    );
+    browser.cookies = cookies;
     assert_eq!(browser.get("/password").await.status, 404, "the cookie is gone");
     assert_eq!(open(&mut browser, &link).await.status, 404, "the link works once");
     assert_eq!(server.browser().sign_in_with("acme", "new@acme.test", NEW).await.status, 303);
@@ -168,11 +177,17 @@ async fn of_two_forms_of_one_link_one_sets_the_password() {
     };
     let passwords = ["the first password", "the second password", "the third password"];
     let answers = tokio::join!(attempt(passwords[0]), attempt(passwords[1]), attempt(passwords[2]));
-    let statuses = [answers.0.status, answers.1.status, answers.2.status];
-    assert_eq!(statuses.iter().filter(|status| **status == 303).count(), 1, "{statuses:?}");
-    for (password, status) in passwords.into_iter().zip(statuses) {
+    let answers = [answers.0, answers.1, answers.2];
+    let signs_in = |answer: &Answer| {
+        assert_eq!((answer.status, answer.header("location")), (303, "/o/acme/account"), "{answer:?}");
+        let mut cookies = answer.headers.iter().filter(|(name, _)| name == "set-cookie");
+        cookies.any(|(_, cookie)| cookie.starts_with("sarsen_7070_acme="))
+    };
+    let signed_in: Vec<bool> = answers.iter().map(signs_in).collect();
+    assert_eq!(signed_in.iter().filter(|is_in| **is_in).count(), 1, "{signed_in:?}");
+    for (password, is_in) in passwords.into_iter().zip(signed_in) {
         let tried = server.browser().sign_in_with("acme", "ada@acme.test", password).await;
-        assert_eq!(tried.status == 303, status == 303, "{password}");
+        assert_eq!(tried.status == 303, is_in, "{password}");
     }
     server.stop().await;
 }

@@ -16,6 +16,7 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
     let issuer = config.issuer_at(&config.listen.value);
     let http = HttpClient::new(environment)?;
     let lock = config.database.value.path().map(|path| files::with_suffix(path, "-lock"));
+    let is_file = lock.is_some();
     let runs = lock.and_then(|lock| Holder::of(&lock)).is_some();
     Ok(match http.send(&Method::GET, &format!("{issuer}/healthz"), &[], &Body::None) {
         Err(error) if runs => fail(
@@ -25,6 +26,14 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
         Err(_) => {
             warn(CHECK, format!("no answer from {issuer}; start sarsen serve and run sarsen doctor again"))
         }
+        // The server of a database in a file runs on this machine and holds its lock.
+        Ok(_) if is_file && !runs => fail(
+            CHECK,
+            format!(
+                "another server answers at {issuer}, and this one is stopped; stop the other one, or change listen or the \
+                 issuer"
+            ),
+        ),
         Ok(answer) if answer.status != 200 => {
             fail(CHECK, format!("{issuer}/healthz answers {}; check where the proxy leads", answer.status))
         }
