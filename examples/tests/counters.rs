@@ -8,16 +8,6 @@ async fn start() -> TestApp {
     TestApp::start(counters::app(LocalIssuer::temporary("counters").expect("an issuer"))).await
 }
 
-#[test]
-fn the_types_of_the_page_are_current() {
-    let text = counters::app(LocalIssuer::temporary("counters").expect("an issuer")).typescript();
-    let expected = include_str!("../counters/page/api.d.ts");
-    assert_eq!(
-        text, expected,
-        "run: cargo run -p counters -- --typescript > examples/counters/page/api.d.ts"
-    );
-}
-
 async fn register(app: &TestApp, name: &str) -> String {
     let registered = app.call("", "register", &json!({ "name": name })).await;
     assert_eq!(registered.status, 200, "{registered:?}");
