@@ -60,25 +60,33 @@ impl Program {
     }
 
     /// Does what the arguments of the process ask for: serves the app until SIGTERM or SIGINT, and prints one line with
-    /// its address when it answers.
-    #[expect(clippy::print_stdout, reason = "people and scripts read the address and the types")]
+    /// its address when it answers. The log goes to stderr.
     pub async fn run(self, app: App) -> Result<(), Error> {
+        self.run_with(|| Ok(app)).await
+    }
+
+    /// The same for an app that needs files or other servers: it is made only to be served, not for `--help`.
+    #[expect(clippy::print_stdout, reason = "people and scripts read the address and the types")]
+    pub async fn run_with(self, make: impl FnOnce() -> Result<App, Error>) -> Result<(), Error> {
         let (settings, command) = match self.parse(std::env::args().skip(1))? {
             Asked::Help => {
                 println!("{}", self.help());
                 return Ok(());
             }
             Asked::TypeScript => {
-                print!("{}", app.typescript());
+                print!("{}", make()?.typescript());
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),
         };
+        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO);
+        // A program with a log of its own keeps it.
+        let _ = log.try_init();
         if let Some(command) = self.commands.into_iter().find(|known| Some(known.name) == command.as_deref())
         {
             return (command.run)(settings).await.map_err(|problem| Error::Command(problem.detail));
         }
-        let running = serve(app, settings).await?;
+        let running = serve(make()?, settings).await?;
         println!("{} answers at http://{}", self.name, running.address);
         running.until_signal().await;
         Ok(())

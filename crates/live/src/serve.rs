@@ -5,6 +5,7 @@ use crate::backend::Backend;
 use crate::engine::Engine;
 use crate::http::{Streams, canary, router, tick};
 use crate::{auth, idempotent, tasks};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub(crate) fn now() -> Time {
 }
 
 /// Why an app cannot be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The database cannot be opened.
     #[error("{0}")]
@@ -75,12 +76,22 @@ pub enum Error {
         /// The error of the system.
         error: std::io::Error,
     },
+    /// A file or an address of the program cannot be used.
+    #[error("{0}")]
+    Misconfigured(#[from] crate::auth::Misconfigured),
     /// The arguments of the program are wrong.
     #[error("{0}")]
     Arguments(String),
     /// A command of the program failed.
     #[error("{0}")]
     Command(String),
+}
+
+/// For people: a `main` that returns an error prints this.
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
 }
 
 /// A served app. Dropping it does not stop it.

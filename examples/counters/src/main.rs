@@ -3,10 +3,9 @@
 use live::auth::LocalIssuer;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Made at the first start. Instances that share a database share this file too.
-    let issuer = LocalIssuer::open("counters.key", "counters")?;
+async fn main() -> Result<(), live::Error> {
     let about = "Counters that users share, and that move live.";
-    live::Program::new("counters", about, "127.0.0.1:8080").run(counters::app(issuer)).await?;
-    Ok(())
+    let program = live::Program::new("counters", about, "127.0.0.1:8080");
+    // The file is made at the first start. Instances that share a database share it too.
+    program.run_with(|| Ok(counters::app(LocalIssuer::open("counters.key", "counters")?))).await
 }
