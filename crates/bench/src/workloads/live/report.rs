@@ -147,7 +147,7 @@ pub(super) fn heading(server: &str, args: &LiveArgs) -> String {
     };
     format!(
         "\nlive on {server}: {} counters, {who}, closed loop, {:.0} s a level, times in ms\n\
-         {:>59} | {:>27} | {:>26} | {:>18} | {:>14} |\n\
+         {:>54} | {:>27} | {:>17} | {:>18} | {:>14} |\n\
          {:>6} | {:>6} | {:>7} | {:>8} {:>8} {:>8} | {:>6} | {:>7} | {:>8} | {:>8} {:>8} | {:>7} | {:>8} | {:>5} | {:>6} | \
          {:>5}\n",
         thousands(args.counters as u64),
