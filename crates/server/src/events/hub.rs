@@ -49,7 +49,8 @@ struct Subscription {
     listening: Listening,
     key: ApiKeyId,
     queue: mpsc::Sender<Message>,
-    /// Taken when the reader begins to read for the stream.
+    /// Taken when the reader has read for the stream once: a read of the stream's own that begins later shows everything
+    /// that the reader will not give to it.
     ready: Option<oneshot::Sender<()>>,
 }
 
@@ -76,7 +77,8 @@ pub(super) struct Subscribed {
 }
 
 impl Hub {
-    /// Adds a stream. When this returns, each entry that the reader has not given out yet will be given to it.
+    /// Adds a stream. When this returns, it gets each entry that a read of its own from now on may not show. It may get
+    /// entries that it has read before.
     pub(super) async fn subscribe(
         self: &Arc<Hub>,
         app: &App,
@@ -112,11 +114,7 @@ impl Hub {
         let mut services: Vec<Listening> = Vec::new();
         let mut streams: Vec<Vec<u64>> = Vec::new();
         let mut places: HashMap<ServiceId, usize> = HashMap::new();
-        for (id, one) in &mut state.streams {
-            if let Some(ready) = one.ready.take() {
-                // The stream may have gone.
-                let _ = ready.send(());
-            }
+        for (id, one) in &state.streams {
             let place = *places.entry(one.listening.service.clone()).or_insert_with(|| {
                 services.push(Listening { keys: Vec::new(), ..one.listening.clone() });
                 streams.push(Vec::new());
@@ -133,6 +131,12 @@ impl Hub {
     /// Gives the events of a page to the streams for which it was read.
     fn give(&self, page: &Page, streams: &[Vec<u64>]) {
         let mut state = self.state.lock();
+        for id in streams.iter().flatten() {
+            if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
+                // The stream may have gone.
+                let _ = ready.send(());
+            }
+        }
         let ended = state.streams.extract_if(|_, one| page.invalid.contains(&one.key));
         for (_, one) in ended {
             // A full queue ends the stream too.

@@ -90,13 +90,14 @@ impl Reader {
         standing: Answer<Option<ApiKey>>,
     ) -> std::result::Result<(), Ended> {
         let Some(start) = start else { return stream.send(frame::reset("cursor_unknown")).await };
-        let (cursor, _) = self.catch_up(&mut stream, start).await?;
+        let (cursor, before) = self.catch_up(&mut stream, start).await?;
         let hub = stream.hub();
         let mut events = tokio::select! {
             events = hub.subscribe(&self.app, self.listening.clone(), self.key.id.clone()) => events,
             ended = stream.ended() => return Err(ended),
         };
         let (cursor, mut known) = self.catch_up(&mut stream, cursor).await?;
+        known.extend(before);
         stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
         let wake = Arc::new(Notify::new());
         let mut standing = standing;
@@ -137,6 +138,8 @@ impl Reader {
                     },
                     _ = heartbeat.tick() => match events.cursor(UNREAD_MAX) {
                         Ok(Some(cursor)) => {
+                            // The hub has read past all that the stream has read by itself.
+                            known = HashSet::new();
                             stream.send(frame::heartbeat(Some(&cursor))).await?;
                             break;
                         }
