@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -137,6 +138,32 @@ def test_a_server_by_its_guide(tmp_path):
         assert "/password?token=" in reader.follow("operate/tasks", "The server")
         sign_up = requests.get(f"{issuer}/o/example/signup", timeout=15)
         assert sign_up.status_code == 200 and 'name="password"' in sign_up.text, sign_up.text
+
+
+def test_a_back_end_by_its_guide_of_the_library(tmp_path):
+    page, port = "extend/back-end-in-a-hundred-lines", free_port()
+    reader = Reader(tmp_path, None, free_port(), port)
+    for name in ["Cargo.toml", "Cargo.lock", "crates", "examples", "xtask", "sdk"]:
+        (tmp_path / "sarsen" / name).symlink_to(ROOT / name)
+    reader.follow(page, "Begin", "Write the back end", "Write the page")
+    # The versions that the repository is tested with.
+    shutil.copy(ROOT / "Cargo.lock", tmp_path / "board")
+    address = f"http://127.0.0.1:{port}"
+    with running(reader, text_of(reader.blocks(page, "Start it")), port):
+        ticket = requests.post(f"{address}/live/ticket", timeout=15).json()["ticket"]
+        subscription = json.dumps({"key": "notes", "query": "list_notes", "args": {}})
+        parameters = {"ticket": ticket, "sub": subscription}
+        with requests.get(f"{address}/live", params=parameters, stream=True, timeout=15) as stream:
+            values = (json.loads(line[6:]) for line in stream.iter_lines() if b'"value":' in line)
+            assert next(values)["value"] == []
+            write, refuse = [block for block in reader.blocks(page, "See it work") if block.language == "sh"]
+            assert "Hello" in reader.run(write.text)
+            assert [note["text"] for note in next(values)["value"]] == ["Hello"]
+            assert '"field":"text"' in reader.run(refuse.text)
+        shown = requests.get(address, timeout=15)
+        assert "EventSource" in shown.text and shown.headers["Content-Type"].startswith("text/html")
+    source = (tmp_path / "board/src/main.rs").read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 100
 
 
 def test_every_guide_is_followed():
