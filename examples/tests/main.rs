@@ -4,4 +4,5 @@
 mod client;
 mod counters;
 mod exam_attempts;
+mod load;
 mod request_log;

@@ -12,6 +12,8 @@ const GAIN_MIN: f64 = 1.02;
 const LEVELS_WITHOUT_GAIN: usize = 2;
 /// A resource counts as used up at this share.
 const USED_UP: f64 = 0.85;
+/// A generator that waits longer for its core shares the machine with other programs.
+const WAITED_MAX: f64 = 0.25;
 
 /// The levels of a workload.
 #[derive(Debug, Serialize)]
@@ -109,6 +111,11 @@ fn ran_out(level: &RunReport) -> (String, &'static str) {
     if servers + generator >= USED_UP * cores {
         let what = format!("CPU: server {servers:.2} and generator {generator:.2} of {cores:.0} cores");
         return (what, "run the server alone on such a machine, or use more cores");
+    }
+    let waited = level.generator.waited_share.unwrap_or(0.0);
+    if waited >= WAITED_MAX {
+        let what = format!("CPU: the generator waited for a core {:.0} % of the time", waited * 100.0);
+        return (what, "stop the other programs on this machine, or use more cores");
     }
     if level.generator.bound {
         return ("the generator".to_owned(), "measure from another machine with --url");
