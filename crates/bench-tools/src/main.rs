@@ -1,14 +1,17 @@
 //! `sarsen-bench-tools`: what benchmarks and tests need and no installation may run. It is not shipped.
 //!
-//! It has all commands of `sarsen`, and four more:
+//! It has all commands of `sarsen`, and six more:
 //! - `floor.rs`: the bare server that costs are compared with. `instance.rs`: one more server on a demo's database;
 //! - `fill.rs`: a million accounts. `inject_fault.rs`: a transaction that stays open, a standby that stops replaying.
+//! - `history/`: judges live queries while servers fail. `history_server.rs`: the back end that it judges.
 //!
 //! Its `serve` and `demo` obey `SARSEN_TEST_COMMIT_DELAY_MS` and `SARSEN_TEST_BATCH_MAX` (`writer_limits.rs`).
 //! `sarsen bench` starts this program when it lies beside `sarsen`.
 
 mod fill;
 mod floor;
+mod history;
+mod history_server;
 mod inject_fault;
 mod instance;
 mod writer_limits;
@@ -36,6 +39,10 @@ enum Command {
     InjectFault(inject_fault::Args),
     /// Fill the database of a demo with accounts
     Fill(fill::Args),
+    /// Check that live queries show right states while servers fail
+    History(history::Args),
+    /// Run the back end that `history` judges
+    HistoryServer(history_server::Args),
     #[command(flatten)]
     Sarsen(Box<program::Command>),
 }
@@ -53,6 +60,8 @@ fn run(command: Command) -> Result<()> {
         Command::Instance(args) => instance::run(&args, &context),
         Command::InjectFault(args) => inject_fault::run(&args),
         Command::Fill(args) => fill::run(&args),
+        Command::History(args) => history::run(&args),
+        Command::HistoryServer(args) => history_server::run(&args),
         Command::Sarsen(command) => program::run(*command, &context),
     }
 }

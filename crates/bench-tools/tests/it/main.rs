@@ -1,6 +1,7 @@
 //! The tools of the benchmarks, started as `sarsen bench` starts them.
 
 mod benchmarks;
+mod history;
 #[expect(dead_code, reason = "the tests of sarsen use more of it")]
 #[path = "../../../sarsen/tests/it/support.rs"]
 mod support;
