@@ -135,10 +135,12 @@ impl Engine {
             let mut state = group.state.lock();
             state.members.push(Member { stream: stream.clone(), slot });
             state.empty_since = None;
-            let is_behind = match (state.checked, held) {
+            // A later run may have found the frame's result again; the client needs it with a version that is not older.
+            let shown = state.frame.as_ref().map(|frame| frame.version).or(state.checked);
+            let is_behind = match (shown, held) {
                 (None, _) => true,
                 // Versions of two histories do not compare, so only a later run can tell.
-                (Some(checked), Some(held)) => held.partial_cmp(&checked).is_none_or(Ordering::is_gt),
+                (Some(shown), Some(held)) => held.partial_cmp(&shown).is_none_or(Ordering::is_gt),
                 (Some(_), None) => false,
             };
             if is_behind && let Some(held) = held {

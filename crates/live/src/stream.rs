@@ -417,7 +417,10 @@ impl Stream {
                 subscription.is_behind = false;
                 continue;
             };
-            let is_older = |held: Version| checked.partial_cmp(&held).is_none_or(std::cmp::Ordering::is_lt);
+            // An equal result is confirmed by any later run. Another one must itself be as new as what the client holds.
+            let is_held = subscription.held.as_ref().is_some_and(|held| *held.digest == *frame.digest);
+            let shown = if is_held { checked } else { frame.version };
+            let is_older = |held: Version| shown.partial_cmp(&held).is_none_or(std::cmp::Ordering::is_lt);
             if subscription.not_before.is_some_and(is_older) {
                 // The group runs again for this version, and marks the subscription then.
                 subscription.is_behind = false;

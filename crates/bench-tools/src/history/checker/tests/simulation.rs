@@ -115,7 +115,7 @@ impl World {
         let mut revs = Vec::new();
         for key in &keys {
             revs.push((*key, self.change(&mut state, *key, &id, random)));
-            if bug == Some(Bug::AppliedTwice) && number % 7 == 0 {
+            if bug == Some(Bug::AppliedTwice) && number.is_multiple_of(7) {
                 self.change(&mut state, *key, &id, random);
             }
         }
