@@ -119,9 +119,17 @@ impl From<store::Error> for Problem {
                 )
             },
             store::Error::Stopped => Problem::unavailable("The server is stopping. Try again.", second),
-            store::Error::Unavailable { .. } | store::Error::TooSlow { .. } => {
+            store::Error::Unavailable { .. } => {
                 Problem::unavailable("The database is not available. Try again.", second)
             }
+            store::Error::TooSlow { limit } => Problem {
+                retry_after: Some(second),
+                ..Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "too_slow",
+                    format!("It took longer than {} ms and was stopped. Nothing was done.", limit.as_millis()),
+                )
+            },
             store::Error::OutcomeUnknown => Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "outcome_unknown",

@@ -179,7 +179,7 @@ impl<'a> Checker<'a> {
                 // An answer says nothing of what its snapshot lacks; where versions are not exact, only its order counts.
                 let is_whole = matches!(self.history.versions, Versions::Exact | Versions::AtLeast);
                 let bounds = Bounds {
-                    settled: Some(version).filter(|_| is_whole),
+                    settled: is_whole.then_some(version),
                     carried: carried.map(|carried| (carried, *started)),
                     answered_before,
                     received: seen.at,
