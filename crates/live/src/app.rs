@@ -276,7 +276,7 @@ impl Context {
     }
 
     /// The caller as the database sees them now; 401 if their session has ended.
-    async fn standing(&self, caller: Caller) -> Result<Caller, Problem> {
+    pub(crate) async fn standing(&self, caller: Caller) -> Result<Caller, Problem> {
         let authenticator = self.0.registry.authenticator.as_ref().filter(|auth| auth.has_standing());
         let Some(authenticator) = authenticator.cloned() else { return Ok(caller) };
         let key = crate::stream::standing_key(&caller);

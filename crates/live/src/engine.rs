@@ -298,12 +298,14 @@ impl Engine {
                 return;
             }
         };
+        // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
+        // commits wait.
+        let before = group.state.lock().frame.clone();
+        let frame = Frame::new((version, settled), output, before.as_deref(), self.limits.frame_bytes_max);
         let mut state = group.state.lock();
         // A version that was asked for while this run was under way gets a run of its own.
         let was_asked = state.asked.is_some() && state.asked == state.needed;
         let was_awaited = std::mem::take(&mut state.awaited);
-        let frame =
-            Frame::new((version, settled), output, state.frame.as_deref(), self.limits.frame_bytes_max);
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         if is_new && !is_older {

@@ -127,7 +127,10 @@ impl From<store::Error> for Problem {
                 ..Problem::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "too_slow",
-                    format!("It took longer than {} ms and was stopped. Nothing was done.", limit.as_millis()),
+                    format!(
+                        "It took longer than {} ms and was stopped. Nothing was done.",
+                        limit.as_millis()
+                    ),
                 )
             },
             store::Error::OutcomeUnknown => Problem::new(

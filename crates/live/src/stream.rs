@@ -29,6 +29,10 @@ use store::{Time, Version};
 pub(crate) const STANDING: u32 = u32::MAX;
 /// Bytes that are encoded before the socket is asked again.
 const CHUNK: usize = 32 * 1024;
+/// Bytes of events that are not of a group, such as refusals, that may wait for a client.
+const NOTICE_BYTES_MAX: usize = 1024 * 1024;
+/// When a client whose stream has ended for a reason of its own may come back.
+const RETURN_MS: u64 = 1_000;
 /// How soon a stream looks again whether a version was published.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -89,6 +93,8 @@ struct State {
     /// Nothing is sent after the notices.
     ended: bool,
     heartbeat: bool,
+    /// A timer will wake it.
+    looks_again: bool,
     last_sent: Instant,
     /// When the newest frame was sent, for clients that want to know how old their data is.
     expires: Option<Time>,
@@ -159,6 +165,7 @@ impl Stream {
             waker: None,
             ended: false,
             heartbeat: false,
+            looks_again: false,
             last_sent: Instant::now(),
             expires,
         };
@@ -185,10 +192,14 @@ impl Stream {
             (true, Work::Standing(Box::new(run)))
         };
         let group = self.engine.join(key, self, STANDING, None, make);
-        let known = group.state.lock().standing.clone();
-        self.state.lock().standing = Some(group);
-        if let Some(standing) = known {
-            self.set_standing(standing.as_ref());
+        self.state.lock().standing = Some(group.clone());
+        // The group may find another standing while its last one is taken over.
+        loop {
+            let Some(known) = group.state.lock().standing.clone() else { break };
+            self.set_standing(known.as_ref());
+            if group.state.lock().standing.as_ref() == Some(&known) {
+                break;
+            }
         }
     }
 
@@ -200,11 +211,13 @@ impl Stream {
                 return;
             }
             state.behind.clear();
-            state.notices.push_back(frame::bye(0));
+            state.notices.push_back(frame::bye(RETURN_MS));
             state.ended = true;
             drop(state);
             return self.wake();
         };
+        // A subscription that is being added is there before the caller changes, or is added for the new one.
+        let one_at_a_time = self.changing.lock();
         let mut state = self.state.lock();
         if state.caller.claims == caller.claims && state.caller.subject == caller.subject {
             return;
@@ -215,9 +228,12 @@ impl Stream {
             .filter_map(|(slot, subscription)| Some((slot, subscription.as_ref()?.wanted()?)))
             .collect();
         drop(state);
+        drop(one_at_a_time);
         for (slot, wanted) in slots {
-            let sent = self.remove_slot(slot);
-            self.add(wanted, sent);
+            // A client may have ended it meanwhile.
+            if let Some(sent) = self.remove_slot(slot) {
+                self.add(wanted, sent);
+            }
         }
     }
 
@@ -229,6 +245,10 @@ impl Stream {
     /// The client holds `sent` already, whose version must not be followed by an older one.
     fn add(self: &Arc<Stream>, wanted: Wanted, sent: Option<Version>) {
         let _one_at_a_time = self.changing.lock();
+        let is_full = self.len() >= self.engine.limits.subscriptions_max;
+        if self.state.lock().ended || is_full {
+            return;
+        }
         let (key, args): (String, Arc<str>) = (frame::quoted(&wanted.key), wanted.args.to_string().into());
         let caller = self.state.lock().caller.clone();
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
@@ -294,11 +314,11 @@ impl Stream {
         }
     }
 
-    /// Returns the version that was sent last.
-    fn remove_slot(&self, slot: u32) -> Option<Version> {
+    /// Returns the version that was sent last; `None` if there was no subscription.
+    fn remove_slot(&self, slot: u32) -> Option<Option<Version>> {
         let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
         removed.group.iter().for_each(|group| group.leave(self, slot));
-        removed.sent.map(|(version, _)| version)
+        Some(removed.sent.map(|(version, _)| version))
     }
 
     /// The number of its subscriptions.
@@ -331,9 +351,22 @@ impl Stream {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Sends an event that is not of a group.
+    /// Sends an event that is not of a group. A client that makes such events and does not read them loses its stream.
     pub(crate) fn notice(&self, text: String) {
-        self.state.lock().notices.push_back(text);
+        let mut state = self.state.lock();
+        if state.ended {
+            return;
+        }
+        let waiting: usize = state.notices.iter().map(String::len).sum();
+        if waiting + text.len() > NOTICE_BYTES_MAX {
+            state.notices.clear();
+            state.behind.clear();
+            state.notices.push_back(frame::bye(RETURN_MS));
+            state.ended = true;
+        } else {
+            state.notices.push_back(text);
+        }
+        drop(state);
         self.wake();
     }
 
@@ -358,7 +391,7 @@ impl Stream {
             let problem = Problem::unauthenticated();
             let mut text = String::new();
             frame::write_error("", &problem, &mut text);
-            text.push_str(&frame::bye(0));
+            text.push_str(&frame::bye(RETURN_MS));
             state.notices.push_back(text);
             state.ended = true;
         } else if state.last_sent.elapsed() >= quiet {
@@ -475,10 +508,14 @@ impl Stream {
             }
             Taken::LookAgain => {
                 state.waker = Some(context.waker().clone());
+                if std::mem::replace(&mut state.looks_again, true) {
+                    return Poll::Pending;
+                }
                 drop(state);
                 let stream = self.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(LOOK_AGAIN).await;
+                    stream.state.lock().looks_again = false;
                     stream.wake();
                 });
                 Poll::Pending
@@ -488,6 +525,8 @@ impl Stream {
 
     /// Ends all of its subscriptions.
     pub(crate) fn leave(&self) {
+        // What is being added is there before all are removed; nothing is added afterwards.
+        let _one_at_a_time = self.changing.lock();
         let mut state = self.state.lock();
         let standing = state.standing.take();
         let subscriptions = std::mem::take(&mut state.subscriptions);

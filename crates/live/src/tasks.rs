@@ -29,9 +29,8 @@ CREATE TABLE IF NOT EXISTS live_schedules (
 
 static PLAN: Sql =
     sql("INSERT INTO live_tasks (due_ms, id, name, args, attempts) VALUES (?1, ?2, ?3, ?4, 0)");
-static DUE: Sql = sql(
-    "SELECT due_ms, id, name, args, attempts FROM live_tasks WHERE due_ms <= ?1 ORDER BY due_ms, id LIMIT 16",
-);
+static DUE: Sql = sql("SELECT due_ms, id, name, args, attempts FROM live_tasks
+     WHERE due_ms <= ?1 AND (due_ms > ?2 OR (due_ms = ?2 AND id > ?3)) ORDER BY due_ms, id LIMIT 16");
 static MOVE: Sql = sql("UPDATE live_tasks SET due_ms = ?3, attempts = ?4 WHERE due_ms = ?1 AND id = ?2");
 static DONE: Sql = sql("DELETE FROM live_tasks WHERE due_ms = ?1 AND id = ?2");
 static SCHEDULE: Sql = store::insert_if_absent("live_schedules", &["name", "next_ms"]);
@@ -129,11 +128,45 @@ struct Planned {
     attempts: i64,
 }
 
+/// Tasks that are read at once.
+const PAGE: usize = 16;
+
 /// Runs what is due. Returns whether there may be more.
 async fn run_due(context: &Context) -> bool {
+    let mut after = (Time::from_millis(i64::MIN), String::new());
+    loop {
+        let due = match read_due(context, after).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "planned tasks cannot be read");
+                return false;
+            }
+        };
+        let mut ran = false;
+        for task in &due {
+            let Some(entry) = context.0.registry.tasks.get(&*task.name) else {
+                // Another instance, of another release, may know it.
+                tracing::debug!(task = task.name, "this program does not know a planned task");
+                continue;
+            };
+            ran = true;
+            if let Err(problem) = run_one(context, entry, task).await {
+                tracing::warn!(task = task.name, attempts = task.attempts + 1, code = %problem.code,
+                    "a planned task failed and is repeated later");
+            }
+        }
+        match due.last() {
+            // Tasks that nobody knows must not hide those behind them.
+            Some(last) if !ran && due.len() == PAGE => after = (last.due, last.id.clone()),
+            _ => return ran,
+        }
+    }
+}
+
+async fn read_due(context: &Context, after: (Time, String)) -> Result<Vec<Planned>, store::Error> {
     let now = context.now();
     let read = move |snapshot: &mut Snapshot<'_>| {
-        snapshot.all(&DUE, args![now], |row| {
+        snapshot.all(&DUE, args![now, after.0, &after.1], |row| {
             Ok(Planned {
                 due: row.get(0)?,
                 id: row.get(1)?,
@@ -143,23 +176,7 @@ async fn run_due(context: &Context) -> bool {
             })
         })
     };
-    let due: Result<Vec<Planned>, store::Error> = context.store().read(read).await;
-    let Ok(due) = due.inspect_err(|error| tracing::warn!(%error, "planned tasks cannot be read")) else {
-        return false;
-    };
-    let mut ran = false;
-    for task in due {
-        let Some(entry) = context.0.registry.tasks.get(&*task.name) else {
-            // Another instance, of another release, may know it.
-            continue;
-        };
-        ran = true;
-        if let Err(problem) = run_one(context, entry, &task).await {
-            tracing::warn!(task = task.name, attempts = task.attempts + 1, code = %problem.code,
-                "a planned task failed and is repeated later");
-        }
-    }
-    ran
+    context.store().read(read).await
 }
 
 async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result<(), Problem> {

@@ -68,6 +68,7 @@ pub mod progress;
 pub mod server_process;
 #[cfg(feature = "identity")]
 mod terminal;
+#[cfg(feature = "identity")]
 mod tls;
 
 #[cfg(feature = "identity")]

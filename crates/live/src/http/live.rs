@@ -46,6 +46,8 @@ pub(super) async fn open_with_ticket(
         return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));
     };
     let caller = context.0.streams.tickets.redeem(&ticket, context.now())?;
+    // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
+    let caller = context.standing(caller).await?;
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     Ok(stream(Body::new(body)))
 }
@@ -77,26 +79,33 @@ pub(super) async fn change(
 /// `GET /live/poll?sub=…`: answers with events as soon as there is one that is not `same`.
 pub(super) async fn poll_query(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
-    held(context, headers, query.wanted).await
+    held(context, address, headers, query.wanted).await
 }
 
 /// `POST /live/poll`: the same with a body as for `POST /live`, for more subscriptions than fit into a URL.
 pub(super) async fn poll(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let opening: Opening = json(&body)?;
-    held(context, headers, opening.subscriptions).await
+    held(context, address, headers, opening.subscriptions).await
 }
 
-async fn held(context: Context, headers: HeaderMap, wanted: Vec<Wanted>) -> Result<Response, Problem> {
+async fn held(
+    context: Context,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+    wanted: Vec<Wanted>,
+) -> Result<Response, Problem> {
     let caller = context.caller(&headers).await?;
-    let body = context.0.streams.once(&context, caller, wanted)?;
+    let body = context.0.streams.once(&context, caller, address, wanted)?;
     let mut events = String::new();
     let collect = async {
         // Values that the client holds already are no reason to answer.

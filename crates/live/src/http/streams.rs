@@ -8,6 +8,7 @@ use crate::{Caller, Problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) struct Streams {
 struct Open {
     by_name: HashMap<String, Arc<Stream>>,
     by_caller: HashMap<String, usize>,
+    /// Streams and long polls.
+    all: usize,
     stopping: bool,
 }
 
@@ -43,55 +46,70 @@ impl Streams {
     ) -> Result<StreamBody, Problem> {
         let limits = &context.0.limits;
         check(&wanted, 0, limits)?;
+        let left = self.admit(context, &caller, address)?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
         let stream = self.stream(context, caller, sha256(secret.as_bytes()));
-        // No token has a subject that begins like this.
-        let anonymous = || format!("\0{}", web::network::network(address));
-        let (owner, own_max, limit) = match stream.caller().subject {
-            Some(user) => (user, limits.streams_per_caller_max, "user may have (`streams_per_caller_max`)"),
-            None => {
-                (anonymous(), limits.streams_per_network_max, "network may have (`streams_per_network_max`)")
-            }
-        };
-        {
-            let mut open = self.open.lock();
-            let own = open.by_caller.get(&owner).copied().unwrap_or_default();
-            let refused = if open.stopping {
-                Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
-            } else if open.by_name.len() >= limits.streams_max {
-                let detail =
-                    format!("This server has its {} streams open (`streams_max`).", limits.streams_max);
-                Some(Problem::unavailable(detail, Duration::from_secs(5)))
-            } else if own >= own_max {
-                Some(Problem::limit(format!(
-                    "You have {own} streams open, as many as one {limit}. Close one."
-                )))
-            } else {
-                None
-            };
-            if let Some(problem) = refused {
-                context.0.engine.metrics.streams_refused.fetch_add(1, Ordering::Relaxed);
-                return Err(problem);
-            }
-            open.by_name.insert(name.clone(), stream.clone());
-            *open.by_caller.entry(owner.clone()).or_default() += 1;
-        }
+        self.open.lock().by_name.insert(name.clone(), stream.clone());
         context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
         stream.notice(frame::hello(&name, &secret));
         stream.watch_standing();
         wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
         let opened = self.open.clone();
         let on_end = move || {
+            opened.lock().by_name.remove(&name);
+            left();
+        };
+        Ok(StreamBody { stream, on_end: Some(Box::new(on_end)) })
+    }
+
+    /// Takes a place for a stream or a long poll; the result gives it back. Refuses what the limits do not allow.
+    fn admit(
+        &self,
+        context: &Context,
+        caller: &Caller,
+        address: IpAddr,
+    ) -> Result<impl FnOnce() + Send + use<>, Problem> {
+        let limits = &context.0.limits;
+        // No token has a subject that begins like this.
+        let (owner, own_max, limit) = match &caller.subject {
+            Some(user) => {
+                (user.clone(), limits.streams_per_caller_max, "user may have (`streams_per_caller_max`)")
+            }
+            None => (
+                format!("\0{}", web::network::network(address)),
+                limits.streams_per_network_max,
+                "network may have (`streams_per_network_max`)",
+            ),
+        };
+        let mut open = self.open.lock();
+        let own = open.by_caller.get(&owner).copied().unwrap_or_default();
+        let refused = if open.stopping {
+            Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
+        } else if open.all >= limits.streams_max {
+            let detail = format!("This server has its {} streams open (`streams_max`).", limits.streams_max);
+            Some(Problem::unavailable(detail, Duration::from_secs(5)))
+        } else if own >= own_max {
+            Some(Problem::limit(format!("You have {own} streams open, as many as one {limit}. Close one.")))
+        } else {
+            None
+        };
+        if let Some(problem) = refused {
+            context.0.engine.metrics.streams_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(problem);
+        }
+        open.all += 1;
+        *open.by_caller.entry(owner.clone()).or_default() += 1;
+        let opened = self.open.clone();
+        Ok(move || {
             let mut open = opened.lock();
-            open.by_name.remove(&name);
+            open.all -= 1;
             if let Some(count) = open.by_caller.get_mut(&owner) {
                 *count -= 1;
                 if *count == 0 {
                     open.by_caller.remove(&owner);
                 }
             }
-        };
-        Ok(StreamBody { stream, on_end: Some(Box::new(on_end)) })
+        })
     }
 
     /// A stream that lasts for one long poll.
@@ -99,13 +117,15 @@ impl Streams {
         &self,
         context: &Context,
         caller: Caller,
+        address: IpAddr,
         wanted: Vec<Wanted>,
     ) -> Result<StreamBody, Problem> {
         check(&wanted, 0, &context.0.limits)?;
+        let left = self.admit(context, &caller, address)?;
         let stream = self.stream(context, caller, [0; 32]);
         stream.watch_standing();
         wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
-        Ok(StreamBody { stream, on_end: None })
+        Ok(StreamBody { stream, on_end: Some(Box::new(left)) })
     }
 
     /// The same for a query of the server itself, which stands on no row of a caller.
@@ -152,6 +172,10 @@ impl Streams {
             let detail = format!("`remove` may have {} keys.", limits.subscriptions_max);
             return Err(Problem::invalid("remove", detail));
         }
+        // Another session or other rights need a stream of their own.
+        if caller.subject.is_some() && rights(caller) != rights(&stream.caller()) {
+            return Err(elsewhere());
+        }
         remove.iter().for_each(|key| stream.unsubscribe(key));
         check(&add, stream.len(), limits)?;
         if caller.subject.is_some() {
@@ -197,7 +221,20 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
             format!("A key may have 128 bytes, this one has {}.", long.key.len()),
         ));
     }
+    if let Some(long) = wanted.iter().find(|wanted| wanted.query.len() > 128) {
+        let detail = format!("A name of a query may have 128 bytes, this one has {}.", long.query.len());
+        return Err(Problem::invalid("query", detail));
+    }
     Ok(())
+}
+
+/// What a token gives beyond its time: a stream may be renewed only by one that gives the same.
+fn rights(caller: &Caller) -> Map<String, Value> {
+    let mut rights = caller.claims.clone();
+    for name in ["exp", "iat", "nbf", "jti"] {
+        rights.remove(name);
+    }
+    rights
 }
 
 /// Heartbeats, expired tokens, groups without subscribers.

@@ -4,9 +4,10 @@
 //! comes back with the same URL, as long as the token lives that the ticket was made with.
 
 use crate::app::{Context, random, sha256};
+use crate::backend::ClientAddress;
 use crate::{Caller, Problem};
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, StatusCode};
@@ -26,14 +27,16 @@ const TICKETS_PER_CALLER_MAX: usize = 1_000;
 pub(crate) struct Tickets(Mutex<HashMap<[u8; 32], Ticket>>);
 
 struct Ticket {
+    /// The user, or the network of a caller without a token.
+    owner: String,
     caller: Caller,
     until: Time,
 }
 
 impl Tickets {
-    fn make(&self, caller: Caller, now: Time) -> Result<String, Problem> {
+    fn make(&self, caller: Caller, owner: String, now: Time) -> Result<String, Problem> {
         let mut tickets = self.0.lock();
-        let own = || tickets.values().filter(|ticket| ticket.caller.subject == caller.subject).count();
+        let own = || tickets.values().filter(|ticket| ticket.owner == owner).count();
         // Counted only where it may matter: it reads all tickets.
         if tickets.len() >= TICKETS_MAX
             || (tickets.len() >= TICKETS_PER_CALLER_MAX && own() >= TICKETS_PER_CALLER_MAX)
@@ -41,7 +44,7 @@ impl Tickets {
             return Err(Problem::limit("There are too many open tickets. Use those that you have."));
         }
         let text = URL_SAFE_NO_PAD.encode(random());
-        tickets.insert(sha256(text.as_bytes()), Ticket { caller, until: now + LIFE });
+        tickets.insert(sha256(text.as_bytes()), Ticket { owner, caller, until: now + LIFE });
         Ok(text)
     }
 
@@ -62,8 +65,14 @@ impl Tickets {
     }
 }
 
-pub(super) async fn make(State(context): State<Context>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+pub(super) async fn make(
+    State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Problem> {
     let caller = context.caller(&headers).await?;
-    let ticket = context.0.streams.tickets.make(caller, context.now())?;
+    // No token has a subject that begins like this.
+    let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address.0)));
+    let ticket = context.0.streams.tickets.make(caller, owner, context.now())?;
     Ok(Json(json!({ "ticket": ticket, "expires_in": LIFE.as_secs() })))
 }
