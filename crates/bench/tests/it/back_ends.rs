@@ -301,7 +301,7 @@ fn capacity_is_told_in_users() {
     let served = AtomicUsize::new(0);
     // After the second level or later, requests fail.
     let address = serve(move |_| match served.fetch_add(1, Ordering::Relaxed) {
-        count if count > 3_000 => Answer::json(503, json!({ "code": "overloaded" })),
+        count if count > 30_000 => Answer::json(503, json!({ "code": "overloaded" })),
         _ => Answer::json(201, json!({ "uid": "0190" })),
     });
     let folder = tempfile::tempdir().unwrap();
