@@ -55,7 +55,8 @@ fn soak_history_on_mariadb() {
 }
 
 #[test]
-fn planted_bugs_are_found() {
+#[ignore = "whether a planted bug shows within seconds depends on the machine: a soak runs it"]
+fn soak_planted_bugs_are_found() {
     let rest = "all writers rest, but it holds";
     let plants = [("missing-key", rest), ("other-row", rest)];
     std::thread::scope(|scope| {
