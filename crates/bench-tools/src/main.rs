@@ -1,8 +1,9 @@
 //! `sarsen-bench-tools`: what benchmarks and tests need and no installation may run. It is not shipped.
 //!
-//! It has all commands of `sarsen`, and six more:
+//! It has all commands of `sarsen`, and seven more:
 //! - `floor.rs`: the bare server that costs are compared with. `instance.rs`: one more server on a demo's database;
 //! - `fill.rs`: a million accounts. `inject_fault.rs`: a transaction that stays open, a standby that stops replaying.
+//! - `store_writes.rs`: the insert of a back end through the store alone.
 //! - `history/`: judges live queries while servers fail. `history_server.rs`: the back end that it judges.
 //!
 //! Its `serve` and `demo` obey `SARSEN_TEST_COMMIT_DELAY_MS` and `SARSEN_TEST_BATCH_MAX` (`writer_limits.rs`).
@@ -14,6 +15,7 @@ mod history;
 mod history_server;
 mod inject_fault;
 mod instance;
+mod store_writes;
 mod writer_limits;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +41,8 @@ enum Command {
     InjectFault(inject_fault::Args),
     /// Fill the database of a demo with accounts
     Fill(fill::Args),
+    /// Insert into the table of the back end `request_log` through the store alone
+    StoreWrites(store_writes::Args),
     /// Check that live queries show right states while servers fail
     History(history::Args),
     /// Run the back end that `history` judges
@@ -60,6 +64,7 @@ fn run(command: Command) -> Result<()> {
         Command::Instance(args) => instance::run(&args, &context),
         Command::InjectFault(args) => inject_fault::run(&args),
         Command::Fill(args) => fill::run(&args),
+        Command::StoreWrites(args) => store_writes::run(&args),
         Command::History(args) => history::run(&args),
         Command::HistoryServer(args) => history_server::run(&args),
         Command::Sarsen(command) => program::run(*command, &context),

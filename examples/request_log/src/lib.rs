@@ -1,7 +1,7 @@
 //! Stores each request that it gets: the routes of the example. `requests.rs` owns the table, `pages.rs` draws HTML.
 
 mod pages;
-mod requests;
+pub mod requests;
 
 use axum::extract::{Query, State};
 use axum::http::header::{HOST, LOCATION};
@@ -17,7 +17,8 @@ use store::Migration;
 
 type Answer = Result<Response, Problem>;
 
-static MIGRATIONS: &[Migration] =
+/// The tables.
+pub static MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "requests", text: include_str!("../migrations/0001_requests.sql") }];
 
 /// The back end.

@@ -96,6 +96,9 @@ pub struct WritesArgs {
     /// Warm-up before each level
     #[arg(long, value_parser = parse_duration, default_value = "2s")]
     pub warmup: Duration,
+    /// Also insert through the store alone, with as many writers as connections, and compare the CPU time
+    #[arg(long, conflicts_with = "url")]
+    pub beside_store: bool,
     #[command(flatten)]
     pub back_end: BackEndArgs,
     #[command(flatten)]

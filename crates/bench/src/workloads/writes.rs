@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::back_end::{Site, running};
@@ -19,12 +19,15 @@ use crate::launcher::Launcher;
 use crate::load::{Plan, VirtualUser, Workload, measure};
 use crate::machine::ensure_descriptors;
 use crate::measure::{Cause, FsyncCost, RequestKind, Verdict, measure_fsync};
-use crate::report::{RunReport, milliseconds, print_result, thousands, write_json};
+use crate::report::{RunReport, milliseconds, print_result, progress, thousands, write_json};
+use crate::subprocess::Outcome;
 
 const NAME: &str = "request_log";
 /// Shares of the peak that levels must reach.
 const MIDDLE: (std::ops::RangeInclusive<usize>, f64) = (16..=512, 0.8);
 const MANY: (usize, f64) = (1_024, 0.9);
+/// A request may take this many times the CPU time of the same insert through the store alone.
+const BESIDE_STORE: f64 = 2.5;
 /// p99.99 may be longer than the longest raw fsync by this.
 const STALL_MAX: Duration = Duration::from_millis(250);
 
@@ -32,11 +35,21 @@ const STALL_MAX: Duration = Duration::from_millis(250);
 #[derive(Serialize)]
 pub struct WritesReport {
     pub levels: Vec<RunReport>,
+    /// The same inserts through the store alone, with `--beside-store`.
+    pub store_alone: Vec<StoreAlone>,
     /// The raw fsync before and after the levels, if the bench started the server.
     pub fsync: Vec<FsyncCost>,
     /// The best rate of accepted writes.
     pub peak_per_second: f64,
     pub bars: Vec<Bar>,
+}
+
+/// What `sarsen-bench-tools store-writes` printed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoreAlone {
+    pub writers: usize,
+    pub inserts_per_second: f64,
+    pub cpu_us_per_insert: f64,
 }
 
 /// A bar, and whether the run held it.
@@ -73,15 +86,47 @@ pub async fn writes(args: &WritesArgs, launcher: &Launcher) -> Result<(), Error>
     ensure_descriptors(args.connections.iter().copied().max().unwrap_or(1))?;
     if !args.back_end.url.is_empty() {
         let under_test = running(NAME, &args.back_end)?;
-        return finish(args, run_levels(args, &under_test).await, Vec::new());
+        return finish(args, run_levels(args, &under_test).await, Vec::new(), Vec::new());
     }
     let site = Site::open(&args.back_end, &args.common, launcher, false).await?;
     let database = site.database(NAME, &args.common)?;
     let under_test = site.start(NAME, &args.back_end, &database).await?;
     let levels = run_levels(args, &under_test).await;
     under_test.stop().await?;
+    let store_alone = if args.beside_store { store_alone(args, launcher, &site).await? } else { Vec::new() };
     let fsync = vec![site.test_bed.fsync().clone(), measure_fsync(site.test_bed.folder())?];
-    finish(args, levels, fsync)
+    finish(args, levels, store_alone, fsync)
+}
+
+/// Each level again, without a server.
+async fn store_alone(
+    args: &WritesArgs,
+    launcher: &Launcher,
+    site: &Site<'_>,
+) -> Result<Vec<StoreAlone>, Error> {
+    let tools = launcher.for_tools()?;
+    let mut found = Vec::new();
+    for connections in &args.connections {
+        // An empty table each time, as fast as the first level of the server.
+        let database = site.database(&format!("store_alone_{connections}"), &args.common)?;
+        let arguments = [
+            "store-writes".to_owned(),
+            format!("--database={}", database.url),
+            format!("--writers={connections}"),
+            format!("--seconds={}", args.duration.as_secs().max(1)),
+            format!("--warmup={}", args.warmup.as_secs()),
+        ];
+        progress(&format!("inserting through the store alone, {connections} writers"));
+        let finished = tools.run("store-writes", &arguments, |_| false).await?;
+        let json = match finished.outcome {
+            Outcome::Completed(json) => json,
+            Outcome::Killed(line) => return Err(Error::set_up("store-writes", line)),
+        };
+        let alone = serde_json::from_value(json)
+            .map_err(|error| Error::set_up("store-writes", format!("unexpected JSON: {error}")))?;
+        found.push(alone);
+    }
+    Ok(found)
 }
 
 async fn run_levels(args: &WritesArgs, under_test: &ServerUnderTest) -> Vec<RunReport> {
@@ -105,8 +150,13 @@ async fn run_levels(args: &WritesArgs, under_test: &ServerUnderTest) -> Vec<RunR
     levels
 }
 
-fn finish(args: &WritesArgs, levels: Vec<RunReport>, fsync: Vec<FsyncCost>) -> Result<(), Error> {
-    let report = WritesReport::new(levels, fsync);
+fn finish(
+    args: &WritesArgs,
+    levels: Vec<RunReport>,
+    store_alone: Vec<StoreAlone>,
+    fsync: Vec<FsyncCost>,
+) -> Result<(), Error> {
+    let report = WritesReport::new(levels, store_alone, fsync);
     print_result(&report.render());
     match &args.common.json {
         Some(path) => write_json(path, &report),
@@ -115,10 +165,11 @@ fn finish(args: &WritesArgs, levels: Vec<RunReport>, fsync: Vec<FsyncCost>) -> R
 }
 
 impl WritesReport {
-    fn new(levels: Vec<RunReport>, fsync: Vec<FsyncCost>) -> WritesReport {
+    fn new(levels: Vec<RunReport>, store_alone: Vec<StoreAlone>, fsync: Vec<FsyncCost>) -> WritesReport {
         let peak_per_second = levels.iter().map(rate).fold(0.0, f64::max);
-        let bars = bars(&levels, &fsync, peak_per_second);
-        WritesReport { levels, fsync, peak_per_second, bars }
+        let mut bars = bars(&levels, &fsync, peak_per_second);
+        bars.extend(beside_store(&levels, &store_alone));
+        WritesReport { levels, store_alone, fsync, peak_per_second, bars }
     }
 
     fn render(&self) -> String {
@@ -190,6 +241,22 @@ fn bars(levels: &[RunReport], fsync: &[FsyncCost], peak_per_second: f64) -> Vec<
         bars.push(Bar { what, held: slowest_us <= bound_us });
     }
     bars
+}
+
+/// One bar a level: the CPU time of a request by that of an insert.
+fn beside_store(levels: &[RunReport], store_alone: &[StoreAlone]) -> Vec<Bar> {
+    let compared = levels.iter().zip(store_alone).filter_map(|(level, alone)| {
+        let (request, insert) = (level.server_cpu_us_per_request?, alone.cpu_us_per_insert);
+        let ratio = request / insert;
+        let what = format!(
+            "{} connections: {request:.1} µs of CPU a request are {ratio:.2} times the {insert:.1} µs of the store alone, \
+             which made {} inserts/s (at most {BESIDE_STORE})",
+            thousands(level.users as u64),
+            thousands(alone.inserts_per_second.round() as u64),
+        );
+        Some(Bar { what, held: ratio <= BESIDE_STORE })
+    });
+    compared.collect()
 }
 
 fn heading(server: &str, duration: Duration) -> String {
