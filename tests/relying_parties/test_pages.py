@@ -30,6 +30,7 @@ def test_the_answers_on_the_page_are_those_of_the_server(demo, site_client, ada)
     answers = {
         "GET /api/user": user,
         "GET /api/subscription": get(demo, "/api/subscription", token),
+        "GET /api/service/state": get(demo, "/api/service/state", key),
         "GET /api/service/users": get(demo, f"/api/service/users?ids={pair['user']}", key),
         "POST /api/service/check": requests.post(
             f"{demo.issuer}/api/service/check", json={"checks": [pair]}, headers=bearer(key), timeout=15
