@@ -26,8 +26,8 @@ pub mod workloads;
 
 pub use argument_parsers::parse_duration;
 pub use cli::{
-    AttemptsArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, MoveArgs,
-    OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
+    AttemptsArgs, BackEndArgs, CapacityArgs, Command, CommonArgs, CostArgs, FloorArgs, LiveArgs, LoginArgs,
+    MoveArgs, OverloadArgs, RevocationArgs, ServerArgs, SsoArgs, TimeArgs, WritesArgs,
 };
 pub use error::Error;
 pub use json_scan::string_field;
@@ -68,6 +68,7 @@ async fn dispatch(command: &Command, launcher: &Launcher) -> Result<(), Error> {
         Command::Attempts(args) => workloads::attempts(args, launcher).await,
         Command::Capacity(args) => workloads::capacity(args, launcher).await,
         Command::Revocation(args) => workloads::revocation(args, launcher).await,
+        Command::Login(args) => workloads::login(args, launcher).await,
         Command::Overload(args) => workloads::overload(args, launcher).await,
         Command::Cost(args) => workloads::cost(args, launcher).await,
         Command::Move(args) => workloads::move_database(args, launcher).await,
@@ -84,6 +85,7 @@ impl Command {
             Command::Attempts(args) => args.common.pin,
             Command::Capacity(args) => args.common.pin,
             Command::Revocation(args) => args.common.pin,
+            Command::Login(args) => args.common.pin,
             Command::Overload(args) => args.common.pin,
             // CPU costs are compared on one core.
             Command::Cost(_) => true,

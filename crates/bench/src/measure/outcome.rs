@@ -24,6 +24,8 @@ pub enum RequestKind {
     ApprovalPage,
     Approval,
     Redemption,
+    /// W2: a sign-in with a password.
+    SignIn,
     /// W3: an insert without a body.
     Insert,
     /// W5: the answers of a student so far.
@@ -37,7 +39,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    pub const ALL: [RequestKind; 14] = [
+    pub const ALL: [RequestKind; 15] = [
         RequestKind::Floor,
         RequestKind::Subscription,
         RequestKind::User,
@@ -46,6 +48,7 @@ impl RequestKind {
         RequestKind::ApprovalPage,
         RequestKind::Approval,
         RequestKind::Redemption,
+        RequestKind::SignIn,
         RequestKind::Insert,
         RequestKind::Answers,
         RequestKind::GetCounter,
@@ -64,6 +67,7 @@ impl RequestKind {
             RequestKind::ApprovalPage => "GET /activate (approval)",
             RequestKind::Approval => "POST approval",
             RequestKind::Redemption => "POST /auth/token (redeem)",
+            RequestKind::SignIn => "POST /o/{slug}/login",
             RequestKind::Insert => "POST /requests",
             RequestKind::Answers => "PATCH /attempts/{id}",
             RequestKind::GetCounter => "get_counter",

@@ -8,6 +8,7 @@ mod client;
 mod device_flow;
 mod person;
 mod populate;
+mod sign_ins;
 mod tenants;
 
 pub use self::browser::{Browser, Page};
@@ -18,4 +19,5 @@ pub use client::{Client, Reply};
 pub use person::Person;
 pub(crate) use person::{SCOPE, sign_in_with_password};
 pub use populate::{Population, ProbeAccount, create_probe_accounts, populate};
+pub use sign_ins::create_sign_ins;
 pub use tenants::PLANS_SOLD;

@@ -24,6 +24,7 @@ pub struct Person {
     /// The id of its device client.
     pub client_id: String,
     pub user_id: String,
+    pub email: String,
     /// Its own made-up IP address.
     pub address: String,
     pub cookies: Cookies,
@@ -48,13 +49,14 @@ impl Person {
         number: usize,
     ) -> Result<Person, Error> {
         let email = format!("user-{number}@{}.test", tenant.slug);
-        let user = json!({ "email": email, "name": format!("User {number}") });
+        let user = json!({ "email": &email, "name": format!("User {number}") });
         let path = format!("/api/organizations/{}/users", tenant.slug);
         let user: New = admin.post(client, &path, &user).await?.json()?;
         Ok(Person {
             organization: tenant.slug.clone(),
             client_id: tenant.client_id.clone(),
             user_id: user.id,
+            email,
             address: address_of(number),
             cookies: Cookies::default(),
         })

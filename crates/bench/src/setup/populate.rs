@@ -94,7 +94,11 @@ pub async fn create_probe_accounts(
     Ok((Rc::new(admin), probe_account))
 }
 
-async fn make_tenants(admin: &Admin, client: &mut Client, count: usize) -> Result<Vec<Tenant>, Error> {
+pub(super) async fn make_tenants(
+    admin: &Admin,
+    client: &mut Client,
+    count: usize,
+) -> Result<Vec<Tenant>, Error> {
     // Slugs are never reused, and an earlier bench may have used this server.
     let run = RandomState::new().hash_one(count) & 0xff_ffff;
     let slugs: Vec<String> = (0..count).map(|number| format!("bench-{run:06x}-{number}")).collect();

@@ -1,0 +1,88 @@
+//! Accounts with passwords, each with the request that signs it in.
+
+use std::rc::Rc;
+
+use browser::{Cookies, Form, KnownValues, Request, forms};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::admin::{Admin, Credentials};
+use super::browser::Browser;
+use super::client::Client;
+use super::person::Person;
+use super::populate::make_tenants;
+use crate::error::Error;
+use crate::http::{RequestDraft, Target};
+use crate::report::{progress, thousands};
+
+const PASSWORD: &str = "measured with a long password";
+/// The first number of these accounts.
+const FIRST: usize = 3_000_000;
+/// Every account is in a network of its own.
+const ADDRESSES_APART: usize = 256;
+
+#[derive(Deserialize)]
+struct NewLink {
+    url: String,
+}
+
+/// Creates `count` accounts in `tenants` organizations, sets their passwords, and returns the form of each that is ready to
+/// be sent: the one of a browser that the server does not know.
+pub async fn create_sign_ins(
+    target: &Target,
+    credentials: &Credentials,
+    tenants: usize,
+    count: usize,
+) -> Result<Rc<Vec<Vec<u8>>>, Error> {
+    let mut client = Client::new(target.clone(), 0);
+    let admin = Admin::sign_in(&mut client, credentials).await?;
+    let tenants = make_tenants(&admin, &mut client, tenants).await?;
+    let mut requests = Vec::with_capacity(count);
+    for number in 0..count {
+        let tenant = &tenants[number % tenants.len()];
+        let person = Person::create(&admin, &mut client, tenant, FIRST + number * ADDRESSES_APART).await?;
+        set_password(&admin, &mut client, &person).await?;
+        requests.push(sign_in_request(&mut client, &person).await?);
+        if number % 25 == 24 {
+            let (done, of) = (thousands(number as u64 + 1), thousands(count as u64));
+            progress(&format!("set-up: {done} of {of} passwords set"));
+        }
+    }
+    Ok(Rc::new(requests))
+}
+
+async fn set_password(admin: &Admin, client: &mut Client, person: &Person) -> Result<(), Error> {
+    let path = format!("/api/organizations/{}/users/{}/password-link", person.organization, person.user_id);
+    let link: NewLink = admin.post(client, &path, &json!({})).await?.json()?;
+    let known = known(person);
+    let mut browser = Browser { client, cookies: &mut Cookies::default(), address: &person.address };
+    let page = browser.open(&link.url).await?;
+    let found = forms(&page.text());
+    let Some(form) = Form::next(&found, &known) else {
+        return Err(page.reply.unexpected("the password link shows no form"));
+    };
+    let answer = browser.submit(&page, &form.fill(&known)).await?;
+    match answer.redirect() {
+        Some(_) => Ok(()),
+        None => Err(answer.reply.unexpected("the password was not accepted")),
+    }
+}
+
+/// The filled form of the page on which the account signs in.
+async fn sign_in_request(client: &mut Client, person: &Person) -> Result<Vec<u8>, Error> {
+    let known = known(person);
+    let (host, origin) = (client.target().host.clone(), client.target().origin.clone());
+    let mut cookies = Cookies::default();
+    let mut browser = Browser { client, cookies: &mut cookies, address: &person.address };
+    let page = browser.open(&format!("/o/{}/login", person.organization)).await?;
+    let found = forms(&page.text());
+    let Some(form) = Form::next(&found, &known) else {
+        return Err(page.reply.unexpected("the sign-in page has no form"));
+    };
+    let request = Request::submit(&page.path, &origin, &form.fill(&known));
+    Ok(RequestDraft::in_browser(request, &cookies, &person.address).encode(&host))
+}
+
+fn known(person: &Person) -> KnownValues<'_> {
+    KnownValues { email: &person.email, password: PASSWORD, user_code: "" }
+}
