@@ -31,6 +31,13 @@ class Program:
                 raise AssertionError(f"{command} does not serve port {port}:\n{self.log()}")
             time.sleep(0.1)
 
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def is_running(self):
+        return self._process.poll() is None
+
     def log(self):
         return self._log.read_text(encoding="utf-8", errors="replace")[-6000:]
 

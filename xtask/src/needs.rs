@@ -2,6 +2,7 @@
 //! packages when we are root (otherwise the line to type is shown), everything else inside the tree.
 
 mod debian;
+mod go;
 mod node;
 mod python;
 
@@ -73,6 +74,15 @@ pub static NODE_PACKAGES: Need = Need {
 pub static APACHE: Need = debian::package(&["apache2", "libapache2-mod-auth-openidc"], 15, || {
     places::is_file("/usr/sbin/apache2") && places::is_file("/usr/lib/apache2/modules/mod_auth_openidc.so")
 });
+pub static NGINX: Need = debian::package(&["nginx"], 3, || places::is_file("/usr/sbin/nginx"));
+pub static CADDY: Need = debian::package(&["caddy"], 40, || places::is_file("/usr/bin/caddy"));
+pub static H2LOAD: Need = debian::package(&["nghttp2-client"], 5, || places::on_path("h2load"));
+pub static PEBBLE: Need = Need {
+    name: "Pebble, an ACME server",
+    from: From::Own(go::install_pebble),
+    megabytes: 30,
+    present: go::has_pebble,
+};
 pub static MAVEN: Need = debian::package(&["maven", "default-jdk-headless"], 400, || {
     places::on_path("mvn") && places::on_path("javac")
 });
@@ -92,6 +102,10 @@ pub static AUTHJS: Need = Need {
 /// In this order: the Python environment may carry Node.js.
 pub static RELYING_PARTIES: [&Need; 9] =
     [&APACHE, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
+
+/// What the step `edge` of a soak runs with; in this order, as in `OUTSIDE`.
+pub static EDGE: [&Need; 10] =
+    [&NGINX, &CADDY, &H2LOAD, &CURL, &CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES, &PEBBLE];
 
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];

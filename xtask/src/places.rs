@@ -31,6 +31,10 @@ pub fn relying_parties() -> PathBuf {
     root().join("tests/relying_parties")
 }
 
+pub fn edge() -> PathBuf {
+    root().join("tests/edge")
+}
+
 pub fn cost() -> PathBuf {
     root().join("tests/cost")
 }
@@ -38,6 +42,11 @@ pub fn cost() -> PathBuf {
 /// The Python environment that all tests in `tests` use.
 pub fn python() -> PathBuf {
     target().join("outside-venv/bin/python")
+}
+
+/// Programs in Go.
+pub fn go_programs() -> PathBuf {
+    target().join("go")
 }
 
 /// A program to be started from the root of the tree.

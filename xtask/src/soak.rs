@@ -3,6 +3,7 @@
 //! - `cross`: every test on every database server.
 //! - `relying-parties`: stock programs with their defaults sign a user in, and the guides of `docs/guides` are followed to
 //!   the letter (`tests/relying_parties`).
+//! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
@@ -21,8 +22,8 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &str);
 
-const STEPS: [(&str, Step); 4] =
-    [("cross", cross), ("relying-parties", relying_parties), ("cost", cost), ("long", long)];
+const STEPS: [(&str, Step); 5] =
+    [("cross", cross), ("relying-parties", relying_parties), ("edge", edge), ("cost", cost), ("long", long)];
 
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
@@ -30,11 +31,14 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     let (only, filter) = chosen(args)?;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let is_alone = matches!(only, Some("relying-parties" | "cost"));
+    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost"));
     let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
         needed.extend(needs::RELYING_PARTIES);
+    }
+    if wanted("edge") {
+        needed.extend(needs::EDGE);
     }
     if wanted("cost") {
         needed.extend(needs::COST);
@@ -79,6 +83,14 @@ fn relying_parties(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
+fn edge(report: &mut Report, _servers: &Servers, _filter: &str) {
+    report.step("edge", || {
+        let mut python = pytest(places::edge(), built(&["--features", "acme"], "debug")?);
+        python.env("SARSEN_NODE", needs::node(&[])?.get_program()).env("SARSEN_GO", places::go_programs());
+        counted(&mut python)
+    });
+}
+
 fn cost(report: &mut Report, _servers: &Servers, _filter: &str) {
     report.step("cost", || counted(&mut pytest(places::cost(), built(&["--release"], "release")?)));
 }
@@ -116,13 +128,13 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 #[test]
 fn a_filter_means_the_long_tests() {
     assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    for step in ["cross", "relying-parties", "cost"] {
+    for step in ["cross", "relying-parties", "edge", "cost"] {
         assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
     }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
     assert!(
         chosen(&["--only", "everything"])
-            .is_err_and(|text| text.contains("cross, relying-parties, cost, long"))
+            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, long"))
     );
     assert!(chosen(&["--fast"]).is_err());
 }

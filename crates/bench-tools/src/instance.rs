@@ -3,7 +3,7 @@
 use sarsen::program::Context;
 use sarsen::server_process::{self, Signals};
 use sarsen::{Error, LogFormat, Result, logs, output, parse_database};
-use server::{App, Bound, Limits, SecretKey, Settings};
+use server::{App, Bound, Limits, SecretKey, Settings, Tls};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -22,6 +22,12 @@ pub struct Args {
     /// The demo's issuer
     #[arg(long, value_name = "URL")]
     issuer: String,
+    /// The server speaks HTTPS with this certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// The certificate's key
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -41,18 +47,28 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let bound = server_process::bind(&[args.listen])?;
     let store = server_process::open_store(&database, options)?;
     let app = server_process::app(store.clone(), Settings::new(&args.issuer), key, None)?;
-    let served = server_process::runtime()?.block_on(serve(app, bound));
+    let limits = Limits { tls: tls(args)?, ..Limits::default() };
+    let served = server_process::runtime()?.block_on(serve(app, bound, limits));
     if served.is_err() {
         store.close();
     }
     served
 }
 
-async fn serve(app: App, bound: Bound) -> Result<()> {
+fn tls(args: &Args) -> Result<Option<Tls>> {
+    let Some((certificate, key)) = args.tls_certificate.as_ref().zip(args.tls_key.as_ref()) else {
+        return Ok(None);
+    };
+    let read = |path: &PathBuf| std::fs::read(path).map_err(Error::file("read", path));
+    let made = Tls::new(&read(certificate)?, &read(key)?);
+    made.map(Some).map_err(|error| Error::failed(format!("{}: {error}", certificate.display())))
+}
+
+async fn serve(app: App, bound: Bound, limits: Limits) -> Result<()> {
     let signals = Signals::listen()?;
     let prepared = server::first_start::prepare(&app).await;
     prepared.map_err(|error| Error::failed(format!("the database cannot be used: {error}")))?;
-    let running = server_process::start(app, bound, Limits::default()).await?;
+    let running = server_process::start(app, bound, limits).await?;
     for address in &running.addresses {
         output::print(&format!("{}\n", serde_json::json!({ "listen": format!("http://{address}") })))?;
     }

@@ -279,6 +279,9 @@ pub struct LoginArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct CostArgs {
+    /// Also measure GET /api/subscription by HTTP/2, and by both protocols over TLS; it needs openssl
+    #[arg(long)]
+    pub protocols: bool,
     /// Connections of each of the three
     #[arg(long, default_value_t = 64, value_parser = parse_count)]
     pub users: usize,

@@ -35,7 +35,7 @@
 //! - `program.rs`: the table of commands. `commands/`: one file a command. `config/`: every setting;
 //! - `server_process.rs`: what `serve` and `demo` share. `api_client/`: HTTP from a terminal to a server;
 //! - `control/`: the socket by which commands reach a server that runs on the same machine;
-//! - `tls.rs`: the files of the certificate;
+//! - `tls/`: the certificate, from files or from an ACME server;
 //! - `output.rs`, `progress.rs`, `terminal.rs`: what users see. `files.rs`: files that only their owner may read.
 //!
 //! This is the only crate that reads arguments, the environment and files. It holds no rule of the domain.

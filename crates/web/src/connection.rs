@@ -1,12 +1,13 @@
 //! One connection, from its first byte to its end: by HTTP/1.1 or HTTP/2, in the clear or over TLS.
 
 use super::forwarded::Peer;
+use super::handshakes::Handshakes;
 use super::http2;
 use super::listener::Limits;
 use super::places::{Place, Pulse};
 use super::preface::Detecting;
 use super::service::{ConnectionCounts, Service};
-use super::tls::{Handshakes, Tls};
+use super::tls::{Protocol, Tls};
 use super::watched_stream::WatchedStream;
 use http::Request;
 use http_body::Body as _;
@@ -17,6 +18,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -97,21 +99,30 @@ impl<S: Service> Server<S> {
         pulse: Arc<Pulse>,
         mut ends: Ends,
     ) -> Result<(), hyper::Error> {
-        let Some(handshake) = self.handshakes.begin(peer.address) else {
+        let Some(handshake) = self.handshakes.begin(peer.address, Instant::now()) else {
             self.counts().refuse();
             return Ok(());
         };
+        let accepting = async {
+            // Most do not wait, and need no timer.
+            if !handshake.wait().is_zero() {
+                tokio::time::sleep(handshake.wait()).await;
+            }
+            tls.accept(stream).await
+        };
         let accepted = tokio::select! {
-            accepted = tls.accept(stream) => accepted,
+            accepted = accepting => accepted,
             _ = ends.stopped.wait_for(|stopped| *stopped) => return Ok(()),
         };
         drop(handshake);
         match accepted {
-            Ok((stream, true)) => self.http2(stream, peer, pulse, ends).await,
-            Ok((stream, false)) => {
+            Ok((stream, Protocol::Http2)) => self.http2(stream, peer, pulse, ends).await,
+            Ok((stream, Protocol::Http1)) => {
                 self.http1(Detecting::http1(stream), peer, &pulse, &mut ends).await.map(drop)
             }
+            Ok((_, Protocol::Challenge)) => Ok(()),
             Err(error) => {
+                self.counts().fail_handshake();
                 tracing::debug!(%error, "a handshake failed");
                 Ok(())
             }
@@ -125,7 +136,11 @@ impl<S: Service> Server<S> {
         pulse: Arc<Pulse>,
         ends: Ends,
     ) -> Result<(), hyper::Error> {
-        http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await
+        let ended = http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await;
+        if ended.as_ref().is_err_and(http2::is_flood) {
+            self.counts().end_flood();
+        }
+        ended
     }
 
     /// Serves HTTP/1.1. Returns the connection if it is one of HTTP/2.

@@ -7,7 +7,8 @@
 //!   being handled.
 //! - **HTTP/1.1 and HTTP/2 on one port**, with the same limits: what holds for a connection of HTTP/1.1 holds for a stream
 //!   of HTTP/2. Floods of its frames close the connection.
-//! - **TLS** when a certificate is given ([`Tls`]): it is replaced without a failed request, and handshakes are bounded.
+//! - **TLS** when a certificate is given ([`Tls`]): it is replaced without a failed request. Handshakes of a network are
+//!   bounded in number and in rate.
 //! - **Heads are bounded** in bytes and in time, bodies too ([`body`]).
 //! - **A client that does not read is reset**: without progress for 30 seconds, or below 1 KiB/s. A stream has no rate,
 //!   and a connection to which nothing has to be sent may wait.
@@ -17,7 +18,7 @@
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
 //! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
-//!   `tls.rs`: certificates and handshakes.
+//!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes.
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
@@ -32,6 +33,7 @@ mod connection;
 pub mod current_request;
 mod descriptors;
 pub mod forwarded;
+mod handshakes;
 pub mod host;
 mod http2;
 mod listener;

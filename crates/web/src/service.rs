@@ -36,6 +36,8 @@ pub trait Service: Send + Sync + 'static {
 pub struct ConnectionCounts {
     open: AtomicU64,
     refused: AtomicU64,
+    failed_handshakes: AtomicU64,
+    floods: AtomicU64,
 }
 
 impl ConnectionCounts {
@@ -44,9 +46,19 @@ impl ConnectionCounts {
         self.open.load(Relaxed)
     }
 
-    /// Connections that were reset because their network had too many.
+    /// Connections that were reset because their network had too many of them, or of handshakes.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
+    }
+
+    /// TLS handshakes that failed: no common version, a client that does not trust the certificate, silence.
+    pub fn failed_handshakes(&self) -> u64 {
+        self.failed_handshakes.load(Relaxed)
+    }
+
+    /// Connections of HTTP/2 that were closed because of a flood: of resets, heads, or frames that ask for nothing.
+    pub fn floods(&self) -> u64 {
+        self.floods.load(Relaxed)
     }
 
     pub(crate) fn opened(&self) {
@@ -59,5 +71,13 @@ impl ConnectionCounts {
 
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn fail_handshake(&self) {
+        self.failed_handshakes.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn end_flood(&self) {
+        self.floods.fetch_add(1, Relaxed);
     }
 }

@@ -1,14 +1,8 @@
-//! TLS: a certificate that can be replaced while the server runs, and limits for handshakes.
-//!
-//! A handshake costs the server a signature, thousands of times what a packet costs the client. So one network has a
-//! bounded number of them at once, and each has a time limit. Addresses without a share of places have none here either.
+//! TLS: a certificate that can be replaced while the server runs. It is given, or a resolver has it, which also answers the
+//! challenges of a certificate authority (TLS-ALPN-01, RFC 8737).
 
-use super::cidr::Cidr;
-use super::network::network;
-use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use parking_lot::RwLock;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,19 +10,28 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::ResolvesServerCert;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// The time limit for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Handshakes of one network at once.
-const HANDSHAKES_MAX: usize = 64;
 /// HTTP/2, and what every client speaks.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// A certificate authority asks for the certificate of its challenge.
+const CHALLENGE: &[u8] = b"acme-tls/1";
 
 /// A certificate with its key. Clones share it.
 #[derive(Clone)]
 pub struct Tls(Arc<RwLock<Arc<ServerConfig>>>);
+
+/// What the client has chosen in a handshake.
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+    /// It has seen the certificate of its challenge, and that is all.
+    Challenge,
+}
 
 /// Why a certificate cannot be used: what is wrong, then what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +63,15 @@ impl Tls {
         Ok(Tls(Arc::new(RwLock::new(Arc::new(config(certificate, key)?)))))
     }
 
+    /// Uses the certificates of `resolver`. A handshake fails as long as it has none.
+    pub fn with_resolver(resolver: Arc<dyn ResolvesServerCert>) -> Result<Tls, TlsError> {
+        let unusable = |error: rustls::Error| TlsError::Certificate(format!("cannot be used: {error}"));
+        let builder = builder().map_err(unusable)?;
+        let mut config = builder.with_cert_resolver(resolver);
+        config.alpn_protocols = PROTOCOLS.iter().chain([&CHALLENGE]).map(|name| name.to_vec()).collect();
+        Ok(Tls(Arc::new(RwLock::new(Arc::new(config)))))
+    }
+
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), TlsError> {
         let config = Arc::new(config(certificate, key)?);
@@ -67,16 +79,28 @@ impl Tls {
         Ok(())
     }
 
-    /// Does the handshake. Returns the connection, and whether it is one of HTTP/2.
+    /// Does the handshake. Returns the connection and its protocol.
     pub(crate) async fn accept<I: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: I,
-    ) -> std::io::Result<(TlsStream<I>, bool)> {
+    ) -> std::io::Result<(TlsStream<I>, Protocol)> {
         let config = self.0.read().clone();
         let stream = tokio::time::timeout(HANDSHAKE_TIME, TlsAcceptor::from(config).accept(io)).await??;
-        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(PROTOCOLS[0]);
-        Ok((stream, is_http2))
+        let protocol = match stream.get_ref().1.alpn_protocol() {
+            Some(name) if name == PROTOCOLS[0] => Protocol::Http2,
+            Some(CHALLENGE) => Protocol::Challenge,
+            _ => Protocol::Http1,
+        };
+        Ok((stream, protocol))
     }
+}
+
+type Builder = rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>;
+
+fn builder() -> Result<Builder, rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(builder.with_no_client_auth())
 }
 
 fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
@@ -92,10 +116,7 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsError::Key(format!("is not a private key in PEM ({error}); use the key without a passphrase"))
     })?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let made = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
+    let made = builder().and_then(|builder| builder.with_single_cert(chain, key));
     let mut config = made.map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => TlsError::Key(
             "is not the key of the certificate; use the pair that was issued together".to_owned(),
@@ -104,67 +125,4 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Ok(config)
-}
-
-/// The handshakes of each network.
-pub(crate) struct Handshakes {
-    exempt: Vec<Cidr>,
-    running: Mutex<HashMap<IpAddr, usize>>,
-}
-
-/// A handshake; dropping it ends it.
-pub(crate) struct Handshake<'a>(&'a Handshakes, Option<IpAddr>);
-
-impl Handshakes {
-    pub(crate) fn new(exempt: Vec<Cidr>) -> Handshakes {
-        Handshakes { exempt, running: Mutex::default() }
-    }
-
-    /// Begins a handshake with a client. None if its network has too many.
-    pub(crate) fn begin(&self, address: IpAddr) -> Option<Handshake<'_>> {
-        if self.exempt.iter().any(|block| block.contains(address)) {
-            return Some(Handshake(self, None));
-        }
-        let network = network(address.to_canonical());
-        let mut running = self.running.lock();
-        let count = running.entry(network).or_default();
-        if *count >= HANDSHAKES_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Handshake(self, Some(network)))
-    }
-}
-
-impl Drop for Handshake<'_> {
-    fn drop(&mut self) {
-        let Some(network) = self.1 else { return };
-        let mut running = self.0.running.lock();
-        if let Some(count) = running.get_mut(&network) {
-            *count -= 1;
-            if *count == 0 {
-                running.remove(&network);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_network_has_a_number_of_handshakes_at_once() {
-        let handshakes = Handshakes::new(Cidr::LOOPBACK.to_vec());
-        let begin = |text: &str| handshakes.begin(text.parse().expect("an address"));
-        let running: Vec<_> =
-            (0..HANDSHAKES_MAX).map(|_| begin("2001:db8::1").expect("a handshake")).collect();
-        assert!(begin("2001:db8::2").is_none(), "the same network");
-        assert!(begin("203.0.113.9").is_some());
-        let own: Vec<_> = (0..2 * HANDSHAKES_MAX).map(|_| begin("127.0.0.1")).collect();
-        assert!(own.iter().all(Option::is_some), "this machine");
-        drop(running);
-        assert!(begin("2001:db8::2").is_some());
-        assert!(handshakes.running.lock().is_empty());
-    }
 }

@@ -10,20 +10,24 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::http2::Http2;
 use super::response::{Progress, Response, ResponseReader};
 use super::target::Target;
+use super::wire::Io;
 use crate::measure::Cause;
 
 /// Source addresses to try when one has no free port.
 const SOURCES_TRIED_MAX: usize = 4;
 
 pub struct Connection {
-    stream: TcpStream,
+    io: Io,
     reader: ResponseReader,
+    /// Of a connection by HTTP/2.
+    http2: Option<Box<Http2>>,
     expires: Instant,
     timer: Pin<Box<Sleep>>,
 }
@@ -38,8 +42,13 @@ impl Connection {
             Err(_) => return Err(Cause::ConnectTimeout),
         };
         stream.set_nodelay(true).map_err(|error| Cause::connect(&error))?;
+        let io = match tokio::time::timeout_at(expires, target.wire.wrap(stream)).await {
+            Ok(wrapped) => wrapped.map_err(|error| Cause::connect(&error))?,
+            Err(_) => return Err(Cause::ConnectTimeout),
+        };
         let timer = Box::pin(sleep_until(expires));
-        Ok(Connection { stream, reader: ResponseReader::default(), expires, timer })
+        let http2 = target.wire.is_http2().then(|| Box::new(Http2::new()));
+        Ok(Connection { io, reader: ResponseReader::default(), http2, expires, timer })
     }
 
     /// Sends `request` and reads the whole answer; [`Connection::response`] returns it.
@@ -53,7 +62,14 @@ impl Connection {
             let expires = self.expires;
             self.timer.as_mut().reset(expires);
         }
-        self.send(request).await?;
+        match &mut self.http2 {
+            None => self.send(request).await?,
+            Some(http2) => {
+                http2.begin(request).map_err(Cause::Malformed)?;
+                let frames = http2.take_out();
+                self.send(&frames).await?;
+            }
+        }
         poll_fn(|context| self.poll_receive(context)).await
     }
 
@@ -62,39 +78,28 @@ impl Connection {
         self.reader.response()
     }
 
-    /// Whether the server has closed this idle connection. It costs no system call unless something happened.
+    /// Whether the server has closed this idle connection, as far as it can be seen without reading. It costs no system
+    /// call unless something happened.
     pub fn is_closed(&self) -> bool {
-        let mut byte = [0];
-        !matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        self.http2.is_none() && self.io.is_closed()
     }
 
-    async fn send(&mut self, request: &[u8]) -> Result<(), Cause> {
-        let mut sent = 0;
-        while sent < request.len() {
-            match self.stream.try_write(&request[sent..]) {
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match tokio::time::timeout_at(self.expires, self.stream.writable()).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => return Err(Cause::transport(&error)),
-                        Err(_) => return Err(Cause::Timeout),
-                    }
-                }
-                Err(error) => return Err(Cause::transport(&error)),
-            }
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Cause> {
+        match tokio::time::timeout_at(self.expires, self.io.send(bytes)).await {
+            Ok(sent) => sent.map_err(|error| Cause::transport(&error)),
+            Err(_) => Err(Cause::Timeout),
         }
-        Ok(())
     }
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Cause>> {
         loop {
             let mut room = ReadBuf::new(self.reader.room());
-            match Pin::new(&mut self.stream).poll_read(context, &mut room) {
+            match self.io.poll_read(context, &mut room) {
                 Poll::Ready(Ok(())) => {
                     let count = room.filled().len();
                     let progress = match count {
                         0 => self.reader.end_of_stream(),
-                        _ => self.reader.advance(count).map_err(Cause::Malformed)?,
+                        _ => self.advance(count)?,
                     };
                     match progress {
                         Progress::Complete => return Poll::Ready(Ok(())),
@@ -106,6 +111,19 @@ impl Connection {
                 Poll::Pending => return self.poll_expiry(context),
             }
         }
+    }
+
+    /// Reads `count` bytes that are in the reader's room.
+    fn advance(&mut self, count: usize) -> Result<Progress, Cause> {
+        let Some(http2) = &mut self.http2 else {
+            return self.reader.advance(count).map_err(Cause::Malformed);
+        };
+        // The room keeps the frames until the answer replaces them.
+        let frames = self.reader.room()[..count].to_vec();
+        let Some(answer) = http2.receive(&frames).map_err(Cause::Malformed)? else {
+            return Ok(Progress::NeedMore);
+        };
+        self.reader.give(&answer).map_err(Cause::Malformed)
     }
 
     fn poll_expiry(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Cause>> {

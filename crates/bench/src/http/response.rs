@@ -80,6 +80,15 @@ impl ResponseReader {
         self.parse()
     }
 
+    /// The same for bytes that are not in the room yet.
+    pub(super) fn give(&mut self, bytes: &[u8]) -> Result<Progress, Malformed> {
+        while self.buffer.len() - self.filled < bytes.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        self.buffer[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.advance(bytes.len())
+    }
+
     /// The peer has closed its side. `Complete` if the body ends that way.
     pub fn end_of_stream(&mut self) -> Progress {
         if let Phase::UntilClose = self.phase {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
+use super::wire::Wire;
 use crate::error::Error;
 
 /// Connections from one loopback source address before the next one is used. Linux has about 28,000 ephemeral ports a
@@ -17,6 +18,8 @@ pub struct Target {
     pub host: String,
     /// The `Origin` of a browser on its pages.
     pub origin: String,
+    /// How it is reached.
+    pub wire: Wire,
 }
 
 impl Target {
@@ -40,7 +43,8 @@ impl Target {
             .find(|address| address.is_ipv4())
             .or(addresses.first())
             .ok_or_else(|| wrong("the name has no address"))?;
-        Ok(Target { address: *address, host: host.to_owned(), origin: format!("http://{host}") })
+        let (address, host, origin) = (*address, host.to_owned(), format!("http://{host}"));
+        Ok(Target { address, host, origin, wire: Wire::default() })
     }
 
     /// The same server with the host of its issuer: for a server that is reached without its TLS proxy.
@@ -49,10 +53,16 @@ impl Target {
         let origin = issuer.trim_end_matches('/');
         match origin.split_once("://") {
             Some((_, host)) if !host.is_empty() && !host.contains('/') => {
-                Target { address: self.address, host: host.to_owned(), origin: origin.to_owned() }
+                Target { host: host.to_owned(), origin: origin.to_owned(), ..self.clone() }
             }
             _ => self.clone(),
         }
+    }
+
+    /// The same server, reached over another wire.
+    #[must_use]
+    pub fn over(&self, wire: &Wire) -> Target {
+        Target { wire: wire.clone(), ..self.clone() }
     }
 
     /// The source address of connection number `index`: 127.0.0.2, 127.0.0.3, … when the first one has no ports left.

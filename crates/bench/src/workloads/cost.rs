@@ -1,5 +1,5 @@
-//! `cost`: CPU of the server per request, as a ratio to the floor. Each round measures all three, so that the ratios are
-//! stable on a noisy machine.
+//! `cost`: CPU of the server per request, as a ratio to the floor. Each round measures all of them, so that the ratios are
+//! stable on a noisy machine. With TLS it is a second server on the same data, after the first.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use super::servers::{ServerUnderTest, TestBed};
 use super::sso::{Mix, SsoLoad};
 use crate::cli::CostArgs;
 use crate::error::Error;
+use crate::http::Wire;
 use crate::launcher::Launcher;
 use crate::load::{Plan, measure};
 use crate::machine::ensure_descriptors;
@@ -27,7 +28,7 @@ const DEVICE_CODE_RATIO_MAX: f64 = 4.0;
 #[derive(Serialize)]
 pub struct CostReport {
     pub users: usize,
-    /// Floor, subscription, device code.
+    /// Floor, subscription, device code; with `--protocols` the subscription by others too.
     pub lines: Vec<CostLine>,
     /// In the order in which they were run.
     pub runs: Vec<RunReport>,
@@ -46,12 +47,45 @@ pub struct CostLine {
     pub not_accepted: u64,
 }
 
-/// One of the three in one round.
+/// One request in one round.
 struct Sample {
     per_second: f64,
     cpu_us: f64,
     ratio: f64,
     not_accepted: u64,
+}
+
+/// What is measured in each round.
+struct Measured {
+    request: &'static str,
+    ratio_max: Option<f64>,
+    load: Load,
+    wire: Wire,
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy)]
+enum Load {
+    Floor,
+    Sso(Mix),
+}
+
+impl Measured {
+    fn new(request: &'static str, load: Load, wire: Wire) -> Measured {
+        Measured { request, ratio_max: None, load, wire, samples: Vec::new() }
+    }
+
+    fn with_bar(self, ratio_max: f64) -> Measured {
+        Measured { ratio_max: Some(ratio_max), ..self }
+    }
+}
+
+/// The servers of a run, and its results.
+struct Bench<'a> {
+    args: &'a CostArgs,
+    floor: ServerUnderTest,
+    accounts: Accounts,
+    runs: Vec<RunReport>,
 }
 
 /// `sarsen bench cost`.
@@ -64,63 +98,90 @@ pub async fn cost(args: &CostArgs, launcher: &Launcher) -> Result<(), Error> {
     let accounts = args.accounts as usize;
     let population = Population { tenants: TENANTS_MAX.min(accounts), accounts };
     let accounts = populate(server.first(), &credentials, population).await?;
+    let mut bench = Bench { args, floor, accounts, runs: Vec::new() };
 
-    let mut runs = Vec::new();
-    let mut samples: [Vec<Sample>; 3] = Default::default();
-    for round in 1..=args.rounds {
-        progress(&format!("round {round} of {}", args.rounds));
-        let three = one_round(args, &floor, &server, &accounts).await;
-        let floor_us = cpu_us(&three[0])?;
-        for (run, samples) in three.iter().zip(&mut samples) {
-            let cpu_us = cpu_us(run)?;
-            samples.push(Sample {
-                per_second: run.total.per_second,
-                cpu_us,
-                ratio: cpu_us / floor_us,
-                not_accepted: run.not_accepted(),
-            });
-        }
-        runs.extend(three);
-    }
-    let [floor_samples, subscription, device_code] = samples;
-    let lines = vec![
-        CostLine::new("GET / (floor)", &floor_samples, None),
-        CostLine::new("GET /api/subscription", &subscription, Some(SUBSCRIPTION_RATIO_MAX)),
-        CostLine::new("POST /auth/device/code", &device_code, Some(DEVICE_CODE_RATIO_MAX)),
+    let (subscription, plain) = (Load::Sso(Mix::SubscriptionOnly), Wire::default());
+    let mut measured = vec![
+        Measured::new("GET / (floor)", Load::Floor, plain.clone()),
+        Measured::new("GET /api/subscription", subscription, plain.clone()).with_bar(SUBSCRIPTION_RATIO_MAX),
+        Measured::new("POST /auth/device/code", Load::Sso(Mix::DeviceCodeOnly), plain.clone())
+            .with_bar(DEVICE_CODE_RATIO_MAX),
     ];
+    if args.protocols {
+        let by_http2 = "GET /api/subscription, HTTP/2";
+        measured.push(Measured::new(by_http2, subscription, plain.http2()));
+    }
+    bench.rounds(&server, &mut measured).await?;
+    let issuer = server.first().origin.clone();
+    server.stop().await?;
+    let mut lines: Vec<CostLine> = measured.iter().map(CostLine::new).collect();
+    if args.protocols {
+        let server = test_bed.encrypted(&issuer).await?;
+        let tls = server.first().wire.clone();
+        let mut measured = [
+            Measured::new("GET / (floor)", Load::Floor, plain),
+            Measured::new("GET /api/subscription, TLS", subscription, tls.clone()),
+            Measured::new("GET /api/subscription, TLS, HTTP/2", subscription, tls.http2()),
+        ];
+        bench.rounds(&server, &mut measured).await?;
+        server.stop().await?;
+        // The floor has its line.
+        lines.extend(measured[1..].iter().map(CostLine::new));
+    }
+    let Bench { floor, runs, .. } = bench;
     let report = CostReport { users: args.users, lines, runs };
     print_result(&report.render(args.rounds));
     if let Some(path) = &args.common.json {
         write_json(path, &report)?;
     }
-    server.stop().await?;
     floor.stop().await
 }
 
-async fn one_round(
-    args: &CostArgs,
-    floor: &ServerUnderTest,
-    server: &ServerUnderTest,
-    accounts: &Accounts,
-) -> [RunReport; 3] {
-    let plan = Plan {
-        users: args.users,
-        think: Duration::ZERO,
-        rate: None,
-        warm_up: args.warmup,
-        duration: args.duration,
-        timeout: TIMEOUT,
-        seed: args.common.seed,
-    };
-    let load = Rc::new(FloorLoad::new(floor.first()));
-    let floor = measure("cost: floor", &floor.targets, &floor.monitored, &plan, load).await;
-    let sso = |mix| Rc::new(SsoLoad::new(accounts.clone(), args.users, mix));
-    let (targets, monitored) = (&server.targets, &server.monitored);
-    let load = sso(Mix::SubscriptionOnly);
-    let subscription = measure("cost: subscription", targets, monitored, &plan, load).await;
-    let load = sso(Mix::DeviceCodeOnly);
-    let device_code = measure("cost: device code", targets, monitored, &plan, load).await;
-    [floor, subscription, device_code]
+impl Bench<'_> {
+    /// Measures all of it in each round. The first one is the floor.
+    async fn rounds(&mut self, server: &ServerUnderTest, measured: &mut [Measured]) -> Result<(), Error> {
+        for round in 1..=self.args.rounds {
+            progress(&format!("round {round} of {}", self.args.rounds));
+            let mut floor_us = None;
+            for one in &mut *measured {
+                let run = self.run(server, one).await;
+                let cpu_us = cpu_us(&run)?;
+                one.samples.push(Sample {
+                    per_second: run.total.per_second,
+                    cpu_us,
+                    ratio: cpu_us / *floor_us.get_or_insert(cpu_us),
+                    not_accepted: run.not_accepted(),
+                });
+                self.runs.push(run);
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(&self, server: &ServerUnderTest, measured: &Measured) -> RunReport {
+        let plan = Plan {
+            users: self.args.users,
+            think: Duration::ZERO,
+            rate: None,
+            warm_up: self.args.warmup,
+            duration: self.args.duration,
+            timeout: TIMEOUT,
+            seed: self.args.common.seed,
+        };
+        let name = format!("cost: {}", measured.request);
+        match measured.load {
+            Load::Floor => {
+                let load = Rc::new(FloorLoad::new(self.floor.first()));
+                measure(&name, &self.floor.targets, &self.floor.monitored, &plan, load).await
+            }
+            Load::Sso(mix) => {
+                let load = Rc::new(SsoLoad::new(self.accounts.clone(), self.args.users, mix));
+                let targets: Vec<_> =
+                    server.targets.iter().map(|target| target.over(&measured.wire)).collect();
+                measure(&name, &targets, &server.monitored, &plan, load).await
+            }
+        }
+    }
 }
 
 fn cpu_us(run: &RunReport) -> Result<f64, Error> {
@@ -131,14 +192,15 @@ fn cpu_us(run: &RunReport) -> Result<f64, Error> {
 }
 
 impl CostLine {
-    fn new(request: &'static str, samples: &[Sample], ratio_max: Option<f64>) -> CostLine {
+    fn new(measured: &Measured) -> CostLine {
+        let samples = &measured.samples;
         let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
         CostLine {
-            request,
+            request: measured.request,
             per_second: median_of(|sample| sample.per_second),
             cpu_us_per_request: median_of(|sample| sample.cpu_us),
             ratio: median_of(|sample| sample.ratio),
-            ratio_max,
+            ratio_max: measured.ratio_max,
             not_accepted: samples.iter().map(|sample| sample.not_accepted).sum(),
         }
     }
@@ -147,7 +209,7 @@ impl CostLine {
 impl CostReport {
     fn render(&self, rounds: usize) -> String {
         let mut text = format!(
-            "\ncost: {} connections, server on one core, median of {rounds} rounds\n{:<28}{:>10}{:>14}{:>10}  bar\n",
+            "\ncost: {} connections, server on one core, median of {rounds} rounds\n{:<36}{:>10}{:>14}{:>10}  bar\n",
             self.users, "request", "req/s", "CPU us/req", "x floor"
         );
         for line in &self.lines {
@@ -158,7 +220,7 @@ impl CostReport {
             };
             let rate = thousands(line.per_second.round() as u64);
             text.push_str(&format!(
-                "{:<28}{rate:>10}{:>14.1}{:>10.2}  {bar}\n",
+                "{:<36}{rate:>10}{:>14.1}{:>10.2}  {bar}\n",
                 line.request, line.cpu_us_per_request, line.ratio
             ));
             if line.not_accepted > 0 {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -9,7 +10,7 @@ use tempfile::TempDir;
 use super::fault::InjectedFault;
 use crate::cli::{CommonArgs, ServerArgs};
 use crate::error::Error;
-use crate::http::{RequestDraft, Target};
+use crate::http::{RequestDraft, Target, Wire};
 use crate::launcher::{Launcher, ServerProcess};
 use crate::load::Monitored;
 use crate::machine::SERVER_CORE;
@@ -166,6 +167,32 @@ impl<'a> TestBed<'a> {
         Ok((Target::parse(process.ready_text("/listen")?)?.under_name(issuer), process))
     }
 
+    /// Starts a server over TLS on the database of the demo, which has stopped.
+    pub(super) async fn encrypted(&self, issuer: &str) -> Result<ServerUnderTest, Error> {
+        let (certificate, key) = (self.folder.path().join("tls.pem"), self.folder.path().join("tls.key"));
+        make_certificate(&certificate, &key)?;
+        let own = format!("sqlite:{}", self.data.join("demo.db").display());
+        let arguments: Vec<OsString> = vec![
+            "instance".into(),
+            "--database".into(),
+            self.database.clone().unwrap_or(own).into(),
+            "--key-file".into(),
+            self.data.join("demo.key").into(),
+            "--issuer".into(),
+            issuer.into(),
+            "--tls-certificate".into(),
+            certificate.clone().into(),
+            "--tls-key".into(),
+            key.into(),
+        ];
+        let launcher = self.launcher.for_tools()?;
+        let process = launcher.start("encrypted", &arguments, self.core, self.folder.path()).await?;
+        let pem = std::fs::read(&certificate).map_err(Error::io("cannot read the certificate"))?;
+        let wire = Wire::tls(&pem).map_err(Error::io("cannot use the certificate"))?;
+        let target = Target::parse(process.ready_text("/listen")?)?.under_name(issuer).over(&wire);
+        Ok(self.under_test("sarsen over TLS", target, None, process))
+    }
+
     /// Injects a fault into a database server until the value is dropped.
     pub(super) async fn inject_fault(&self, what: &str, database: &str) -> Result<InjectedFault, Error> {
         InjectedFault::begin(self.launcher, what, database, self.folder.path()).await
@@ -286,6 +313,23 @@ impl ServerUnderTest {
             process.stop().await?;
         }
         Ok(())
+    }
+}
+
+/// Writes a certificate for `localhost` that signs itself, and its key.
+fn make_certificate(certificate: &Path, key: &Path) -> Result<(), Error> {
+    let made = Command::new("openssl")
+        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '))
+        .args("-subj /CN=localhost -addext subjectAltName=DNS:localhost".split(' '))
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out"])
+        .args([certificate, Path::new("-keyout"), key])
+        .output()
+        .map_err(Error::io("cannot run openssl, which makes the certificate; install it"))?;
+    let text = || String::from_utf8_lossy(&made.stderr).trim().to_owned();
+    if made.status.success() {
+        Ok(())
+    } else {
+        Err(Error::Ended { server: "openssl".to_owned(), detail: text() })
     }
 }
 

@@ -127,6 +127,7 @@ impl Answers {
              # secret_key_file = \"sarsen.key\"\n\
              # tls_certificate = \"…\"      # files of the TLS certificate and its key; without them the server speaks\n\
              # tls_key = \"…\"              # plain HTTP, behind a proxy\n\
+             # acme_domains = []          # or names that an ACME server issues the certificate for\n\
              # trusted_proxies = []       # proxies that may send X-Forwarded-For: addresses or networks like 10.0.0.0/8\n\
              # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\

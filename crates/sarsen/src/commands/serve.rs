@@ -6,7 +6,8 @@ use crate::control::{self, Answer, ControlSocket, Request};
 use crate::error::{Error, Result};
 use crate::program::Context;
 use crate::server_process::{self, Signals};
-use crate::{files, logs, output, tls};
+use crate::tls::Certificate;
+use crate::{files, logs, output};
 use server::{App, Bound, Limits, SecretKey};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     if let Some(folder) = &config.backup_directory.value {
         files::private_folder(folder)?;
     }
-    let certificate = tls::Files::read(&config)?;
+    let certificate = Certificate::open(&config, environment)?;
     let bound = server_process::bind(&config.listen.value)?;
     let options = config.store_options(context.writer_limits.clone());
     let store = server_process::open_store(&config.database.value, options)?;
@@ -60,19 +61,19 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     served
 }
 
-async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<tls::Files>) -> Result<()> {
+async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Certificate>) -> Result<()> {
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format!("the database cannot be used: {error}"));
     server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
     write_link(config, &app).await?;
     let limits = Limits {
         connections: config.connections_max.value,
-        tls: certificate.as_ref().map(tls::Files::tls),
+        tls: certificate.as_ref().map(Certificate::tls),
         ..Limits::default()
     };
     let signals = Signals::listen()?;
     let running = server_process::start(app.clone(), bound, limits).await?;
-    let follows = certificate.map(|files| tokio::spawn(files.follow()));
+    let follows = certificate.map(|certificate| tokio::spawn(certificate.follow()));
     serve_commands(config, &app);
     for address in &running.addresses {
         tracing::info!(%address, issuer = app.settings.issuer, "listening");

@@ -46,6 +46,18 @@ pub struct Flags {
     /// File of the certificate's private key, in PEM
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
+    /// Name that an ACME server issues the certificate for; may be repeated; with it the server speaks HTTPS [default: none]
+    #[arg(long, value_name = "NAME")]
+    acme_domains: Vec<String>,
+    /// E-mail address of the account at the ACME server [default: none]
+    #[arg(long, value_name = "EMAIL")]
+    acme_email: Option<String>,
+    /// Directory of the ACME server [default: that of Let's Encrypt]
+    #[arg(long, value_name = "URL")]
+    acme_directory: Option<String>,
+    /// Folder for the account's key and the certificate [default: acme]
+    #[arg(long, value_name = "FOLDER")]
+    acme_cache: Option<String>,
     /// Proxy that may send X-Forwarded-For, or its network; may be repeated [default: none]
     #[arg(long, value_name = "CIDR")]
     trusted_proxies: Vec<String>,
@@ -101,6 +113,10 @@ impl Flags {
             one("backup_keep", &self.backup_keep),
             one("tls_certificate", &self.tls_certificate),
             one("tls_key", &self.tls_key),
+            many("acme_domains", &self.acme_domains),
+            one("acme_email", &self.acme_email),
+            one("acme_directory", &self.acme_directory),
+            one("acme_cache", &self.acme_cache),
             many("trusted_proxies", &self.trusted_proxies),
             many("allowed_hosts", &self.allowed_hosts),
             one("metrics_token", &self.metrics_token),

@@ -36,6 +36,11 @@ impl Origin {
         self.https
     }
 
+    /// Its host, without the port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Whether its host is this machine.
     pub fn is_loopback(&self) -> bool {
         server::is_loopback(&self.host)

@@ -2,11 +2,12 @@
 //!
 //! - `settings.rs`: the table of settings: names, and what is allowed. `flags.rs`: the same as flags;
 //! - `sources.rs`: which source wins. `file.rs`: `sarsen.toml` with its lines. `value.rs`: how values are read;
-//! - `issuer.rs`, `database.rs`: the types of these two. `print.rs`: `--print-config`.
+//! - `issuer.rs`, `database.rs`: the types of these two. `encryption.rs`: what the settings of TLS need of each other. `print.rs`: `--print-config`.
 //!
 //! An unknown or wrong setting stops the start with one line: the setting, its source, and what is allowed.
 
 mod database;
+mod encryption;
 mod file;
 mod flags;
 mod issuer;
@@ -32,6 +33,8 @@ use std::time::Duration;
 
 /// The default address.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
+/// The directory of Let's Encrypt.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The variable of the secret key, in place of a file.
 pub const SECRET_KEY_VARIABLE: &str = "SARSEN_SECRET_KEY";
 
@@ -75,6 +78,14 @@ pub struct Config {
     pub tls_certificate: Setting<Option<PathBuf>>,
     /// The file of its key.
     pub tls_key: Setting<Option<PathBuf>>,
+    /// Names that an ACME server issues the certificate for. None: it is from files, or there is none.
+    pub acme_domains: Setting<Vec<String>>,
+    /// The address of the account at the ACME server.
+    pub acme_email: Setting<Option<String>>,
+    /// The directory of the ACME server.
+    pub acme_directory: Setting<String>,
+    /// The folder for the account's key and the certificate.
+    pub acme_cache: Setting<PathBuf>,
     /// Proxies that may send `X-Forwarded-For`.
     pub trusted_proxies: Setting<Vec<Cidr>>,
     /// Names of hosts, beside the issuer's, that requests may be for.
@@ -122,10 +133,18 @@ impl Config {
             }
             Ok(setting)
         };
+        let mut acme_cache = layers.setting("acme_cache", value::path, || PathBuf::from("acme"))?;
+        if acme_cache.source.is_beside_file() {
+            acme_cache.value = beside.join(&acme_cache.value);
+        }
         let config = Config {
             backup_directory: optional_path("backup_directory")?,
             tls_certificate: optional_path("tls_certificate")?,
             tls_key: optional_path("tls_key")?,
+            acme_domains: layers.setting("acme_domains", value::hosts, Vec::new)?,
+            acme_email: layers.setting("acme_email", |raw| value::email(raw).map(Some), || None)?,
+            acme_directory: layers.setting("acme_directory", value::https, || LETS_ENCRYPT.to_owned())?,
+            acme_cache,
             backup_every: layers
                 .setting("backup_every", value::duration, || Duration::from_secs(24 * 3600))?,
             backup_keep: layers.setting("backup_keep", |raw| value::number(raw, 1..=10_000), || 7)?,
@@ -165,32 +184,6 @@ impl Config {
         config.check_issuer()?;
         config.check_database()?;
         Ok(config)
-    }
-
-    /// A certificate needs its key, and an issuer of https.
-    fn check_tls(&self) -> Result<()> {
-        let (certificate, key) = (&self.tls_certificate, &self.tls_key);
-        match (&certificate.value, &key.value, &self.issuer.value) {
-            (Some(_), None, _) => Err(Error::usage(format!(
-                "tls_certificate ({}) is set and tls_key is not set; set the file of the key",
-                certificate.source
-            ))),
-            (None, Some(_), _) => Err(Error::usage(format!(
-                "tls_key ({}) is set and tls_certificate is not set; set the file of the certificate",
-                key.source
-            ))),
-            (Some(_), Some(_), Some(issuer)) if !issuer.is_https() => Err(Error::usage(format!(
-                "issuer = \"{issuer}\" ({}) is not allowed with tls_certificate ({}): the server speaks HTTPS only; use \
-                 https://…",
-                self.issuer.source, certificate.source
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// The scheme that the server itself speaks.
-    pub fn scheme(&self) -> &'static str {
-        if self.tls_certificate.value.is_some() { "https" } else { "http" }
     }
 
     /// Settings of one database are errors with others.

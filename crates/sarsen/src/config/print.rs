@@ -35,6 +35,13 @@ pub fn print(config: &Config) -> String {
     for (name, setting) in [("tls_certificate", &config.tls_certificate), ("tls_key", &config.tls_key)] {
         lines.add(name, setting, setting.value.as_ref().map(|path| quoted(&path.display())));
     }
+    let names = config.acme_domains.value.iter().map(|name| quoted(name)).collect();
+    lines.add("acme_domains", &config.acme_domains, Some(list(names)));
+    let address = config.acme_email.value.as_ref().map(|address| quoted(address));
+    lines.add("acme_email", &config.acme_email, address);
+    lines.add("acme_directory", &config.acme_directory, Some(quoted(&config.acme_directory.value)));
+    let folder = quoted(&config.acme_cache.value.display());
+    lines.add("acme_cache", &config.acme_cache, Some(folder));
     let proxies = config.trusted_proxies.value.iter().map(|address| quoted(address)).collect();
     lines.add("trusted_proxies", &config.trusted_proxies, Some(list(proxies)));
     let hosts = config.allowed_hosts.value.iter().map(|host| quoted(host)).collect();

@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 22] = [
+pub(super) const SETTINGS: [Definition; 26] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -37,6 +37,10 @@ pub(super) const SETTINGS: [Definition; 22] = [
     key("backup_keep", "a whole number from 1 to 10000"),
     key("tls_certificate", "the path of a file"),
     key("tls_key", "the path of a file"),
+    key("acme_domains", "names of hosts without a port, like id.example.com"),
+    key("acme_email", "an e-mail address"),
+    key("acme_directory", "an address of https, like https://acme-v02.api.letsencrypt.org/directory"),
+    key("acme_cache", "the path of a folder"),
     key("trusted_proxies", "addresses or networks of proxies, like 10.0.0.7 or 10.0.0.0/8"),
     key("allowed_hosts", "names of hosts without a port, like sarsen.internal"),
     Definition {

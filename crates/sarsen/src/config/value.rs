@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+use ureq::http::Uri;
 
 /// A value before it is parsed.
 #[derive(Clone, Debug)]
@@ -97,6 +98,21 @@ pub(super) fn hosts(raw: &RawValue) -> Option<Vec<String>> {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     };
     items(raw)?.into_iter().map(|item| Some(item).filter(is_name).map(str::to_owned)).collect()
+}
+
+/// An e-mail address as far as an ACME server needs one.
+pub(super) fn email(raw: &RawValue) -> Option<String> {
+    let (name, host) = text(raw)?.split_once('@')?;
+    let good =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
+    (good(name) && good(host)).then(|| format!("{name}@{host}"))
+}
+
+/// An address of `https`.
+pub(super) fn https(raw: &RawValue) -> Option<String> {
+    let uri: Uri = text(raw)?.parse().ok()?;
+    let good = uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| !host.is_empty());
+    good.then(|| uri.to_string())
 }
 
 pub(super) fn path(raw: &RawValue) -> Option<PathBuf> {

@@ -12,6 +12,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// The text of the error that ends a connection.
+pub(crate) const FLOOD: &str = "a flood of frames that ask for nothing";
 /// The most frames at once.
 const BURST: u64 = 1_000;
 /// Frames a second in the long run.
@@ -115,10 +117,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Budgeted<I> {
         ready!(Pin::new(&mut self.io).poll_read(context, buffer))?;
         let frames = self.frames.read(&buffer.filled()[before..]);
         if frames > 0 && !self.budget.take(frames, Instant::now()) {
-            return Poll::Ready(Err(Error::new(
-                ErrorKind::InvalidData,
-                "a flood of frames that ask for nothing",
-            )));
+            return Poll::Ready(Err(Error::new(ErrorKind::InvalidData, FLOOD)));
         }
         Poll::Ready(Ok(()))
     }

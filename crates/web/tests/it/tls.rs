@@ -11,7 +11,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use web::{Running, Tls, TlsError};
 
@@ -73,6 +75,7 @@ async fn a_stock_client_gets_the_protocol_that_it_asks_for() {
     // An alert, or a reset.
     let _ = unencrypted.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    assert_eq!(seen.counts.failed_handshakes(), 1);
     until("all are closed", || seen.counts.open() == 0).await;
     running.stop().await;
     plain.stop().await;
@@ -89,19 +92,61 @@ async fn ask(address: SocketAddr, connector: &TlsConnector) -> std::io::Result<V
     Ok(stream.get_ref().1.peer_certificates().expect("certificates")[0].to_vec())
 }
 
+/// A client that trusts these certificates and speaks these protocols.
+fn connector(trusted: &[CertificateDer<'static>], protocols: &[&[u8]]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(trusted.iter().cloned());
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Has a certificate for challenges only.
+#[derive(Debug)]
+struct Challenged(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Challenged {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_challenge = hello.alpn()?.eq([b"acme-tls/1"]);
+        is_challenge.then(|| self.0.clone())
+    }
+}
+
+#[tokio::test]
+async fn a_challenge_is_answered_before_there_is_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = pair(folder.path(), "own");
+    let der = CertificateDer::from_pem_slice(&own.certificate).expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(&own.key).expect("PEM");
+    let pair = CertifiedKey::from_der(vec![der.clone()], key, &aws_lc_rs::default_provider());
+    let tls = Tls::with_resolver(Arc::new(Challenged(Arc::new(pair.expect("a pair"))))).expect("usable");
+    let (running, address, seen) = start_with(&tls).await;
+    let connect = async |protocol: &[u8]| {
+        let stream = TcpStream::connect(address).await?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        connector(&[der.clone()], &[protocol]).connect(name, stream).await
+    };
+    assert!(connect(b"h2").await.is_err());
+    let mut challenged = connect(b"acme-tls/1").await.expect("a handshake");
+    let mut answer = Vec::new();
+    // The server says nothing more; whether it says goodbye does not matter.
+    let _ = challenged.read_to_end(&mut answer).await;
+    assert!(answer.is_empty());
+    until("all are closed", || seen.counts.open() == 0).await;
+    assert_eq!(seen.counts.failed_handshakes(), 1);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_under_load() {
     let folder = tempfile::tempdir().expect("a folder");
     let pairs = [pair(folder.path(), "old"), pair(folder.path(), "new")];
     let der = pairs.each_ref().map(|pair| CertificateDer::from_pem_slice(&pair.certificate).expect("PEM"));
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(der.iter().cloned());
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = TlsConnector::from(Arc::new(config));
+    let connector = connector(&der, &[]);
     let tls = Tls::new(&pairs[0].certificate, &pairs[0].key).expect("a certificate");
     let (running, address, _) = start_with(&tls).await;
     let (asked, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));

@@ -138,6 +138,13 @@ fn secret_key(config: &Config) -> Finding {
 /// The certificate as `serve` reads it.
 fn certificate(config: &Config) -> Finding {
     const CHECK: &str = "tls";
+    if !config.acme_domains.value.is_empty() {
+        let (names, directory) = (config.acme_domains.value.join(", "), &config.acme_directory.value);
+        return ok(
+            CHECK,
+            format!("the certificate for {names} is from {directory}, which must reach port 443"),
+        );
+    }
     match tls::Files::read(config) {
         Err(error) => fail(CHECK, error.to_string()),
         Ok(None) => ok(CHECK, "the server speaks plain HTTP; a proxy has to end https for other machines"),

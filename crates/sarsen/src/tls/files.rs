@@ -126,21 +126,4 @@ mod tests {
         let wrong = files.look().expect_err("rubbish").to_string();
         assert!(wrong.contains("tls.pem (tls_certificate) is not a chain of certificates"), "{wrong}");
     }
-
-    #[test]
-    fn settings_that_contradict_each_other_are_refused() {
-        let place = tempfile::tempdir().expect("a folder");
-        let of = |text: &str| config(place.path(), text).map(drop).map_err(|error| error.to_string());
-        let both = "tls_certificate = \"tls.pem\"\ntls_key = \"tls.key\"\n";
-        assert_eq!(of(both), Ok(()));
-        assert_eq!(of(&format!("{both}issuer = \"https://id.example.com\"")), Ok(()));
-        for (text, expected) in [
-            ("tls_certificate = \"tls.pem\"", "tls_key is not set"),
-            ("tls_key = \"tls.key\"", "tls_certificate is not set"),
-            (&format!("{both}issuer = \"http://localhost:7070\""), "use https://"),
-        ] {
-            let wrong = of(text).expect_err(text);
-            assert!(wrong.contains(expected), "{wrong}");
-        }
-    }
 }
