@@ -112,6 +112,7 @@ impl<S: Service> Server<S> {
                 self.http1(Detecting::http1(stream), peer, &pulse, &mut ends).await.map(drop)
             }
             Err(error) => {
+                self.counts().handshake_failed();
                 tracing::debug!(%error, "a handshake failed");
                 Ok(())
             }
@@ -125,7 +126,11 @@ impl<S: Service> Server<S> {
         pulse: Arc<Pulse>,
         ends: Ends,
     ) -> Result<(), hyper::Error> {
-        http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await
+        let ended = http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await;
+        if ended.as_ref().is_err_and(http2::is_flood) {
+            self.counts().flooded();
+        }
+        ended
     }
 
     /// Serves HTTP/1.1. Returns the connection if it is one of HTTP/2.

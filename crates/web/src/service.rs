@@ -4,6 +4,7 @@ use super::forwarded::Peer;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use metrics::Page;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,17 +37,44 @@ pub trait Service: Send + Sync + 'static {
 pub struct ConnectionCounts {
     open: AtomicU64,
     refused: AtomicU64,
+    handshakes_failed: AtomicU64,
+    floods: AtomicU64,
 }
 
 impl ConnectionCounts {
+    /// Adds them to a page.
+    pub fn show(&self, page: &mut Page) {
+        page.gauge("http_connections", "Open connections", self.open());
+        page.counter(
+            "http_connections_refused_total",
+            "Connections that were closed because their network had too many, or too many TLS handshakes at once",
+            self.refused.load(Relaxed),
+        );
+        page.counter(
+            "http_handshakes_failed_total",
+            "TLS handshakes that failed or took too long",
+            self.handshakes_failed(),
+        );
+        page.counter(
+            "http_floods_closed_total",
+            "HTTP/2 connections that were closed because of a flood of frames or resets",
+            self.floods(),
+        );
+    }
+
     /// Connections that are open.
     pub fn open(&self) -> u64 {
         self.open.load(Relaxed)
     }
 
-    /// Connections that were reset because their network had too many.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
+    /// Handshakes that failed or took too long.
+    pub fn handshakes_failed(&self) -> u64 {
+        self.handshakes_failed.load(Relaxed)
+    }
+
+    /// Connections that were closed because of a flood.
+    pub fn floods(&self) -> u64 {
+        self.floods.load(Relaxed)
     }
 
     pub(crate) fn opened(&self) {
@@ -59,5 +87,13 @@ impl ConnectionCounts {
 
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn flooded(&self) {
+        self.floods.fetch_add(1, Relaxed);
     }
 }

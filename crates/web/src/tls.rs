@@ -3,8 +3,10 @@
 //! A handshake costs the server a signature, thousands of times what a packet costs the client. So one network has a
 //! bounded number of them at once, and each has a time limit. Addresses without a share of places have none here either.
 
+use super::certificate;
 use super::cidr::Cidr;
 use super::network::network;
+use metrics::{Labels, Page};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::fmt;
@@ -28,7 +30,14 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// A certificate with its key. Clones share it.
 #[derive(Clone)]
-pub struct Tls(Arc<RwLock<Arc<ServerConfig>>>);
+pub struct Tls(Arc<RwLock<Loaded>>);
+
+/// What was read of the files.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// When the first certificate of the chain ends.
+    ends: Option<i64>,
+}
 
 /// Why a certificate cannot be used: what is wrong, then what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +66,29 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Reads the chain of certificates, the server's first, and its private key, both in PEM.
     pub fn new(certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
-        Ok(Tls(Arc::new(RwLock::new(Arc::new(config(certificate, key)?)))))
+        Ok(Tls(Arc::new(RwLock::new(load(certificate, key)?))))
     }
 
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), TlsError> {
-        let config = Arc::new(config(certificate, key)?);
-        *self.0.write() = config;
+        let loaded = load(certificate, key)?;
+        *self.0.write() = loaded;
         Ok(())
+    }
+
+    /// When the certificate ends, or the first one of its chain, in Unix seconds. None if it cannot be read.
+    pub fn ends(&self) -> Option<i64> {
+        self.0.read().ends
+    }
+
+    /// Adds the end of the certificate to a page, if there is one.
+    pub fn show(tls: Option<&Tls>, page: &mut Page) {
+        let ends = tls.and_then(Tls::ends).map(|ends| (Labels::new(), ends.unsigned_abs().into()));
+        page.gauges(
+            "tls_certificate_not_after_timestamp_seconds",
+            "Unix time at which the TLS certificate ends",
+            ends,
+        );
     }
 
     /// Does the handshake. Returns the connection, and whether it is one of HTTP/2.
@@ -72,14 +96,14 @@ impl Tls {
         &self,
         io: I,
     ) -> std::io::Result<(TlsStream<I>, bool)> {
-        let config = self.0.read().clone();
+        let config = self.0.read().config.clone();
         let stream = tokio::time::timeout(HANDSHAKE_TIME, TlsAcceptor::from(config).accept(io)).await??;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(PROTOCOLS[0]);
         Ok((stream, is_http2))
     }
 }
 
-fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
+fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
     let broken = |error: &dyn fmt::Display| {
         TlsError::Certificate(format!("is not a chain of certificates in PEM ({error}); use the full chain"))
     };
@@ -89,6 +113,7 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
     if chain.is_empty() {
         return Err(broken(&"it has no certificate"));
     }
+    let ends = chain.iter().filter_map(|certificate| certificate::not_after(certificate)).min();
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsError::Key(format!("is not a private key in PEM ({error}); use the key without a passphrase"))
     })?;
@@ -103,7 +128,7 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
         error => TlsError::Certificate(format!("cannot be used with the key: {error}")),
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    Ok(config)
+    Ok(Loaded { config: Arc::new(config), ends })
 }
 
 /// The handshakes of each network.

@@ -23,6 +23,9 @@ const HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 
+/// The error of a connection whose budget is used up.
+pub(crate) const FLOOD: &str = "a flood of frames that ask for nothing";
+
 /// A connection whose frames are counted.
 pub(crate) struct Budgeted<I> {
     io: I,
@@ -115,10 +118,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Budgeted<I> {
         ready!(Pin::new(&mut self.io).poll_read(context, buffer))?;
         let frames = self.frames.read(&buffer.filled()[before..]);
         if frames > 0 && !self.budget.take(frames, Instant::now()) {
-            return Poll::Ready(Err(Error::new(
-                ErrorKind::InvalidData,
-                "a flood of frames that ask for nothing",
-            )));
+            return Poll::Ready(Err(Error::new(ErrorKind::InvalidData, FLOOD)));
         }
         Poll::Ready(Ok(()))
     }

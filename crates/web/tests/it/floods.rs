@@ -26,7 +26,7 @@ async fn frames_that_ask_for_nothing_end_the_connection() {
     let sent = client.flood(&frame(DATA, 0, 1, &[]), 1_000_000).await;
     assert!(sent < 100_000, "empty DATA: {sent}");
     until("all are closed", || seen.counts.open() == 0).await;
-    assert_eq!(seen.calls.load(SeqCst), 1);
+    assert_eq!((seen.calls.load(SeqCst), seen.counts.floods()), (1, 6));
     running.stop().await;
 }
 
@@ -43,6 +43,7 @@ async fn rapid_resets_end_the_connection() {
     until("none is held", || seen.held.load(SeqCst) == 0).await;
     let calls = seen.calls.load(SeqCst);
     assert!(calls <= 1_500, "{calls} of 50,000 were begun");
+    assert_eq!(seen.counts.floods(), 1);
     running.stop().await;
 }
 

@@ -74,6 +74,7 @@ async fn a_stock_client_gets_the_protocol_that_it_asks_for() {
     let _ = unencrypted.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     until("all are closed", || seen.counts.open() == 0).await;
+    assert_eq!(seen.counts.handshakes_failed(), 1);
     running.stop().await;
     plain.stop().await;
 }
