@@ -1,7 +1,6 @@
-"""What docs/api.md and docs/operate say: answers, revocations, everyday tasks, metrics."""
+"""What docs/api.md and docs/operate say: answers, revocations, everyday tasks."""
 
 import json
-import re
 
 import pytest
 import requests
@@ -65,13 +64,6 @@ def test_the_everyday_tasks(own_demo, reader):
     audit = reader.follow("operate/tasks", "What has happened")
     assert "plan.change" in audit, audit
     # The last section is for the machine of a server with a configuration: `test_a_server_by_its_guide`.
-
-
-def test_the_page_names_every_metric(demo):
-    page = (ROOT / "docs/operate/monitoring.md").read_text(encoding="utf-8")
-    answered = requests.get(f"{demo.issuer}/metrics", timeout=15).text
-    names = {line.split("{")[0].split(" ")[0] for line in answered.splitlines() if not line.startswith("#")}
-    assert set(re.findall(r"`(sarsen_\w+)[`{]", page)) == names
 
 
 def test_the_page_is_right_about_revocations(own_demo, reader):

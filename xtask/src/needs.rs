@@ -54,6 +54,7 @@ pub static OPENSSL: Need = debian::package(&["openssl"], 2, || places::on_path("
 pub static STRACE: Need = debian::package(&["strace"], 5, || places::on_path("strace"));
 pub static VALGRIND: Need =
     debian::package(&["valgrind"], 85, || places::on_path("valgrind") && places::on_path("vgdb"));
+pub static PROMTOOL: Need = debian::package(&["prometheus"], 100, || places::on_path("promtool"));
 pub static CHROMIUM: Need = debian::package(&["chromium"], 400, || places::is_file("/usr/bin/chromium"));
 pub static PYTHON: Need = debian::package(&["python3", "python3-venv"], 50, python::is_there);
 pub static PYTHON_PACKAGES: Need = Need {

@@ -235,6 +235,7 @@ pub(crate) struct Parts {
     pub(crate) streams_stopped: tokio::sync::watch::Receiver<bool>,
     pub(crate) operator_token: Option<String>,
     pub(crate) canary: crate::http::canary::Canary,
+    pub(crate) requests: crate::backend::RequestMetrics,
     /// The id of this process.
     pub(crate) instance: String,
     pub(crate) standings: store::Cache<String, Option<Caller>>,

@@ -12,10 +12,11 @@ use http::header::{
 };
 use http::{HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
+use metrics::{Page, Requests};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::Service as _;
@@ -24,7 +25,7 @@ use web::current_request;
 use web::forwarded::forwarded;
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
-use web::{Cidr, ConnectionCounts, Peer, RequestLog};
+use web::{Cidr, ConnectionCounts, Peer, RequestLog, Tls};
 
 /// The address of the client of a request, as an extension: that of the connection, or the one that a trusted proxy
 /// names.
@@ -44,7 +45,6 @@ struct Parts {
     trusted_proxies: Vec<Cidr>,
     request_log: Option<RequestLog>,
     request_ids: RequestIds,
-    counts: ConnectionCounts,
     stop: watch::Sender<bool>,
     jobs: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -65,7 +65,6 @@ impl Backend {
             trusted_proxies,
             request_log,
             request_ids: RequestIds::new(seed),
-            counts: ConnectionCounts::default(),
             stop,
             jobs: Mutex::new(jobs),
         }))
@@ -85,7 +84,7 @@ impl web::Service for Backend {
     }
 
     fn counts(&self) -> &ConnectionCounts {
-        &self.0.counts
+        &self.0.context.0.requests.connections
     }
 
     fn release(&self) {
@@ -145,13 +144,15 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
     headers.insert(X_REQUEST_ID, id.clone());
+    let (status, duration) = (response.status().as_u16(), started.elapsed());
+    parts.context.0.requests.answered(route, status, duration);
     if let Some(log) = &parts.request_log {
         log.push(&Entry {
             at_ms: parts.context.now().millis(),
             method: &method,
-            route,
-            status: response.status().as_u16(),
-            duration: started.elapsed(),
+            route: ROUTES[route],
+            status,
+            duration,
             request_id: id.as_bytes(),
             address,
             client: None,
@@ -182,20 +183,55 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> R
     }
 }
 
-const OWN_ROUTE: &str = "app";
+/// The routes by which requests are logged and measured. Those of the app itself are one, the first.
+const ROUTES: [&str; 9] = [
+    "app",
+    "/rpc/{name}",
+    "/live",
+    "/live/ticket",
+    "/live/poll",
+    "/live/{stream}",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+];
+const OWN_ROUTE: usize = 0;
 
-/// The route of a path for the log. The routes of the app itself are one.
-fn route_of(path: &str) -> &'static str {
-    match path {
-        "/live" => "/live",
-        "/live/ticket" => "/live/ticket",
-        "/live/poll" => "/live/poll",
-        "/healthz" => "/healthz",
-        "/readyz" => "/readyz",
-        "/metrics" => "/metrics",
+/// The place of a path's route.
+fn route_of(path: &str) -> usize {
+    let route = match path {
+        "/live/ticket" | "/live/poll" => path,
         _ if path.starts_with("/rpc/") => "/rpc/{name}",
         _ if path.starts_with("/live/") => "/live/{stream}",
-        _ => OWN_ROUTE,
+        _ => path,
+    };
+    ROUTES.iter().position(|known| *known == route).unwrap_or(OWN_ROUTE)
+}
+
+/// What is measured of connections and requests.
+pub(crate) struct RequestMetrics {
+    connections: ConnectionCounts,
+    routes: [Requests; ROUTES.len()],
+    tls: Option<Tls>,
+}
+
+impl RequestMetrics {
+    pub(crate) fn new(tls: Option<Tls>) -> RequestMetrics {
+        let routes = ROUTES.map(|route| Requests::of(vec![("route", route.to_owned())]));
+        RequestMetrics { connections: ConnectionCounts::default(), routes, tls }
+    }
+
+    fn answered(&self, route: usize, status: u16, took: Duration) {
+        if let Some(requests) = self.routes.get(route) {
+            requests.answered(status, took);
+        }
+    }
+
+    /// Adds them to a page.
+    pub(crate) fn show(&self, page: &mut Page) {
+        Requests::show(page, self.routes.iter());
+        self.connections.show(page);
+        Tls::show(self.tls.as_ref(), page);
     }
 }
 

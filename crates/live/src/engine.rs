@@ -264,6 +264,7 @@ impl Engine {
         };
         let answered = self.store.query(read, run_all).await;
         let took = started.elapsed();
+        self.metrics.run_times.observe(took);
         match answered {
             Ok(Answer { value, version, settled, seen, .. }) => {
                 for (group, (found, keys)) in groups.iter().zip(value) {
@@ -310,7 +311,7 @@ impl Engine {
         let is_older = state.checked.is_some_and(|checked| version < checked);
         if is_new && !is_older {
             self.metrics.frames.fetch_add(1, Relaxed);
-            self.metrics.delays.note(state.touched.elapsed());
+            self.metrics.delays.observe(state.touched.elapsed());
             state.frame = Some(Arc::new(frame));
         } else {
             self.metrics.runs_unchanged.fetch_add(1, Relaxed);

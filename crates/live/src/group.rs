@@ -5,9 +5,10 @@ use crate::caller::Caller;
 use crate::frame::Shared;
 use crate::query::{Output, RunQuery};
 use crate::stream::Stream;
+use metrics::Histogram;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use store::{Key, Snapshot, Version, Watch};
 
@@ -160,31 +161,11 @@ pub(crate) struct Metrics {
     pub(crate) frames: AtomicU64,
     pub(crate) events: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    pub(crate) delays: Delays,
+    /// From a change to its frame.
+    pub(crate) delays: Histogram,
+    pub(crate) run_times: Histogram,
     pub(crate) slow_commands: AtomicU64,
     pub(crate) streams_opened: AtomicU64,
     pub(crate) streams_refused: AtomicU64,
     pub(crate) calls: AtomicU64,
-}
-
-/// Bounds of the histogram of delays from a change to its frame, in microseconds.
-pub(crate) const DELAY_BOUNDS: [u64; 10] =
-    [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
-
-/// How long frames took, from the change that caused them.
-#[derive(Default)]
-pub(crate) struct Delays {
-    pub(crate) buckets: [AtomicU64; DELAY_BOUNDS.len() + 1],
-    pub(crate) sum_us: AtomicU64,
-}
-
-impl Delays {
-    pub(crate) fn note(&self, delay: Duration) {
-        let us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-        let bucket = DELAY_BOUNDS.partition_point(|bound| *bound < us);
-        if let Some(bucket) = self.buckets.get(bucket) {
-            bucket.fetch_add(1, Ordering::Relaxed);
-        }
-        self.sum_us.fetch_add(us, Ordering::Relaxed);
-    }
 }

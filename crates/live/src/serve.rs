@@ -1,7 +1,7 @@
 //! A process that serves an app.
 
 use crate::app::{App, Context, Limits, Parts, random};
-use crate::backend::Backend;
+use crate::backend::{Backend, RequestMetrics};
 use crate::engine::Engine;
 use crate::http::{Streams, canary, router, tick};
 use crate::{auth, idempotent, tasks};
@@ -153,6 +153,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         streams_stopped: stopped.clone(),
         operator_token: settings.operator_token,
         canary: canary::Canary::default(),
+        requests: RequestMetrics::new(settings.connections.tls.clone()),
         instance: format!(
             "{:032x}",
             u128::from_be_bytes(random().first_chunk().copied().unwrap_or_default())

@@ -17,6 +17,7 @@ use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
 use crate::limits::user_code_attempts::UserCodeAttempts;
 use crate::oauth::long_poll::LongPolls;
 use crate::operation::metrics::Metrics;
+use crate::router::router;
 use identity::audit::Actor;
 use identity::ids::UserId;
 use identity::pending_device_codes::PendingDeviceCodes;
@@ -28,9 +29,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use web::address_sources::AddressSources;
 use web::host::Hosts;
 use web::request_id::RequestIds;
-use web::untrusted_proxies::UntrustedProxies;
 use web::{Cidr, RequestLog, RequestLogFormat};
 
 /// How a server behaves. Made by the binary from its configuration.
@@ -155,8 +156,8 @@ pub struct Parts {
     pub(crate) metrics: Metrics,
     /// The hosts that requests may be for.
     pub(crate) hosts: Hosts,
-    /// Requests with `X-Forwarded-For` from peers that are no trusted proxies.
-    pub(crate) untrusted_proxies: UntrustedProxies,
+    /// Where the addresses of clients come from.
+    pub(crate) address_sources: AddressSources,
     /// Backups that the schedule has made.
     pub(crate) backup_counts: Counts,
     /// Names requests.
@@ -205,9 +206,9 @@ impl App {
             posted_requests: Quota::default(),
             keyed_writes: KeyedWrites::default(),
             user_code_attempts: UserCodeAttempts::new(settings.wrong_codes_max),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(router().listed()),
             hosts: Hosts::new(&settings.issuer, &settings.allowed_hosts),
-            untrusted_proxies: UntrustedProxies::default(),
+            address_sources: AddressSources::default(),
             backup_counts: Counts::default(),
             request_ids: RequestIds::new(seed),
             request_log: settings
@@ -265,6 +266,7 @@ impl App {
             self.clock.clone(),
             self.random.clone(),
             self.failed_sign_ins.clone(),
+            self.metrics.housekeeping.clone(),
         )
     }
 

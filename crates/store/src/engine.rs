@@ -15,6 +15,7 @@ use crate::watch::Watches;
 use crate::{Error, Options, Snapshot, Sql};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A kind of database: what can be done with a URL before a store is open.
 pub(crate) trait Database {
@@ -59,6 +60,16 @@ pub(crate) trait Backend: Send + Sync {
         None
     }
 
+    /// For each replica, how long ago it was last seen to keep up.
+    fn replica_lags(&self) -> Vec<Duration> {
+        Vec::new()
+    }
+
+    /// Bytes that are free where the file is; `None` if this machine has no file.
+    fn disk_free(&self) -> Option<u64> {
+        None
+    }
+
     /// Copies the database to a new file. Returns its size.
     fn backup(&self, _target: &Path) -> Result<u64, Error> {
         Err(Error::Open(
@@ -100,10 +111,13 @@ impl Shared {
         let watches = Arc::new(Watches::default());
         let owner: Arc<dyn Owner> = watches.clone();
         Shared {
-            commands: Queue::new(batch_max, writers, deadline).batching(|job| job.is_batchable()),
+            commands: Queue::<Box<dyn Command>>::new(batch_max, writers, deadline)
+                .batching(|job| job.is_batchable())
+                .with_waits(|job| job.queued_at()),
             queries: Queue::<Box<dyn Query>>::new(1, options.readers, deadline)
                 .batching(|query| query.is_point())
-                .with_background(|query| query.is_background()),
+                .with_background(|query| query.is_background())
+                .with_waits(|query| query.queued_at()),
             watches_owner: feed.index.add_owner(Arc::downgrade(&owner)),
             watches,
             feed,

@@ -4,6 +4,7 @@ use crate::{Error, Snapshot, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -34,6 +35,10 @@ pub(crate) trait Command: Send {
     fn is_batchable(&self) -> bool;
     /// The runtime in which its caller waits; `None` if no caller does.
     fn runtime(&self) -> Option<&Handle>;
+    /// When it was made, if its wait is measured.
+    fn queued_at(&self) -> Option<Instant> {
+        None
+    }
     /// Claims the start. Returns `false` if the caller has given up.
     fn start(&self) -> bool;
     /// Runs the command, possibly again. `Ok(true)`: keep its changes. `Ok(false)`: it returned an error, undo its
@@ -51,6 +56,10 @@ pub(crate) trait Query: Send {
     fn is_point(&self) -> bool;
     /// Whether it yields to the queries of users.
     fn is_background(&self) -> bool;
+    /// When it was made, if its wait is measured.
+    fn queued_at(&self) -> Option<Instant> {
+        None
+    }
     /// The number of the version that its snapshot must include.
     fn needed(&self) -> u64;
     /// Runs the query, possibly again. The result is kept for [`Query::reply`].
@@ -95,6 +104,7 @@ pub(crate) struct CommandOf<T, E, F> {
     pub(crate) reply: Option<oneshot::Sender<Result<T, E>>>,
     pub(crate) runtime: Option<Handle>,
     pub(crate) start: Start,
+    pub(crate) queued_at: Instant,
 }
 
 impl<T, E, F> Command for CommandOf<T, E, F>
@@ -113,6 +123,10 @@ where
 
     fn runtime(&self) -> Option<&Handle> {
         self.runtime.as_ref()
+    }
+
+    fn queued_at(&self) -> Option<Instant> {
+        Some(self.queued_at)
     }
 
     fn start(&self) -> bool {
@@ -152,6 +166,7 @@ pub(crate) struct QueryOf<T, E, F> {
     pub(crate) reply: oneshot::Sender<Result<T, E>>,
     pub(crate) start: Start,
     pub(crate) started: bool,
+    pub(crate) queued_at: Instant,
 }
 
 impl<T, E, F> Query for QueryOf<T, E, F>
@@ -171,6 +186,10 @@ where
 
     fn is_background(&self) -> bool {
         self.background
+    }
+
+    fn queued_at(&self) -> Option<Instant> {
+        Some(self.queued_at)
     }
 
     fn needed(&self) -> u64 {

@@ -25,6 +25,7 @@
 //!   clock that counts suspension.
 //! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `timings.rs`, `job.rs`, `replies.rs`,
 //!   `runtime.rs`: how a command or query gets to a database thread and its result back.
+//! - `stats.rs`, `exposition.rs`: what is counted, and a page of it for Prometheus.
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
 //!   public.
 //! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases
@@ -48,6 +49,7 @@ mod cache;
 mod changes;
 mod engine;
 mod error;
+mod exposition;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 mod history;

@@ -41,6 +41,8 @@ pub(crate) struct Queue<J> {
     is_batchable: fn(&J) -> bool,
     /// Which jobs are background jobs.
     is_background: fn(&J) -> bool,
+    /// When a job was queued, if its wait is measured.
+    queued_at: fn(&J) -> Option<Instant>,
 }
 
 struct State<J> {
@@ -119,6 +121,7 @@ impl<J> Queue<J> {
             deadline,
             is_batchable: |_| false,
             is_background: |_| false,
+            queued_at: |_| None,
         }
     }
 
@@ -130,6 +133,11 @@ impl<J> Queue<J> {
     /// Makes jobs of this kind background jobs.
     pub(crate) fn with_background(self, is_background: fn(&J) -> bool) -> Queue<J> {
         Queue { is_background, ..self }
+    }
+
+    /// Measures how long jobs wait.
+    pub(crate) fn with_waits(self, queued_at: fn(&J) -> Option<Instant>) -> Queue<J> {
+        Queue { queued_at, ..self }
     }
 
     /// Appends a job, or returns it with the reason for the refusal.
@@ -250,6 +258,9 @@ impl<J> Queue<J> {
     pub(crate) fn started(&self, job: &J) {
         if !(self.is_background)(job) {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
+            if let Some(at) = (self.queued_at)(job) {
+                self.timings.waits.observe(at.elapsed());
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{Error, Snapshot, Store, runtime};
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How long a background query may wait before it starts: users come first, and nobody waits for it.
@@ -84,6 +84,7 @@ impl Store {
             reply,
             start: start.clone(),
             started: false,
+            queued_at: Instant::now(),
         };
         let mut job: Box<dyn Query> = Box::new(job);
         let replica = self.inner.backend.replica_queue().filter(|_| kind == QueryKind::List);

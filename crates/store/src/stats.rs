@@ -1,5 +1,6 @@
 //! The store's counters, for `/metrics` and the load generator.
 
+use metrics::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -19,6 +20,13 @@ pub struct Stats {
     pub(crate) wal_bytes_max: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) replica_reads: AtomicU64,
+    pub(crate) commits_failed: AtomicU64,
+    /// Times of commits.
+    pub(crate) commits: Histogram,
+    /// Times of commands, from the call to the answer.
+    pub(crate) writes: Histogram,
+    /// Pauses of the writer for checkpoints.
+    pub(crate) pauses: Histogram,
 }
 
 /// The counters at one moment. Times are in microseconds, sizes in bytes.
@@ -34,6 +42,8 @@ pub struct StatsSnapshot {
     pub retried: u64,
     /// Commits.
     pub batches: u64,
+    /// Commits that failed or whose outcome is not known.
+    pub commits_failed: u64,
     /// The total time of commits.
     pub commit_us_total: u64,
     /// The longest commit.
@@ -56,6 +66,7 @@ pub struct StatsSnapshot {
 
 impl Stats {
     pub(crate) fn committed(&self, took: Duration) {
+        self.commits.observe(took);
         let took = took.as_nanos() as u64;
         self.batches.fetch_add(1, Relaxed);
         self.commit_ns.fetch_add(took, Relaxed);
@@ -63,6 +74,7 @@ impl Stats {
     }
 
     pub(crate) fn paused(&self, took: Duration) {
+        self.pauses.observe(took);
         self.pause_ns_max.fetch_max(took.as_nanos() as u64, Relaxed);
     }
 
@@ -78,6 +90,7 @@ impl Stats {
             refused: self.refused.load(Relaxed),
             retried: self.retried.load(Relaxed),
             batches: self.batches.load(Relaxed),
+            commits_failed: self.commits_failed.load(Relaxed),
             commit_us_total: self.commit_ns.load(Relaxed) / 1000,
             commit_us_max: self.commit_ns_max.load(Relaxed) / 1000,
             checkpoints: self.checkpoints.load(Relaxed),

@@ -8,7 +8,7 @@ use crate::{Error, Position, Sql, Tx, Version, not_before, runtime};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// A database. Clones share it. Dropping them closes nothing: call [`Store::close`].
@@ -58,6 +58,7 @@ impl Store {
         let runtime = runtime::of_caller()?;
         let (reply, answer) = oneshot::channel();
         let start = Start::default();
+        let queued_at = Instant::now();
         let shared = &self.inner.shared;
         let job = CommandOf {
             name,
@@ -67,16 +68,23 @@ impl Store {
             reply: Some(reply),
             runtime: Some(runtime),
             start: start.clone(),
+            queued_at,
         };
         if let Err((_, error)) = shared.commands.push(Box::new(job)) {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
         }
         let result = wait(answer, &start, shared.commands.deadline).await;
-        result.unwrap_or_else(|error| {
-            shared.stats.refused.fetch_add(1, Ordering::Relaxed);
-            Err(error.into())
-        })
+        match result {
+            Ok(result) => {
+                shared.stats.writes.observe(queued_at.elapsed());
+                result
+            }
+            Err(error) => {
+                shared.stats.refused.fetch_add(1, Ordering::Relaxed);
+                Err(error.into())
+            }
+        }
     }
 
     /// Queues a command without waiting for its result. Returns `false` if it was refused.
@@ -94,6 +102,7 @@ impl Store {
             reply: None,
             runtime: None,
             start,
+            queued_at: Instant::now(),
         };
         let shared = &self.inner.shared;
         let accepted = shared.commands.push(Box::new(job)).is_ok();

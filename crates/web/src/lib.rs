@@ -18,16 +18,22 @@
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
 //! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
+<<<<<<< HEAD
 //!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes.
+=======
+//!   `tls.rs`: certificates and handshakes. `certificate.rs`: when a certificate ends.
+>>>>>>> w-sdk
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
-//!   behind a proxy; `untrusted_proxies.rs`: `X-Forwarded-For` that is ignored.
+//!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
 //! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies.
 //! - `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
 //!   `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
 
+pub mod address_sources;
 pub mod body;
+mod certificate;
 pub mod cidr;
 mod connection;
 pub mod current_request;
@@ -46,7 +52,6 @@ pub mod request_id;
 pub mod request_log;
 mod service;
 mod tls;
-pub mod untrusted_proxies;
 mod watched_stream;
 
 pub use cidr::Cidr;

@@ -4,6 +4,7 @@ use super::forwarded::Peer;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use metrics::Page;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,19 +37,54 @@ pub trait Service: Send + Sync + 'static {
 pub struct ConnectionCounts {
     open: AtomicU64,
     refused: AtomicU64,
+<<<<<<< HEAD
     failed_handshakes: AtomicU64,
+=======
+    handshakes_failed: AtomicU64,
+>>>>>>> w-sdk
     floods: AtomicU64,
 }
 
 impl ConnectionCounts {
+    /// Adds them to a page.
+    pub fn show(&self, page: &mut Page) {
+        page.gauge("http_connections", "Open connections", self.open());
+        page.counter(
+            "http_connections_refused_total",
+            "Connections that were closed because their network had too many, or too many TLS handshakes at once",
+            self.refused.load(Relaxed),
+        );
+        page.counter(
+            "http_handshakes_failed_total",
+            "TLS handshakes that failed or took too long",
+            self.handshakes_failed(),
+        );
+        page.counter(
+            "http_floods_closed_total",
+            "HTTP/2 connections that were closed because of a flood of frames or resets",
+            self.floods(),
+        );
+    }
+
     /// Connections that are open.
     pub fn open(&self) -> u64 {
         self.open.load(Relaxed)
     }
 
+<<<<<<< HEAD
     /// Connections that were reset because their network had too many of them, or of handshakes.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
+=======
+    /// Handshakes that failed or took too long.
+    pub fn handshakes_failed(&self) -> u64 {
+        self.handshakes_failed.load(Relaxed)
+    }
+
+    /// Connections that were closed because of a flood.
+    pub fn floods(&self) -> u64 {
+        self.floods.load(Relaxed)
+>>>>>>> w-sdk
     }
 
     /// TLS handshakes that failed: no common version, a client that does not trust the certificate, silence.
@@ -73,11 +109,19 @@ impl ConnectionCounts {
         self.refused.fetch_add(1, Relaxed);
     }
 
+<<<<<<< HEAD
     pub(crate) fn fail_handshake(&self) {
         self.failed_handshakes.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn end_flood(&self) {
+=======
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn flooded(&self) {
+>>>>>>> w-sdk
         self.floods.fetch_add(1, Relaxed);
     }
 }

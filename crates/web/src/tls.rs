@@ -1,7 +1,16 @@
 //! TLS: a certificate that can be replaced while the server runs. It is given, or a resolver has it, which also answers the
 //! challenges of a certificate authority (TLS-ALPN-01, RFC 8737).
 
+<<<<<<< HEAD
 use parking_lot::RwLock;
+=======
+use super::certificate;
+use super::cidr::Cidr;
+use super::network::network;
+use metrics::{Labels, Page};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+>>>>>>> w-sdk
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +32,14 @@ const CHALLENGE: &[u8] = b"acme-tls/1";
 
 /// A certificate with its key. Clones share it.
 #[derive(Clone)]
-pub struct Tls(Arc<RwLock<Arc<ServerConfig>>>);
+pub struct Tls(Arc<RwLock<Loaded>>);
+
+/// What was read of the files.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// When the first certificate of the chain ends.
+    ends: Option<i64>,
+}
 
 /// What the client has chosen in a handshake.
 pub(crate) enum Protocol {
@@ -60,7 +76,7 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Reads the chain of certificates, the server's first, and its private key, both in PEM.
     pub fn new(certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
-        Ok(Tls(Arc::new(RwLock::new(Arc::new(config(certificate, key)?)))))
+        Ok(Tls(Arc::new(RwLock::new(load(certificate, key)?))))
     }
 
     /// Uses the certificates of `resolver`. A handshake fails as long as it has none.
@@ -74,17 +90,41 @@ impl Tls {
 
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
     pub fn replace(&self, certificate: &[u8], key: &[u8]) -> Result<(), TlsError> {
-        let config = Arc::new(config(certificate, key)?);
-        *self.0.write() = config;
+        let loaded = load(certificate, key)?;
+        *self.0.write() = loaded;
         Ok(())
     }
 
+<<<<<<< HEAD
     /// Does the handshake. Returns the connection and its protocol.
     pub(crate) async fn accept<I: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: I,
     ) -> std::io::Result<(TlsStream<I>, Protocol)> {
         let config = self.0.read().clone();
+=======
+    /// When the certificate ends, or the first one of its chain, in Unix seconds. None if it cannot be read.
+    pub fn ends(&self) -> Option<i64> {
+        self.0.read().ends
+    }
+
+    /// Adds the end of the certificate to a page, if there is one.
+    pub fn show(tls: Option<&Tls>, page: &mut Page) {
+        let ends = tls.and_then(Tls::ends).map(|ends| (Labels::new(), ends.unsigned_abs().into()));
+        page.gauges(
+            "tls_certificate_not_after_timestamp_seconds",
+            "Unix time at which the TLS certificate ends",
+            ends,
+        );
+    }
+
+    /// Does the handshake. Returns the connection, and whether it is one of HTTP/2.
+    pub(crate) async fn accept<I: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        io: I,
+    ) -> std::io::Result<(TlsStream<I>, bool)> {
+        let config = self.0.read().config.clone();
+>>>>>>> w-sdk
         let stream = tokio::time::timeout(HANDSHAKE_TIME, TlsAcceptor::from(config).accept(io)).await??;
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(name) if name == PROTOCOLS[0] => Protocol::Http2,
@@ -95,6 +135,7 @@ impl Tls {
     }
 }
 
+<<<<<<< HEAD
 type Builder = rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>;
 
 fn builder() -> Result<Builder, rustls::Error> {
@@ -104,6 +145,9 @@ fn builder() -> Result<Builder, rustls::Error> {
 }
 
 fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
+=======
+fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
+>>>>>>> w-sdk
     let broken = |error: &dyn fmt::Display| {
         TlsError::Certificate(format!("is not a chain of certificates in PEM ({error}); use the full chain"))
     };
@@ -113,6 +157,7 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
     if chain.is_empty() {
         return Err(broken(&"it has no certificate"));
     }
+    let ends = chain.iter().filter_map(|certificate| certificate::not_after(certificate)).min();
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsError::Key(format!("is not a private key in PEM ({error}); use the key without a passphrase"))
     })?;
@@ -124,5 +169,5 @@ fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
         error => TlsError::Certificate(format!("cannot be used with the key: {error}")),
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    Ok(config)
+    Ok(Loaded { config: Arc::new(config), ends })
 }

@@ -3,15 +3,17 @@
 use super::{Tree, assert_none, manifest};
 
 /// Our crates, and which of ours each may name.
-const OURS: [(&str, &[&str]); 9] = [
+const OURS: [(&str, &[&str]); 10] = [
     // It does no I/O and knows no product: the tests and the load generator use it.
     ("browser", &[]),
-    ("store", &[]),
+    // What is measured, and the text that shows it.
+    ("metrics", &[]),
+    ("store", &["metrics"]),
     // From the socket to a service: it knows no product.
-    ("web", &[]),
-    ("live", &["store", "web"]),
+    ("web", &["metrics"]),
+    ("live", &["metrics", "store", "web"]),
     ("identity", &["store"]),
-    ("server", &["browser", "identity", "live", "store", "web"]),
+    ("server", &["browser", "identity", "live", "metrics", "store", "web"]),
     ("bench", &["browser"]),
     // It passes `live` and `store` on to back ends of other programs. What it needs itself of the store and the domain
     // comes through the server's re-exports.

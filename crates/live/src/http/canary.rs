@@ -23,7 +23,10 @@ static READ: Sql = sql("SELECT sung FROM live_canaries WHERE instance = ?1");
 static SING: Sql = store::upsert("live_canaries", &["instance"], &["sung"]);
 
 const LIMIT: Duration = Duration::from_secs(2);
-const KNOWN: Duration = Duration::from_secs(5);
+/// How old the last result may be for `/readyz`.
+pub(super) const KNOWN: Duration = Duration::from_secs(5);
+/// How old it may be for `/metrics`: a page that is read often shall not make most of what it counts.
+pub(super) const KNOWN_FOR_PAGE: Duration = Duration::from_secs(30);
 /// Nobody else has this subject: it is not text of a token.
 const SUBJECT: &str = "\0canary";
 
@@ -67,11 +70,11 @@ fn key(instance: &str) -> Key {
 }
 
 impl Canary {
-    /// Whether a change has reached a subscriber lately.
-    pub(super) async fn is_well(&self, context: &Context) -> bool {
+    /// Whether a change has reached a subscriber, as far as it was tried within `known`.
+    pub(super) async fn is_well(&self, context: &Context, known: Duration) -> bool {
         let mut last = self.0.lock().await;
         if let Some((at, well)) = *last
-            && at.elapsed() < KNOWN
+            && at.elapsed() < known
         {
             return well;
         }

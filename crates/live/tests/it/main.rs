@@ -4,6 +4,7 @@ mod app;
 mod authentication;
 mod client;
 mod live;
+mod metrics;
 mod rpc;
 mod sarsen;
 mod standing;

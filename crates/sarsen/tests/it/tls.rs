@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 /// Writes a certificate for `localhost` and its key into the place.
-fn issue(place: &Place) {
+fn issue(place: &Place, days: &str) {
     let made = Command::new("openssl")
-        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '))
+        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days".split(' '))
+        .arg(days)
         .args("-subj /CN=localhost -addext subjectAltName=DNS:localhost".split(' '))
         .args("-addext basicConstraints=critical,CA:FALSE -keyout tls.key -out tls.pem".split(' '))
         .current_dir(place.root())
@@ -53,15 +54,18 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     assert!(refused.stderr.contains("tls.pem (tls_certificate): No such file"), "{}", refused.stderr);
     assert!(place.run(&["doctor"]).stdout.contains("fail  tls"));
 
-    issue(&place);
-    assert!(place.run(&["doctor"]).stdout.contains("ok    tls"), "{}", place.run(&["doctor"]).stdout);
+    for (days, expected) in [("2", "warn  tls            the certificate ends at 20"), ("15", "ok    tls ")] {
+        issue(&place, days);
+        let seen = place.run(&["doctor"]).stdout;
+        assert!(seen.contains(expected), "{days}: {seen}");
+    }
     let mut server = Running::start(place.sarsen(&["serve"]), place.path("log"));
     let log = server.wait_for("listening");
     assert!(log.contains(&format!("issuer=\"https://localhost:{}\"", free.port())), "{log}");
     assert_eq!(curl(&place, free, "--http2"), "200 2");
     assert_eq!(curl(&place, free, "--http1.1"), "200 1.1");
 
-    issue(&place);
+    issue(&place, "15");
     // The client trusts the new certificate only.
     server.wait_for("the TLS certificate was replaced");
     assert_eq!(curl(&place, free, "--http2"), "200 2");

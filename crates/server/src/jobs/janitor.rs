@@ -9,6 +9,7 @@ use super::erasure::Erasure;
 use super::key_maker::KeyMaker;
 use crate::clock::Clock;
 use crate::limits::failed_sign_ins::FailedSignIns;
+use crate::operation::metrics::Housekeeping;
 use identity::audit::Actor;
 use identity::billing::{connections, events};
 use identity::cleanup;
@@ -58,6 +59,7 @@ pub(crate) struct Janitor {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     failed_sign_ins: Arc<FailedSignIns>,
+    done: Arc<Housekeeping>,
     /// The positions of the walks. An instance that takes over the lease starts again.
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
@@ -79,16 +81,29 @@ impl Janitor {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         failed_sign_ins: Arc<FailedSignIns>,
+        done: Arc<Housekeeping>,
     ) -> Janitor {
         let erasure = Erasure::new(store.clone());
         let (grants, sessions) = (Mutex::default(), Mutex::default());
-        Janitor { store, key_maker, instance, clock, random, failed_sign_ins, grants, sessions, erasure }
+        Janitor {
+            store,
+            key_maker,
+            instance,
+            clock,
+            random,
+            failed_sign_ins,
+            done,
+            grants,
+            sessions,
+            erasure,
+        }
     }
 
     /// Runs until the server stops.
     pub(crate) async fn run(self, mut stopped: watch::Receiver<bool>) {
         loop {
             if let Err(error) = self.tidy().await {
+                self.done.failed();
                 tracing::warn!(%error, "cleaning up failed; it is tried again");
             }
             tokio::select! {
@@ -132,6 +147,7 @@ impl Janitor {
         self.erase_connections().await?;
         self.erasure.run(now).await?;
         self.erase_organizations(now).await?;
+        self.done.succeeded(self.clock.now());
         Ok(true)
     }
 

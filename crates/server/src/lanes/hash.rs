@@ -3,6 +3,7 @@
 
 use super::fair_queue::{FairQueue, Origin, Room};
 use identity::secrets::Random;
+use metrics::{Histogram, Page};
 use parking_lot::{Condvar, Mutex};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,7 +47,9 @@ struct Shared {
     /// Average time of a job, in nanoseconds.
     average_ns: AtomicU64,
     refused: AtomicU64,
-    done: AtomicU64,
+    /// From a job's arrival to its start.
+    waits: Histogram,
+    runs: Histogram,
     random: Arc<dyn Random>,
     /// Whether chance is off, so that of equals the newest is shed. Only tests turn it off.
     sheds_newest: AtomicBool,
@@ -60,6 +63,7 @@ struct Queue {
 }
 
 struct Job {
+    arrived: Instant,
     run: Box<dyn FnOnce() + Send>,
     /// Whether its caller still waits for it.
     wanted: Box<dyn Fn() -> bool + Send>,
@@ -75,7 +79,8 @@ impl HashLane {
             arrived: Condvar::new(),
             average_ns: AtomicU64::new(30_000_000),
             refused: AtomicU64::new(0),
-            done: AtomicU64::new(0),
+            waits: Histogram::default(),
+            runs: Histogram::default(),
             random,
             sheds_newest: AtomicBool::new(false),
         });
@@ -100,6 +105,7 @@ impl HashLane {
         let reply = Arc::new(Mutex::new(Some(reply)));
         let asked = reply.clone();
         let job = Job {
+            arrived: Instant::now(),
             run: Box::new(move || {
                 let result = job();
                 if let Some(reply) = reply.lock().take() {
@@ -127,10 +133,25 @@ impl HashLane {
         (room.common, room.reserve)
     }
 
-    /// Jobs waiting, done and refused.
-    pub(crate) fn counts(&self) -> (usize, u64, u64) {
-        let waiting = self.shared.queue.lock().jobs.len();
-        (waiting, self.shared.done.load(Ordering::Relaxed), self.shared.refused.load(Ordering::Relaxed))
+    /// Adds the lane to a page.
+    pub(crate) fn show(&self, page: &mut Page) {
+        let Shared { waits, runs, refused, .. } = &*self.shared;
+        page.gauge("hash_waiting", "Passwords that wait to be checked or hashed", self.waiting());
+        page.counter("hash_done_total", "Passwords that were checked or hashed", runs.count());
+        page.counter(
+            "hash_refused_total",
+            "Passwords that were not checked because too many waited (429)",
+            refused.load(Ordering::Relaxed),
+        );
+        let lane = || vec![("lane", "hash".to_owned())];
+        let help = "From the arrival of a job to its start";
+        page.histograms("lane_wait_seconds", help, [(lane(), waits)]);
+        page.histograms("lane_run_duration_seconds", "Runs of the jobs of a lane", [(lane(), runs)]);
+    }
+
+    /// Jobs that have not started.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.queue.lock().jobs.len()
     }
 }
 
@@ -191,14 +212,16 @@ impl Shared {
             };
             if (job.wanted)() {
                 let began = Instant::now();
+                self.waits.observe(began.saturating_duration_since(job.arrived));
                 // A job that panics drops its reply: its caller gets an error, the thread goes on.
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.run)).is_err() {
                     tracing::error!("a job on the hash lane panicked");
                 }
-                let took = began.elapsed().as_nanos() as u64;
+                let took = began.elapsed();
+                self.runs.observe(took);
+                let took = took.as_nanos() as u64;
                 let average = self.average_ns.load(Ordering::Relaxed);
                 self.average_ns.store(average - average / 8 + took / 8, Ordering::Relaxed);
-                self.done.fetch_add(1, Ordering::Relaxed);
             }
             self.queue.lock().running -= 1;
         }
@@ -234,14 +257,14 @@ mod tests {
             let lane = lane.clone();
             waiting.push(tokio::spawn(async move { lane.run(from("10.0.0.1", "a"), || ()).await }));
         }
-        while lane.counts().0 < 3 {
+        while lane.waiting() < 3 {
             tokio::task::yield_now().await;
         }
         let refused = lane.run(from("10.0.0.1", "a"), || ()).await;
         assert!(refused.is_err(), "the fourth of one network");
         let other = lane.clone();
         let other = tokio::spawn(async move { other.run(from("10.0.0.2", "b"), || 7).await });
-        while lane.counts().0 < 4 {
+        while lane.waiting() < 4 {
             tokio::task::yield_now().await;
         }
         drop(release);
@@ -250,6 +273,6 @@ mod tests {
         for job in waiting {
             assert!(job.await.expect("joins").is_ok());
         }
-        assert_eq!(lane.counts().2, 1);
+        assert_eq!(lane.shared.refused.load(Ordering::Relaxed), 1);
     }
 }

@@ -16,6 +16,11 @@ pub(crate) async fn healthz() -> &'static str {
 }
 
 pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str> {
+    check(&app).await.map(|()| "ready")
+}
+
+/// Whether this instance is ready, or why not.
+pub(crate) async fn check(app: &App) -> Result<()> {
     let now = app.now();
     app.lookups.ring(now).await.map_err(Problem::from)?;
     app.store.point(|snapshot| organizations::find(snapshot, PLATFORM)).await?;
@@ -33,7 +38,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str> {
         tokio::spawn(async move { presence::renew(&app).await });
     }
     match app.presence.can_write(now) {
-        true => Ok("ready"),
+        true => Ok(()),
         false => Err(Problem::unavailable(
             "The database has accepted no write for 10 seconds. Try again.",
             RETRY_AFTER,

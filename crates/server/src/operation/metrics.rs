@@ -1,31 +1,125 @@
-//! `/metrics` in the Prometheus text format, for this machine or with a token.
+//! `/metrics` for Prometheus, for this machine or with a token.
+//!
+//! What a part of the program counts it adds to the page itself (`show`); here is what belongs to no part, and names that
+//! go with the next release.
 
+use super::health;
 use crate::app::App;
 use crate::web::error::Problem;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, Method};
+use identity::Time;
+use metrics::{Format, Page, Requests};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use web::host::is_for_loopback;
-use web::{ConnectionCounts, Peer, RequestLog};
+use web::{ConnectionCounts, Peer, RequestLog, Tls};
 
 /// Headers of proxies, which may send on what anybody asks for.
 const FORWARDING: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+/// A database that does not answer for so long is one that is not ready.
+const READY_MAX: Duration = Duration::from_secs(2);
 
-/// Counters of the HTTP server.
-#[derive(Default)]
+/// What no other part of the server counts.
 pub(crate) struct Metrics {
-    by_class: [AtomicU64; 6],
+    /// In the order of the table of routes.
+    routes: Vec<Requests>,
+    /// Requests without a route, or refused before one was looked for.
+    unmatched: Requests,
     pub(crate) connections: ConnectionCounts,
+    pub(crate) housekeeping: Arc<Housekeeping>,
+    pub(crate) passwords: PasswordChecks,
+    tls: OnceLock<Tls>,
+}
+
+/// Turns of the janitor.
+#[derive(Default)]
+pub(crate) struct Housekeeping {
+    /// In Unix seconds; 0 if another instance has done all of them.
+    last: AtomicI64,
+    failed: AtomicU64,
+}
+
+/// Passwords that were typed.
+#[derive(Default)]
+pub(crate) struct PasswordChecks {
+    pub(crate) right: AtomicU64,
+    pub(crate) wrong: AtomicU64,
+    /// Because of wrong ones before.
+    pub(crate) refused: AtomicU64,
+}
+
+impl Housekeeping {
+    pub(crate) fn succeeded(&self, now: Time) {
+        self.last.store(now.seconds(), Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
 }
 
 impl Metrics {
-    pub(crate) fn answered(&self, status: u16) {
-        self.by_class[usize::from(status / 100).min(5)].fetch_add(1, Relaxed);
+    pub(crate) fn new(routes: &[(Method, &'static str)]) -> Metrics {
+        let requests = |method: &str, route: &str| {
+            Requests::of(vec![("method", method.to_owned()), ("route", route.to_owned())])
+        };
+        Metrics {
+            routes: routes.iter().map(|(method, route)| requests(method.as_str(), route)).collect(),
+            unmatched: requests("-", "-"),
+            connections: ConnectionCounts::default(),
+            housekeeping: Arc::default(),
+            passwords: PasswordChecks::default(),
+            tls: OnceLock::new(),
+        }
+    }
+
+    /// Counts a response of the route at this place of the table.
+    pub(crate) fn answered(&self, place: Option<usize>, status: u16, took: Duration) {
+        let route = place.and_then(|place| self.routes.get(place)).unwrap_or(&self.unmatched);
+        route.answered(status, took);
+    }
+
+    /// Notes which certificate the listener uses.
+    pub(crate) fn note_tls(&self, tls: Option<&Tls>) {
+        if let Some(tls) = tls {
+            self.tls.get_or_init(|| tls.clone());
+        }
+    }
+
+    fn routes(&self) -> impl Iterator<Item = &Requests> + Clone {
+        self.routes.iter().chain([&self.unmatched])
+    }
+
+    fn show(&self, page: &mut Page) {
+        let of_class = |class| self.routes().map(|route| route.answers(class)).sum::<u64>();
+        let classes = (1..6).map(|class| (vec![("class", format!("{class}xx"))], of_class(class)));
+        page.counters("http_answers_total", "Responses by the class of their status", classes);
+        Requests::show(page, self.routes());
+        self.connections.show(page);
+        Tls::show(self.tls.get(), page);
+        let PasswordChecks { right, wrong, refused } = &self.passwords;
+        let results = [("right", right), ("wrong", wrong), ("refused", refused)];
+        page.counters(
+            "password_checks_total",
+            "Passwords that were typed; refused: without a check, because of wrong ones before",
+            results.map(|(result, count)| (vec![("result", result.to_owned())], count.load(Relaxed))),
+        );
+        page.gauge(
+            "housekeeping_last_success_timestamp_seconds",
+            "Unix time of this instance's last complete turn of housekeeping, 0 for none",
+            self.housekeeping.last.load(Relaxed).unsigned_abs(),
+        );
+        page.counter(
+            "housekeeping_failed_total",
+            "Turns of housekeeping that failed",
+            self.housekeeping.failed.load(Relaxed),
+        );
     }
 }
 
@@ -37,13 +131,16 @@ pub(crate) async fn get(
     if !may_read(&app, peer.map(|peer| peer.0), &headers) {
         return Problem::not_found("page").into_response();
     }
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], render(&app)).into_response()
+    let format = Format::for_client(text_of(&headers, ACCEPT));
+    let checked = tokio::time::timeout(READY_MAX, health::check(&app)).await;
+    let page = page(&app, matches!(checked, Ok(Ok(()))));
+    ([(CONTENT_TYPE, format.content_type())], page.text(format)).into_response()
 }
 
 fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
     match &app.settings.metrics_token {
         Some(token) => {
-            let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let sent = text_of(headers, AUTHORIZATION).unwrap_or_default();
             let sent = sent.strip_prefix("Bearer ").unwrap_or_default();
             identity::secrets::matches(sent.as_bytes(), &identity::secrets::hash(token.as_bytes()))
         }
@@ -56,43 +153,45 @@ fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
     }
 }
 
-fn render(app: &App) -> String {
+fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn page(app: &App, is_ready: bool) -> Page {
+    let mut page = Page::with_prefix("sarsen");
+    let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    page.info("build_info", "The program", version);
+    page.gauge("ready", "1 if GET /readyz answers 200", is_ready);
+    app.metrics.show(&mut page);
+    app.address_sources.show(&mut page);
+    page.counter(
+        "request_log_dropped_total",
+        "Requests that the request log could not take in time",
+        app.request_log.as_ref().map_or(0, RequestLog::dropped),
+    );
+    page.gauge("held_polls", "Polls of devices that wait for their user", app.long_polls.count());
+    page.gauge("streams", "Open streams of GET /api/live", app.streams.count());
+    app.hash_lane.show(&mut page);
+    page.counter(
+        "passwords_throttled_total",
+        "Sign-ins that were refused because of wrong passwords before",
+        app.password_guesses.refused(),
+    );
+    page.gauge("store_version", "Version of the state that answers show", app.store.version().number());
+    app.store.show(&mut page);
+    app.backup_counts.show(&mut page);
+    show_deprecated(app, &mut page);
+    page
+}
+
+/// Names of 0.1.0 without a standard unit. They go with 0.2.0.
+fn show_deprecated(app: &App, page: &mut Page) {
     let stats = app.store.stats();
-    let (hash_waiting, hash_done, hash_refused) = app.hash_lane.counts();
-    let mut text = String::with_capacity(2048);
-    for class in 1..6 {
-        let count = app.metrics.by_class[class].load(Relaxed);
-        let _ = writeln!(text, "sarsen_http_answers_total{{class=\"{class}xx\"}} {count}");
-    }
-    let numbers: [(&str, u64); 24] = [
-        ("sarsen_http_connections", app.metrics.connections.open()),
-        ("sarsen_http_connections_refused_total", app.metrics.connections.refused()),
-        ("sarsen_forwarded_untrusted_total", app.untrusted_proxies.count()),
-        ("sarsen_request_log_dropped_total", app.request_log.as_ref().map_or(0, RequestLog::dropped)),
-        ("sarsen_held_polls", app.long_polls.count() as u64),
-        ("sarsen_streams", app.streams.count() as u64),
-        ("sarsen_hash_waiting", hash_waiting as u64),
-        ("sarsen_hash_done_total", hash_done),
-        ("sarsen_hash_refused_total", hash_refused),
-        ("sarsen_passwords_throttled_total", app.password_guesses.refused()),
-        ("sarsen_store_version", app.store.version().number()),
-        ("sarsen_store_commands_total", stats.commands),
-        ("sarsen_store_commands_failed_total", stats.failed),
-        ("sarsen_store_commands_refused_total", stats.refused),
-        ("sarsen_store_queue_depth", stats.queue_depth),
-        ("sarsen_store_batches_total", stats.batches),
-        ("sarsen_store_commit_microseconds_total", stats.commit_us_total),
-        ("sarsen_store_commit_microseconds_max", stats.commit_us_max),
-        ("sarsen_store_checkpoints_total", stats.checkpoints),
-        ("sarsen_store_checkpoint_pause_microseconds_max", stats.pause_us_max),
-        ("sarsen_store_wal_bytes", stats.wal_bytes),
-        ("sarsen_store_wal_bytes_max", stats.wal_bytes_max),
-        ("sarsen_store_reads_total", stats.reads),
-        ("sarsen_store_replica_reads_total", stats.replica_reads),
-    ];
-    let backups = app.backup_counts.numbers();
-    for (name, value) in numbers.into_iter().chain(backups) {
-        let _ = writeln!(text, "{name} {value}");
-    }
-    text
+    page.counter("store_batches_total", "Deprecated: use sarsen_store_commits_total", stats.batches);
+    let commits = "Deprecated: use sarsen_store_commit_duration_seconds";
+    page.counter("store_commit_microseconds_total", commits, stats.commit_us_total);
+    page.gauge("store_commit_microseconds_max", commits, stats.commit_us_max);
+    let pauses = "Deprecated: use sarsen_store_checkpoint_pause_seconds";
+    page.gauge("store_checkpoint_pause_microseconds_max", pauses, stats.pause_us_max);
+    page.gauge("store_wal_bytes_max", "Deprecated: use sarsen_store_wal_max_bytes", stats.wal_bytes_max);
 }

@@ -22,6 +22,7 @@ use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::passwords::{self, Verdict};
 use identity::users::User;
 use identity::{Error, names, users};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub(crate) async fn get(
@@ -261,6 +262,7 @@ pub(crate) async fn check_password(
     let attempt = match begun {
         Ok(attempt) => attempt,
         Err(wait) => {
+            app.metrics.passwords.refused.fetch_add(1, Relaxed);
             note_failure(app, user.as_ref(), failed_sign_ins::Failure::Refused, browser);
             return Ok(Checked::Throttled(wait));
         }
@@ -282,11 +284,13 @@ pub(crate) async fn check_password(
         Some(user) if hash.is_some() && verdict != Verdict::Wrong && user.suspended_at.is_none() => user,
         user => {
             attempt.end(Outcome::Wrong, now);
+            app.metrics.passwords.wrong.fetch_add(1, Relaxed);
             note_failure(app, user.as_ref(), failed_sign_ins::Failure::Wrong, browser);
             return Ok(Checked::Wrong);
         }
     };
     attempt.end(Outcome::Right, now);
+    app.metrics.passwords.right.fetch_add(1, Relaxed);
     if let (Verdict::Outdated, Some(old)) = (verdict, hash) {
         upgrade(app, &user, password, old, asker).await?;
     }

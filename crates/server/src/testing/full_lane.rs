@@ -43,7 +43,7 @@ impl TestServer {
         let threads =
             if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads };
         lane.add(threads, false).await;
-        while self.app.hash_lane.counts().0 > 0 {
+        while self.app.hash_lane.waiting() > 0 {
             tokio::task::yield_now().await;
         }
         lane.add(common, false).await;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use store::Version;
 use web::Peer;
 use web::current_request::note_client;
-use web::forwarded::{X_FORWARDED_FOR, forwarded, is_trusted};
+use web::forwarded::forwarded;
 
 /// The client's address: the peer, or the one that a trusted proxy names.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +30,7 @@ impl FromRequestParts<App> for Address {
         let peer =
             parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address);
         let trusted = &app.settings.trusted_proxies;
-        if parts.headers.contains_key(X_FORWARDED_FOR) && !is_trusted(peer.to_canonical(), trusted) {
-            app.untrusted_proxies.note(peer.to_canonical());
-        }
+        app.address_sources.note(peer, &parts.headers, trusted);
         Ok(Address(forwarded(&parts.headers, peer, trusted)))
     }
 }

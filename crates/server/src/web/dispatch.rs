@@ -26,8 +26,18 @@ pub struct Routes {
     wrong_method: Endpoint,
 }
 
-/// The route in the log of a request that matches none.
-pub(super) const NO_ROUTE: &str = "-";
+/// What a request has matched.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched {
+    /// The path as it is in the table of routes; `-` for none.
+    pub route: &'static str,
+    /// Its place in [`Routes::listed`]; none if no route has this path and method.
+    pub place: Option<usize>,
+}
+
+impl Matched {
+    pub(super) const NOTHING: Matched = Matched { route: "-", place: None };
+}
 
 /// The handlers of one path.
 #[derive(Default)]
@@ -35,6 +45,8 @@ pub struct Methods {
     /// The path as it is in the table of routes, such as `/o/{slug}/login`.
     route: &'static str,
     endpoints: Vec<(Method, Endpoint)>,
+    /// The place of the first of them in the list of all.
+    first: usize,
 }
 
 /// The parameters of a route, by name; an extension of requests whose route has any.
@@ -93,9 +105,11 @@ impl Methods {
         self.on(Method::DELETE, handler)
     }
 
-    fn of(&self, method: &Method) -> Option<&Endpoint> {
+    /// The handler of a method, and its place in the list of all.
+    fn of(&self, method: &Method) -> Option<(&Endpoint, usize)> {
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        self.endpoints.iter().find(|(known, _)| known == wanted).map(|(_, endpoint)| endpoint)
+        let place = self.endpoints.iter().position(|(known, _)| known == wanted)?;
+        self.endpoints.get(place).map(|(_, endpoint)| (endpoint, self.first + place))
     }
 
     /// `GET,HEAD,POST`, for the Allow header.
@@ -126,7 +140,7 @@ impl Routes {
     /// the program, and appears at its start.
     #[expect(clippy::panic, reason = "the table of routes is made once, at the start")]
     pub fn route(mut self, path: &'static str, methods: Methods) -> Routes {
-        let methods = Methods { route: path, ..methods };
+        let methods = Methods { route: path, first: self.listed.len(), ..methods };
         self.listed.extend(methods.endpoints.iter().map(|(method, _)| (method.clone(), path)));
         match self.tree.insert(path, methods) {
             Ok(()) => self,
@@ -139,10 +153,10 @@ impl Routes {
         &self.listed
     }
 
-    /// Handles a request. Returns the route with the response.
-    pub fn answer(&self, app: App, mut request: Request) -> (Answer, &'static str) {
+    /// Handles a request. Returns what it has matched with the response.
+    pub fn answer(&self, app: App, mut request: Request) -> (Answer, Matched) {
         let Ok(found) = self.tree.at(request.uri().path()) else {
-            return ((self.unknown)(request, app), NO_ROUTE);
+            return ((self.unknown)(request, app), Matched::NOTHING);
         };
         let methods = found.value;
         if !found.params.is_empty() {
@@ -152,8 +166,8 @@ impl Routes {
                 found.params.iter().map(|(name, text)| (name.to_owned(), decoded(text))).collect();
             request.extensions_mut().insert(PathParameters(parameters));
         }
-        if let Some(endpoint) = methods.of(request.method()) {
-            return (endpoint(request, app), methods.route);
+        if let Some((endpoint, place)) = methods.of(request.method()) {
+            return (endpoint(request, app), Matched { route: methods.route, place: Some(place) });
         }
         let (answer, allowed) = ((self.wrong_method)(request, app), methods.allowed());
         let answer = Box::pin(async move {
@@ -163,6 +177,6 @@ impl Routes {
             }
             response
         });
-        (answer, methods.route)
+        (answer, Matched { route: methods.route, place: None })
     }
 }

@@ -1,7 +1,7 @@
 //! The parts of every response: CORS where other origins may read (never with credentials), the version of the
 //! state that it shows, and metrics.
 
-use super::dispatch::{Answer, NO_ROUTE, Routes};
+use super::dispatch::{Answer, Matched, Routes};
 use crate::app::App;
 use crate::oauth::error::OAuthError;
 use crate::pages::respond::PageError;
@@ -18,7 +18,7 @@ use identity::api_keys;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::Version;
 use web::Peer;
 use web::current_request::{self, CurrentRequest};
@@ -63,23 +63,22 @@ impl Answering {
 struct Started {
     method: Method,
     address: IpAddr,
-    at: Instant,
 }
 
 impl Started {
     fn new<B>(app: &App, peer: Peer, request: &Request<B>) -> Started {
         let address = forwarded(request.headers(), peer.address, &app.settings.trusted_proxies);
-        Started { method: request.method().clone(), address, at: Instant::now() }
+        Started { method: request.method().clone(), address }
     }
 
-    fn log(&self, app: &App, current: &CurrentRequest, route: &'static str, status: u16) {
+    fn log(&self, app: &App, current: &CurrentRequest, route: &'static str, status: u16, duration: Duration) {
         let Some(log) = &app.request_log else { return };
         log.push(&Entry {
             at_ms: app.now().millis(),
             method: &self.method,
             route,
             status,
-            duration: self.at.elapsed(),
+            duration,
             request_id: current.id.as_bytes(),
             address: self.address,
             client: current.client.get().map(|client| &**client),
@@ -99,6 +98,7 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let began = Instant::now();
     let id = app.request_ids.id(request.headers());
     let started = app.request_log.is_some().then(|| Started::new(app, peer, &request));
     let path = request.uri().path();
@@ -113,12 +113,12 @@ where
                 false => Ok(None),
             }
         });
-    let (answering, route) = match accepted {
-        Err(problem) => (Answering::at_once(refusal(path, problem)), NO_ROUTE),
-        Ok(_) if asks_first => (Answering::at_once(preflight()), NO_ROUTE),
+    let (answering, matched) = match accepted {
+        Err(problem) => (Answering::at_once(refusal(path, problem)), Matched::NOTHING),
+        Ok(_) if asks_first => (Answering::at_once(preflight()), Matched::NOTHING),
         Ok(carried) => match attempt(app, &request, versioned) {
             Ok(attempt) => answering(app, routes, peer, request, carried, attempt),
-            Err(problem) => (Answering::at_once(problem.into_response()), NO_ROUTE),
+            Err(problem) => (Answering::at_once(problem.into_response()), Matched::NOTHING),
         },
     };
     let app = app.clone();
@@ -160,13 +160,14 @@ where
             );
         }
         let status = response.status().as_u16();
-        app.metrics.answered(status);
+        let took = began.elapsed();
+        app.metrics.answered(matched.place, status, took);
         if let Some(current) = current {
             if status == 500 {
-                tracing::error!(request_id = ?current.id, route, "a request failed");
+                tracing::error!(request_id = ?current.id, route = matched.route, "a request failed");
             }
             if let Some(started) = started {
-                started.log(&app, &current, route, status);
+                started.log(&app, &current, matched.route, status, took);
             }
             response.headers_mut().insert(X_REQUEST_ID, current.id);
         }
@@ -228,7 +229,7 @@ fn answering<B>(
     request: Request<B>,
     carried: Option<Version>,
     attempt: Option<Arc<Attempt>>,
-) -> (Answering, &'static str)
+) -> (Answering, Matched)
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -239,18 +240,18 @@ where
     if let Some(attempt) = &attempt {
         request.extensions_mut().insert(attempt.clone());
     }
-    let (mut answer, route) = routes.answer(app.clone(), request);
+    let (mut answer, matched) = routes.answer(app.clone(), request);
     if let Some(attempt) = attempt {
         let (first, app) = (answer, app.clone());
         answer = Box::pin(async move { attempt.settle(&app, first.await).await });
     }
     let Some(version) = carried else {
-        return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), route);
+        return (Answering::Plainly(if is_detached { detached(answer) } else { answer }), matched);
     };
     let app = app.clone();
     let answer = async move { (answer.await, app.store.version_token()) };
     let answer = store::not_before(version, answer);
-    (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), route)
+    (Answering::NotBefore(if is_detached { detached(answer) } else { Box::pin(answer) }), matched)
 }
 
 /// The version that the caller sent back from an earlier response, of this instance or another one.

@@ -25,6 +25,7 @@ pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::i
 /// Serves on addresses that were bound before.
 pub async fn serve_on(app: App, bound: Bound, mut limits: Limits) -> std::io::Result<Running> {
     limits.unshared.extend(&app.settings.trusted_proxies);
+    app.metrics.note_tls(limits.tls.as_ref());
     let (stop, stopped) = watch::channel(false);
     let jobs =
         Mutex::new(if app.settings.housekeeping { Jobs::start(&app, &stopped) } else { Jobs::default() });

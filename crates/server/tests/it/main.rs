@@ -18,6 +18,7 @@ mod instances;
 mod invitations;
 mod jose;
 mod live;
+mod metrics;
 mod moving;
 mod pages;
 mod passwords;

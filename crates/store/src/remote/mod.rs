@@ -78,6 +78,10 @@ impl Backend for RemoteBackend {
         self.replicas.in_use().then_some(&self.replicas.queries)
     }
 
+    fn replica_lags(&self) -> Vec<Duration> {
+        self.replicas.lags()
+    }
+
     fn close(&self) {
         self.shared.commands.close();
         self.replicas.close();

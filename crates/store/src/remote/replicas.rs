@@ -44,6 +44,8 @@ pub(super) struct Replicas {
     /// When the last look at each replica ended that found it good, in milliseconds after `born`; [`NOT_GOOD`] when
     /// a later one did not.
     healthy_ms: Vec<AtomicU64>,
+    /// The same, but later looks change it only when they are good too.
+    last_good_ms: Vec<AtomicU64>,
     /// Threads that answer, and those of them that are busy.
     threads: usize,
     busy: AtomicUsize,
@@ -70,6 +72,7 @@ impl Replicas {
             queries: Queue::new(1, options.readers, options.writer.deadline)
                 .with_background(|query| query.is_background()),
             healthy_ms: options.replicas.iter().map(|_| AtomicU64::new(UNHEALTHY)).collect(),
+            last_good_ms: options.replicas.iter().map(|_| AtomicU64::new(0)).collect(),
             threads: options.readers.max(1),
             busy: AtomicUsize::new(0),
             progress_ms: AtomicU64::new(0),
@@ -110,8 +113,21 @@ impl Replicas {
         })
     }
 
+    /// For each replica, how long ago it was seen with all that the primary had [`LAG_MAX`] before; at first, since the
+    /// start.
+    pub(super) fn lags(&self) -> Vec<Duration> {
+        let now_ms = self.now_ms();
+        let lag = |good_ms: &AtomicU64| {
+            Duration::from_millis(now_ms.saturating_sub(good_ms.load(Ordering::Relaxed)))
+        };
+        self.last_good_ms.iter().map(lag).collect()
+    }
+
     /// Notes what a look has found.
     pub(super) fn note_check(&self, replica: usize, healthy: bool) {
+        if healthy && let Some(good_ms) = self.last_good_ms.get(replica) {
+            good_ms.store(self.now_ms(), Ordering::Relaxed);
+        }
         if let Some(healthy_ms) = self.healthy_ms.get(replica) {
             healthy_ms.store(if healthy { self.now_ms() } else { UNHEALTHY }, Ordering::Release);
         }

@@ -221,8 +221,15 @@ impl<L: ChangeLog> Worker<L> {
             };
             match became {
                 CommitOutcome::Committed => {}
-                CommitOutcome::Aborted => return undone_by(failure),
+                CommitOutcome::Aborted => {
+                    // A conflict with another transaction is no failure of the database.
+                    if !matches!(failure, Some((Failure::Retryable, _))) {
+                        self.shared.stats.commits_failed.fetch_add(1, Relaxed);
+                    }
+                    return undone_by(failure);
+                }
                 CommitOutcome::Unknown => {
+                    self.shared.stats.commits_failed.fetch_add(1, Relaxed);
                     // The commit may have happened: caches must be read again.
                     self.log.maybe_committed(&entry, done.changed);
                     return Attempt::Failed(Some(Error::OutcomeUnknown));

@@ -155,6 +155,11 @@ impl Backend for SqliteBackend {
         self.with_reader(|connection| connection.explain(sql.text(connection.dialect())).map(Some))
     }
 
+    fn disk_free(&self) -> Option<u64> {
+        let stat = rustix::fs::statvfs(&self.path).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
     fn backup(&self, target: &Path) -> Result<u64, Error> {
         let _held = self.checkpointer.hold();
         copy(&self.path, target)

@@ -253,6 +253,7 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, commands = batch.ran.len(), "a commit failed");
+                stats.commits_failed.fetch_add(1, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
                 self.reopen();
                 for (job, own) in batch.ran {

@@ -43,6 +43,17 @@ const RESETS_FOR_ERRORS: usize = 100;
 /// How long a client may take to end a connection that it was asked to end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// Whether a connection was closed because of a flood, of frames or one that h2 found.
+pub(crate) fn is_flood(error: &hyper::Error) -> bool {
+    let Some(cause) = error.source() else { return false };
+    if let Some(error) = cause.downcast_ref::<h2::Error>() {
+        return error.is_library() && error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
+    }
+    // h2 keeps the text of an I/O error, not its type.
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    inner.is_some_and(|inner| inner.to_string() == frame_budget::FLOOD)
+}
+
 /// Serves one connection until its end.
 pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     io: I,

@@ -10,6 +10,8 @@ use ureq::http::Method;
 
 const CHECK: &str = "issuer";
 const PROXIES: &str = "proxies";
+/// Fewer requests from one address may be those of the person who installs the server.
+const ALONE_MIN: u64 = 20;
 
 /// A server that is stopped is a warning. One that runs and cannot be reached by its issuer is a failure.
 pub(super) fn check(config: &Config, environment: &Environment) -> Result<Finding> {
@@ -44,23 +46,86 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
     })
 }
 
-/// The server counts requests with `X-Forwarded-For` from peers that are not trusted.
+/// What the running server has counted tells more than the configuration.
 pub(super) fn proxies(config: &Config, environment: &Environment) -> Result<Finding> {
-    let http = HttpClient::new(environment)?;
-    Ok(match untrusted(config, &http) {
-        Some(requests) if requests > 0 => warn(
-            PROXIES,
-            format!(
-                "{requests} requests since the start had X-Forwarded-For from an address that is not trusted; the log \
-                 names one an hour; if it is your proxy, add it to trusted_proxies"
-            ),
-        ),
-        _ => trusted(config),
-    })
+    let page = page(config, &HttpClient::new(environment)?);
+    Ok(page.and_then(|page| forwarding(config, &Forwarded::read(&page))).unwrap_or_else(|| trusted(config)))
 }
 
-/// The count of the server that runs on this machine, if it shows its metrics here.
-fn untrusted(config: &Config, http: &HttpClient) -> Option<u64> {
+/// Where the server has found the addresses of clients, since its start.
+#[derive(Default)]
+struct Forwarded {
+    /// Requests with `X-Forwarded-For` from peers that are not trusted.
+    untrusted: u64,
+    /// Requests of listed proxies with the header, and without it.
+    named: u64,
+    missing: u64,
+    /// The one private address that all other requests came from, and their number.
+    only: Option<(String, u64)>,
+}
+
+impl Forwarded {
+    /// Reads the page of metrics.
+    fn read(page: &str) -> Forwarded {
+        let mut found = Forwarded::default();
+        for line in page.lines() {
+            let Some((name, count)) = line.split_once(' ') else { continue };
+            let count = count.parse().unwrap_or_default();
+            match name {
+                "sarsen_forwarded_untrusted_total" => found.untrusted = count,
+                "sarsen_forwarded_named_total" => found.named = count,
+                "sarsen_forwarded_missing_total" => found.missing = count,
+                _ => {
+                    let address = name.strip_prefix("sarsen_requests_from_one_private_address{address=\"");
+                    if let Some(address) = address.and_then(|address| address.strip_suffix("\"}")) {
+                        found.only = Some((address.to_owned(), count));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What is wrong with the proxies, as far as their requests show it.
+fn forwarding(config: &Config, found: &Forwarded) -> Option<Finding> {
+    let Forwarded { untrusted, named, missing, only } = found;
+    if *untrusted > 0 {
+        return Some(warn(
+            PROXIES,
+            format!(
+                "{untrusted} requests since the start had X-Forwarded-For from an address that is not trusted; the log \
+                 names one an hour; if it is your proxy, add it to trusted_proxies"
+            ),
+        ));
+    }
+    if missing > named {
+        return Some(warn(
+            PROXIES,
+            format!(
+                "{missing} of {} requests from trusted_proxies had no X-Forwarded-For, so their users share one address for \
+                 rate limits and the audit trail; set the header in the proxy (nginx: proxy_set_header X-Forwarded-For \
+                 $proxy_add_x_forwarded_for; X-Real-IP and Forwarded are not read), or take addresses out of \
+                 trusted_proxies that are no proxies",
+                missing + named
+            ),
+        ));
+    }
+    let is_public = config.issuer.value.as_ref().is_some_and(|issuer| !issuer.is_loopback());
+    match only {
+        Some((address, requests)) if is_public && *requests >= ALONE_MIN => Some(warn(
+            PROXIES,
+            format!(
+                "all {requests} requests since the start came from {address}, a private address: if that is a proxy, make it \
+                 send X-Forwarded-For and set trusted_proxies = [\"{address}\"], or its users share one address"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+/// The metrics of the server that runs on this machine, if it shows them here.
+fn page(config: &Config, http: &HttpClient) -> Option<String> {
     let listen = config.listen.value.iter().find(|address| {
         let ip = address.ip();
         ip.is_loopback() || ip.is_unspecified()
@@ -68,10 +133,7 @@ fn untrusted(config: &Config, http: &HttpClient) -> Option<u64> {
     let host = if listen.is_ipv4() { "127.0.0.1" } else { "[::1]" };
     let bearer = config.metrics_token.value.as_deref().map(api_client::bearer);
     let headers: Vec<_> = bearer.iter().map(|value| (api_client::BEARER, value.as_str())).collect();
-    let metrics =
-        http.text(&format!("{}://{host}:{}/metrics", config.scheme(), listen.port()), &headers).ok()??;
-    let line = metrics.lines().find_map(|line| line.strip_prefix("sarsen_forwarded_untrusted_total "));
-    line?.parse().ok()
+    http.text(&format!("{}://{host}:{}/metrics", config.scheme(), listen.port()), &headers).ok()?
 }
 
 /// Behind a proxy on this machine every request comes from a loopback address, unless that proxy is trusted.
@@ -109,14 +171,16 @@ mod tests {
     use super::*;
     use crate::config::Flags;
 
+    fn config(settings: &str) -> Config {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("sarsen.toml");
+        std::fs::write(&file, settings).expect("written");
+        Config::load(&Flags::with_config(file), &Environment::default()).expect("good")
+    }
+
     #[test]
     fn a_proxy_on_this_machine_that_is_not_trusted_is_a_warning() {
-        let state = |settings: &str| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let file = folder.path().join("sarsen.toml");
-            std::fs::write(&file, settings).expect("written");
-            trusted(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
-        };
+        let state = |settings: &str| trusted(&config(settings)).state;
         let https = "issuer = \"https://id.example.com\"\n";
         assert!(state(https) == State::Warn);
         assert!(state(&format!("{https}trusted_proxies = [\"127.0.0.1\"]")) == State::Ok);
@@ -125,13 +189,46 @@ mod tests {
     }
 
     #[test]
-    fn metrics_without_a_token_behind_a_proxy_are_a_warning() {
-        let state = |settings: &str| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let file = folder.path().join("sarsen.toml");
-            std::fs::write(&file, settings).expect("written");
-            metrics(&Config::load(&Flags::with_config(file), &Environment::default()).expect("good")).state
+    fn a_proxy_that_sends_no_address_is_found_by_its_requests() {
+        let public = config("issuer = \"https://id.example.com\"\n");
+        let seen = |config: &Config, page: &str| {
+            forwarding(config, &Forwarded::read(page)).map(|finding| finding.message).unwrap_or_default()
         };
+        let counted = |untrusted, named, missing| {
+            format!(
+                "# HELP sarsen_forwarded_named_total Requests.\nsarsen_forwarded_untrusted_total {untrusted}\n\
+                 sarsen_forwarded_named_total {named}\nsarsen_forwarded_missing_total {missing}\n"
+            )
+        };
+        assert!(
+            seen(&public, &counted(3, 0, 0)).starts_with("3 requests since the start had X-Forwarded-For")
+        );
+        let missing = seen(&public, &counted(0, 2, 3));
+        assert!(
+            missing.starts_with("3 of 5 requests from trusted_proxies had no X-Forwarded-For"),
+            "{missing}"
+        );
+        assert!(missing.contains("proxy_set_header X-Forwarded-For"), "{missing}");
+        assert_eq!(seen(&public, &counted(0, 30, 30)), "", "a program on the proxy's machine");
+        let alone = |requests| {
+            format!("sarsen_requests_from_one_private_address{{address=\"10.0.0.5\"}} {requests}\n")
+        };
+        let message = seen(&public, &alone(20));
+        assert!(
+            message.contains("came from 10.0.0.5") && message.contains("trusted_proxies = [\"10.0.0.5\"]")
+        );
+        assert_eq!(seen(&public, &alone(19)), "", "too few");
+        assert_eq!(
+            seen(&config("issuer = \"http://localhost:7070\"\n"), &alone(500)),
+            "",
+            "on one's own machine"
+        );
+        assert_eq!(seen(&public, ""), "");
+    }
+
+    #[test]
+    fn metrics_without_a_token_behind_a_proxy_are_a_warning() {
+        let state = |settings: &str| metrics(&config(settings)).state;
         let https = "issuer = \"https://id.example.com\"\n";
         assert!(state(https) == State::Warn);
         assert!(state(&format!("{https}metrics_token = \"0123456789abcdef\"")) == State::Ok);

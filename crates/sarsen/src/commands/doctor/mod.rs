@@ -12,6 +12,7 @@ mod machine;
 pub use backups::fingerprint;
 
 use super::serve;
+use crate::api_client;
 use crate::config::{Config, Flags};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -111,8 +112,12 @@ fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     } else {
         ok("configuration", format!("there is no {file}; the defaults apply"))
     };
-    let mut findings =
-        vec![configuration, secret_key(config), backups::key_copy(config), certificate(config)];
+    let mut findings = vec![
+        configuration,
+        secret_key(config),
+        backups::key_copy(config),
+        certificate(config, api_client::now()),
+    ];
     findings.extend(database::check(config));
     findings.push(backups::newest(config));
     findings.push(machine::disk(&serve::beside_data(config)));
@@ -135,9 +140,13 @@ fn secret_key(config: &Config) -> Finding {
     }
 }
 
+/// A certificate that ends sooner than this should have been renewed.
+const RENEWED_BEFORE: i64 = 14 * 24 * 3600;
+
 /// The certificate as `serve` reads it.
-fn certificate(config: &Config) -> Finding {
+fn certificate(config: &Config, now: i64) -> Finding {
     const CHECK: &str = "tls";
+<<<<<<< HEAD
     if !config.acme_domains.value.is_empty() {
         let (names, directory) = (config.acme_domains.value.join(", "), &config.acme_directory.value);
         return ok(
@@ -145,13 +154,29 @@ fn certificate(config: &Config) -> Finding {
             format!("the certificate for {names} is from {directory}, which must reach port 443"),
         );
     }
+=======
+    const REREAD: &str = "and the server uses the new files within seconds";
+    let time = |seconds| jiff::Timestamp::from_second(seconds).unwrap_or_default();
+>>>>>>> w-sdk
     match tls::Files::read(config) {
         Err(error) => fail(CHECK, error.to_string()),
         Ok(None) => ok(CHECK, "the server speaks plain HTTP; a proxy has to end https for other machines"),
-        Ok(Some(_)) => match &config.tls_key.value {
-            Some(key) => machine::secret_file(CHECK, key),
-            None => ok(CHECK, "the certificate fits its key"),
-        },
+        Ok(Some(files)) => {
+            let left = files.tls().ends().map_or(i64::MAX, |ends| ends - now);
+            let modes = config.tls_key.value.as_ref().map(|key| machine::secret_file(CHECK, key));
+            match modes {
+                Some(finding) if finding.state == State::Fail => finding,
+                _ if left <= 0 => fail(
+                    CHECK,
+                    format!("the certificate has ended, so clients refuse it; renew it, {REREAD}"),
+                ),
+                _ if left < RENEWED_BEFORE => {
+                    warn(CHECK, format!("the certificate ends at {}; renew it, {REREAD}", time(now + left)))
+                }
+                Some(finding) => finding,
+                None => ok(CHECK, "the certificate fits its key"),
+            }
+        }
     }
 }
 

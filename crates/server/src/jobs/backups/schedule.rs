@@ -1,6 +1,7 @@
 //! Backups by the clock. The names of the files have their times, so that a restart continues the schedule.
 
 use crate::app::App;
+use metrics::Page;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -46,14 +47,22 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Names and values, for `/metrics`.
-    pub(crate) fn numbers(&self) -> [(&'static str, u64); 4] {
-        [
-            ("sarsen_backups_total", self.made.load(Relaxed)),
-            ("sarsen_backups_failed_total", self.failed.load(Relaxed)),
-            ("sarsen_backup_last_success_seconds", self.last.load(Relaxed).unsigned_abs()),
-            ("sarsen_backup_last_bytes", self.bytes.load(Relaxed)),
-        ]
+    /// Adds them to a page.
+    pub(crate) fn show(&self, page: &mut Page) {
+        let last = self.last.load(Relaxed).unsigned_abs();
+        page.counter("backups_total", "Backups by the schedule", self.made.load(Relaxed));
+        page.counter("backups_failed_total", "Backups that failed", self.failed.load(Relaxed));
+        page.gauge(
+            "backup_last_success_timestamp_seconds",
+            "Unix time of the last good backup, 0 for none",
+            last,
+        );
+        page.gauge("backup_last_bytes", "Size of the last good backup", self.bytes.load(Relaxed));
+        page.gauge(
+            "backup_last_success_seconds",
+            "Deprecated: use sarsen_backup_last_success_timestamp_seconds",
+            last,
+        );
     }
 }
 

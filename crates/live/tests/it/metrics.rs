@@ -1,0 +1,51 @@
+//! `/metrics` of a back end: the alert rules and the manual name what it has.
+
+use crate::app::start;
+use crate::client::Client;
+use std::collections::BTreeSet;
+
+const ALERTS: &str = include_str!("../../../../deploy/alerts.yaml");
+const MANUAL: &str = include_str!("../../../../docs/operate/monitoring.md");
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alert_rules_and_the_manual_name_the_metrics_of_a_back_end() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let page = ada.send("GET", "/metrics", &[], "").body;
+    let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+    let quoted: BTreeSet<&str> =
+        MANUAL.split('`').skip(1).step_by(2).filter_map(|code| words(code).next()).collect();
+    for name in &names {
+        let shared = format!("sarsen_{name}");
+        assert!(quoted.contains(name) || quoted.contains(&*shared), "{name} is not in the manual");
+    }
+    let is_ours = |word: &&&str| word.starts_with("live_");
+    assert_eq!(
+        quoted.iter().filter(is_ours).collect::<Vec<_>>(),
+        names.iter().filter(is_ours).collect::<Vec<_>>()
+    );
+    let expressions = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let named: Vec<&str> = expressions
+        .flat_map(words)
+        .filter(|word| ["live_", "store_", "http_"].iter().any(|prefix| word.starts_with(prefix)))
+        .collect();
+    assert!(named.len() >= 6, "{named:?}");
+    for name in named {
+        let base = name.strip_suffix("_bucket").unwrap_or(name);
+        assert!(names.contains(base), "an alert names {name}, which is not on the page");
+    }
+    for sample in [
+        "live_ready 1\n",
+        "http_request_duration_seconds_count{route=\"/metrics\"} ",
+        "live_build_info{version=\"",
+    ] {
+        let page = ada.send("GET", "/metrics", &[], "").body;
+        assert!(page.contains(sample), "{sample} is not in\n{page}");
+    }
+    server.running.stop().await;
+}
