@@ -122,11 +122,7 @@ impl<S: Service> Server<S> {
             }
             Ok((_, Protocol::Challenge)) => Ok(()),
             Err(error) => {
-<<<<<<< HEAD
                 self.counts().fail_handshake();
-=======
-                self.counts().handshake_failed();
->>>>>>> w-sdk
                 tracing::debug!(%error, "a handshake failed");
                 Ok(())
             }
@@ -142,11 +138,7 @@ impl<S: Service> Server<S> {
     ) -> Result<(), hyper::Error> {
         let ended = http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await;
         if ended.as_ref().is_err_and(http2::is_flood) {
-<<<<<<< HEAD
             self.counts().end_flood();
-=======
-            self.counts().flooded();
->>>>>>> w-sdk
         }
         ended
     }

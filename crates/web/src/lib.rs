@@ -18,11 +18,7 @@
 //! # Layout
 //! - `listener.rs`: the accept loop, its limits and the graceful stop. `service.rs`: what is served.
 //! - `connection.rs`: a connection, by HTTP/1.1 or HTTP/2; `preface.rs` tells which. `http2/`: limits of its streams.
-<<<<<<< HEAD
-//!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes.
-=======
-//!   `tls.rs`: certificates and handshakes. `certificate.rs`: when a certificate ends.
->>>>>>> w-sdk
+//!   `tls.rs`: certificates; `handshakes.rs`: limits of handshakes. `certificate.rs`: when a certificate ends.
 //! - `places.rs`: the places for connections; `descriptors.rs`: how many there can be. `watched_stream.rs`: clients that
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address

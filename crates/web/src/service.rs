@@ -37,11 +37,7 @@ pub trait Service: Send + Sync + 'static {
 pub struct ConnectionCounts {
     open: AtomicU64,
     refused: AtomicU64,
-<<<<<<< HEAD
     failed_handshakes: AtomicU64,
-=======
-    handshakes_failed: AtomicU64,
->>>>>>> w-sdk
     floods: AtomicU64,
 }
 
@@ -52,12 +48,12 @@ impl ConnectionCounts {
         page.counter(
             "http_connections_refused_total",
             "Connections that were closed because their network had too many, or too many TLS handshakes at once",
-            self.refused.load(Relaxed),
+            self.refused(),
         );
         page.counter(
             "http_handshakes_failed_total",
             "TLS handshakes that failed or took too long",
-            self.handshakes_failed(),
+            self.failed_handshakes(),
         );
         page.counter(
             "http_floods_closed_total",
@@ -71,20 +67,9 @@ impl ConnectionCounts {
         self.open.load(Relaxed)
     }
 
-<<<<<<< HEAD
     /// Connections that were reset because their network had too many of them, or of handshakes.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
-=======
-    /// Handshakes that failed or took too long.
-    pub fn handshakes_failed(&self) -> u64 {
-        self.handshakes_failed.load(Relaxed)
-    }
-
-    /// Connections that were closed because of a flood.
-    pub fn floods(&self) -> u64 {
-        self.floods.load(Relaxed)
->>>>>>> w-sdk
     }
 
     /// TLS handshakes that failed: no common version, a client that does not trust the certificate, silence.
@@ -109,19 +94,11 @@ impl ConnectionCounts {
         self.refused.fetch_add(1, Relaxed);
     }
 
-<<<<<<< HEAD
     pub(crate) fn fail_handshake(&self) {
         self.failed_handshakes.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn end_flood(&self) {
-=======
-    pub(crate) fn handshake_failed(&self) {
-        self.handshakes_failed.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn flooded(&self) {
->>>>>>> w-sdk
         self.floods.fetch_add(1, Relaxed);
     }
 }

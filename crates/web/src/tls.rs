@@ -1,16 +1,9 @@
 //! TLS: a certificate that can be replaced while the server runs. It is given, or a resolver has it, which also answers the
 //! challenges of a certificate authority (TLS-ALPN-01, RFC 8737).
 
-<<<<<<< HEAD
-use parking_lot::RwLock;
-=======
 use super::certificate;
-use super::cidr::Cidr;
-use super::network::network;
 use metrics::{Labels, Page};
-use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
->>>>>>> w-sdk
+use parking_lot::RwLock;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +78,7 @@ impl Tls {
         let builder = builder().map_err(unusable)?;
         let mut config = builder.with_cert_resolver(resolver);
         config.alpn_protocols = PROTOCOLS.iter().chain([&CHALLENGE]).map(|name| name.to_vec()).collect();
-        Ok(Tls(Arc::new(RwLock::new(Arc::new(config)))))
+        Ok(Tls(Arc::new(RwLock::new(Loaded { config: Arc::new(config), ends: None }))))
     }
 
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
@@ -95,14 +88,6 @@ impl Tls {
         Ok(())
     }
 
-<<<<<<< HEAD
-    /// Does the handshake. Returns the connection and its protocol.
-    pub(crate) async fn accept<I: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        io: I,
-    ) -> std::io::Result<(TlsStream<I>, Protocol)> {
-        let config = self.0.read().clone();
-=======
     /// When the certificate ends, or the first one of its chain, in Unix seconds. None if it cannot be read.
     pub fn ends(&self) -> Option<i64> {
         self.0.read().ends
@@ -118,13 +103,12 @@ impl Tls {
         );
     }
 
-    /// Does the handshake. Returns the connection, and whether it is one of HTTP/2.
+    /// Does the handshake. Returns the connection and its protocol.
     pub(crate) async fn accept<I: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: I,
-    ) -> std::io::Result<(TlsStream<I>, bool)> {
+    ) -> std::io::Result<(TlsStream<I>, Protocol)> {
         let config = self.0.read().config.clone();
->>>>>>> w-sdk
         let stream = tokio::time::timeout(HANDSHAKE_TIME, TlsAcceptor::from(config).accept(io)).await??;
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(name) if name == PROTOCOLS[0] => Protocol::Http2,
@@ -135,7 +119,6 @@ impl Tls {
     }
 }
 
-<<<<<<< HEAD
 type Builder = rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>;
 
 fn builder() -> Result<Builder, rustls::Error> {
@@ -144,10 +127,7 @@ fn builder() -> Result<Builder, rustls::Error> {
     Ok(builder.with_no_client_auth())
 }
 
-fn config(certificate: &[u8], key: &[u8]) -> Result<ServerConfig, TlsError> {
-=======
 fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
->>>>>>> w-sdk
     let broken = |error: &dyn fmt::Display| {
         TlsError::Certificate(format!("is not a chain of certificates in PEM ({error}); use the full chain"))
     };

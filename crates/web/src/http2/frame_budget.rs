@@ -25,9 +25,6 @@ const HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 
-/// The error of a connection whose budget is used up.
-pub(crate) const FLOOD: &str = "a flood of frames that ask for nothing";
-
 /// A connection whose frames are counted.
 pub(crate) struct Budgeted<I> {
     io: I,

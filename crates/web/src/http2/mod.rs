@@ -104,13 +104,3 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
         connection.as_mut().graceful_shutdown();
     }
 }
-
-/// Whether a connection was closed because of a flood. h2 keeps the text of an I/O error, not its type.
-pub(crate) fn is_flood(error: &hyper::Error) -> bool {
-    let Some(cause) = error.source() else { return false };
-    let is_counted = |error: &std::io::Error| error.to_string() == frame_budget::FLOOD;
-    cause.downcast_ref::<std::io::Error>().is_some_and(is_counted)
-        || cause.downcast_ref::<h2::Error>().is_some_and(|error| {
-            error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM) || error.get_io().is_some_and(is_counted)
-        })
-}

@@ -146,7 +146,7 @@ const RENEWED_BEFORE: i64 = 14 * 24 * 3600;
 /// The certificate as `serve` reads it.
 fn certificate(config: &Config, now: i64) -> Finding {
     const CHECK: &str = "tls";
-<<<<<<< HEAD
+    const REREAD: &str = "and the server uses the new files within seconds";
     if !config.acme_domains.value.is_empty() {
         let (names, directory) = (config.acme_domains.value.join(", "), &config.acme_directory.value);
         return ok(
@@ -154,10 +154,7 @@ fn certificate(config: &Config, now: i64) -> Finding {
             format!("the certificate for {names} is from {directory}, which must reach port 443"),
         );
     }
-=======
-    const REREAD: &str = "and the server uses the new files within seconds";
     let time = |seconds| jiff::Timestamp::from_second(seconds).unwrap_or_default();
->>>>>>> w-sdk
     match tls::Files::read(config) {
         Err(error) => fail(CHECK, error.to_string()),
         Ok(None) => ok(CHECK, "the server speaks plain HTTP; a proxy has to end https for other machines"),
