@@ -322,6 +322,14 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
     get(tx.snapshot(), &client.id)
 }
 
+/// Sets the redirect URIs of a client that is built in. They follow the address of the server, and nobody else sets them.
+pub fn redirect_built_in(tx: &mut Tx<'_>, client: &Client, uris: &[String], actor: &Actor) -> Result<()> {
+    redirects::replace(tx, &client.id, client.kind, uris)?;
+    keys(&client.id).into_iter().for_each(|key| tx.changed(key));
+    let id = client.id.as_str();
+    audit::note(tx, &client.organization, actor, "client.changed", id, "redirect_uris")
+}
+
 /// Validates the PKCE setting. A public client has no secret, so PKCE is what protects its codes.
 pub fn check_pkce(kind: Kind, pkce: Pkce) -> Result<()> {
     if pkce == Pkce::Optional && !kind.is_confidential() {

@@ -10,7 +10,10 @@ use identity::organizations::{self, PLATFORM};
 use identity::{Error, Result, administrators, database_move, settings};
 use store::Snapshot;
 
-/// Creates what is missing. Fails if the database belongs to another `secret_key` or is the target of an unfinished
+const CONSOLE: &str = "console";
+const CONSOLE_PATH: &str = "/console";
+
+/// Creates what is missing, and lets the console follow a changed `issuer`. Fails if the database belongs to another `secret_key` or is the target of an unfinished
 /// move. Several instances may start on one database at the same time.
 pub async fn prepare(app: &App) -> Result<()> {
     app.store.point(database_move::check_finished).await?;
@@ -19,6 +22,7 @@ pub async fn prepare(app: &App) -> Result<()> {
     let key = app.secret_key.clone();
     app.store.point(move |snapshot| settings::check(snapshot, &key)).await?;
     make_platform(app).await?;
+    follow_issuer(app).await?;
     app.key_maker().renew(Algorithm::Es256).await
 }
 
@@ -28,8 +32,8 @@ async fn make_platform(app: &App) -> Result<()> {
     }
     let (id, actor) = (OrganizationId::new(app.now(), app.random()), app.system());
     let cli = NewClient::new(ClientId::parse("cli")?, Kind::Device, "Sarsen command line", Vec::new());
-    let console = vec![app.url("/console")];
-    let console = NewClient::new(ClientId::parse("console")?, Kind::Spa, "Sarsen console", console);
+    let address = vec![app.url(CONSOLE_PATH)];
+    let console = NewClient::new(ClientId::parse(CONSOLE)?, Kind::Spa, "Sarsen console", address);
     let made = app.store.write("platform.create", move |tx| {
         settings::lock_installation(tx)?;
         if has_platform(tx.snapshot())? {
@@ -40,6 +44,21 @@ async fn make_platform(app: &App) -> Result<()> {
         clients::create(tx, &id, None, &console, &actor)
     });
     made.await
+}
+
+/// The console signs in at the address of the issuer, which may have changed since the database was made.
+async fn follow_issuer(app: &App) -> Result<()> {
+    let (id, wanted, actor) = (ClientId::parse(CONSOLE)?, vec![app.url(CONSOLE_PATH)], app.system());
+    let read = id.clone();
+    let console = app.store.point(move |snapshot| clients::get(snapshot, &read)).await?;
+    if console.redirect_uris == wanted {
+        return Ok(());
+    }
+    let moved = app.store.write("console.redirect", move |tx| {
+        let console = clients::get(tx.snapshot(), &id)?;
+        clients::redirect_built_in(tx, &console, &wanted, &actor)
+    });
+    moved.await
 }
 
 fn has_platform(snapshot: &mut Snapshot<'_>) -> Result<bool> {

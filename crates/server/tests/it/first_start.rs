@@ -1,5 +1,7 @@
-//! Several instances start at once on a database that is still empty.
+//! The first start on a database that is still empty, by several instances at once; a start with another issuer.
 
+use identity::clients;
+use identity::ids::ClientId;
 use identity::organizations::{self, PLATFORM};
 use server::testing::{Kind, TestPlace, say_skipped};
 use server::{App, SecretKey, Settings, Store, SystemClock, SystemRandom, first_start, store_options};
@@ -72,6 +74,27 @@ async fn start_together(kind: Kind) {
         .await
         .expect("closes");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_follows_a_changed_issuer() {
+    let place = TestPlace::create();
+    let mut seen = Vec::new();
+    for issuer in ["http://127.0.0.1:7070", "https://id.example.com", "https://id.example.com"] {
+        let store = Store::open(store_options(place.url())).expect("opens");
+        let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let settings = Settings::new(issuer);
+        let app =
+            App::new(store.clone(), settings, SecretKey::new(&[7; 32]), clock, random, None).expect("made");
+        first_start::prepare(&app).await.expect("prepares");
+        let console = ClientId::parse("console").expect("an id");
+        let found = store.point(move |snapshot| clients::get(snapshot, &console)).await.expect("is there");
+        seen.push(found.redirect_uris);
+        tokio::task::spawn_blocking(move || store.close()).await.expect("closes");
+    }
+    let moved = ["https://id.example.com/console"];
+    assert_eq!(seen, [["http://127.0.0.1:7070/console"], moved, moved]);
+    tokio::task::spawn_blocking(move || drop(place)).await.expect("closes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
