@@ -63,7 +63,7 @@ pub enum Command {
     Live(LiveArgs),
     /// W5: saved answers at a constant rate of arrivals
     Attempts(AttemptsArgs),
-    /// The highest load of W1, W3, W4 and W5 on this machine, and what it means in users
+    /// The highest load of W1 to W5 on this machine, and what it means in users
     Capacity(CapacityArgs),
     /// Staleness: how long can another instance serve old data after a change was acknowledged?
     Revocation(RevocationArgs),

@@ -13,11 +13,11 @@ Each workload gets more users, twice as many in each level, until p99 is above -
 not rise any more. The highest level that holds is the capacity of this machine, and the resource that ran out is named.
 The load generator runs on the same machine, so a server of this size that serves alone has more.
 
-W1 needs only sarsen; W3, W4 and W5 need the back ends of examples/ beside it, and are left out if those are missing:
+W1 and W2 need only sarsen; W3, W4 and W5 need the back ends of examples/ beside it, and are left out if those are missing:
     cargo build --release -p request_log -p counters -p exam_attempts
 
 Then the rate becomes numbers of users by four assumptions, which are printed and which you should replace by figures of
-your product. Passwords are not part of it: a sign-in with a password costs one Argon2 hash.
+your product. A user is taken to sign in with a password once a day.
 
 Examples:
     sarsen bench capacity
@@ -29,6 +29,8 @@ Examples:
 pub enum Part {
     /// W1, single sign-on
     Sso,
+    /// W2, sign-ins with passwords
+    Login,
     /// W3, durable writes
     Writes,
     /// W4, live queries

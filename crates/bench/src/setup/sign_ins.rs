@@ -61,7 +61,8 @@ async fn set_password(admin: &Admin, client: &mut Client, person: &Person) -> Re
     let Some(form) = Form::next(&found, &known) else {
         return Err(page.reply.unexpected("the password link shows no form"));
     };
-    let answer = browser.submit(&page, &form.fill(&known)).await?;
+    // A button of the form is "Not now".
+    let answer = browser.submit(&page, &form.with(&[("password", PASSWORD)])).await?;
     match answer.redirect() {
         Some(_) => Ok(()),
         None => Err(answer.reply.unexpected("the password was not accepted")),

@@ -67,6 +67,14 @@ impl LoginLoad {
     }
 }
 
+impl LoginLoad {
+    /// Without reads.
+    pub fn sign_ins_only(sign_ins: Rc<Vec<Vec<u8>>>) -> LoginLoad {
+        let nobody = SsoLoad::new(Rc::default(), 0, Mix::SubscriptionOnly);
+        LoginLoad::new(sign_ins, Rc::new(nobody), 1.0)
+    }
+}
+
 impl Workload for LoginLoad {
     async fn operation(&self, user: &mut VirtualUser, intended: Instant) -> Verdict {
         if !user.random.chance(self.share) {

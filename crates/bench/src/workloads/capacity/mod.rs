@@ -14,6 +14,7 @@ use super::attempts::{AttemptsLoad, seed};
 use super::back_end::Site;
 use super::floor::TIMEOUT;
 use super::live::{Crowd, Level};
+use super::login::LoginLoad;
 use super::servers::{ServerUnderTest, TestBed};
 use super::sso::{Mix, SsoLoad};
 use super::writes::WritesLoad;
@@ -23,18 +24,25 @@ use crate::launcher::Launcher;
 use crate::load::{Plan, Workload, measure};
 use crate::machine::{connections_max, ensure_descriptors};
 use crate::report::{RunReport, print_result, progress, write_json};
-use crate::setup::{Population, populate};
+use crate::setup::{Population, create_sign_ins, populate};
 
 const USERS_FIRST: usize = 16;
 /// More connections than this do not show more of a machine.
 const USERS_MAX: usize = 16_384;
+/// A user keeps one hashing thread busy.
+const SIGN_INS_FIRST: usize = 1;
 const LIVE_USERS_FIRST: usize = 125;
 const COUNTERS: usize = 128;
 const INTERVAL: Duration = Duration::from_millis(100);
 const WRITE_SHARE: f64 = 0.3;
+/// Accounts with passwords.
+const SIGN_INS: usize = 50;
 const POPULATION: Population = Population { tenants: 20, accounts: 1_000 };
 /// Rows that `exam_attempts seed` makes.
 const ATTEMPTS: u32 = 100_000;
+
+/// Its rate is one of sign-ins, not of requests.
+const SIGN_INS_TITLE: &str = "W2 sign-ins";
 
 /// `sarsen bench capacity`.
 pub async fn capacity(args: &CapacityArgs, launcher: &Launcher) -> Result<(), Error> {
@@ -46,6 +54,7 @@ pub async fn capacity(args: &CapacityArgs, launcher: &Launcher) -> Result<(), Er
     }
     let parts = [
         (Part::Sso, "sarsen", "W1 single sign-on"),
+        (Part::Login, "sarsen", SIGN_INS_TITLE),
         (Part::Writes, "request_log", "W3 durable writes"),
         (Part::Live, "counters", "W4 live queries"),
         (Part::Attempts, "exam_attempts", "W5 saved answers"),
@@ -53,7 +62,7 @@ pub async fn capacity(args: &CapacityArgs, launcher: &Launcher) -> Result<(), Er
     let mut climbs = Vec::new();
     for (part, program, title) in parts {
         let back_end = back_end(args, launcher, program);
-        let is_there = part == Part::Sso || back_end.program.as_ref().is_some_and(|path| path.is_file());
+        let is_there = program == "sarsen" || back_end.program.as_ref().is_some_and(|path| path.is_file());
         match args.only.is_empty() {
             false if !args.only.contains(&part) => continue,
             true if !is_there => {
@@ -64,6 +73,7 @@ pub async fn capacity(args: &CapacityArgs, launcher: &Launcher) -> Result<(), Er
         }
         let climb = match part {
             Part::Sso => sso(args, launcher, title).await?,
+            Part::Login => login(args, launcher, title).await?,
             Part::Writes => writes(args, launcher, &back_end, title).await?,
             Part::Live => live(args, launcher, &back_end, title).await?,
             Part::Attempts => attempts(args, launcher, &back_end, title).await?,
@@ -90,12 +100,25 @@ async fn sso(args: &CapacityArgs, launcher: &Launcher, title: &str) -> Result<Cl
     let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
     let (under_test, credentials) = test_bed.demo().await?;
     let accounts = populate(under_test.first(), &credentials, POPULATION).await?;
-    let climbed = closed_loop(args, title, &under_test, |users| {
+    let climbed = closed_loop(args, title, USERS_FIRST, &under_test, |users| {
         SsoLoad::new(accounts.clone(), users, Mix::Full { approve_share: 0.0 })
     })
     .await?;
     under_test.stop().await?;
     Ok(climbed)
+}
+
+async fn login(args: &CapacityArgs, launcher: &Launcher, title: &str) -> Result<Climb, Error> {
+    let test_bed = TestBed::open(&args.common, launcher, args.common.pin)?;
+    let (under_test, credentials) = test_bed.demo().await?;
+    let (target, tenants) = (under_test.first(), POPULATION.tenants);
+    let sign_ins = create_sign_ins(target, &credentials, tenants, SIGN_INS).await?;
+    let load = |_| LoginLoad::sign_ins_only(sign_ins.clone());
+    let climbed = closed_loop(args, title, SIGN_INS_FIRST, &under_test, load).await?;
+    under_test.stop().await?;
+    // The server hashes on few threads, so that other requests find a core.
+    let ran_out = "CPU: the threads that hash passwords".to_owned();
+    Ok(Climb { ran_out, advice: "use more cores, or faster ones", ..climbed })
 }
 
 async fn writes(
@@ -107,7 +130,8 @@ async fn writes(
     let site = Site::open(back_end, &args.common, launcher, false).await?;
     let database = site.database("request_log", &args.common)?;
     let under_test = site.start("request_log", back_end, &database).await?;
-    let climbed = closed_loop(args, title, &under_test, |_| WritesLoad::new(under_test.first())).await?;
+    let climbed =
+        closed_loop(args, title, USERS_FIRST, &under_test, |_| WritesLoad::new(under_test.first())).await?;
     under_test.stop().await?;
     Ok(climbed)
 }
@@ -123,7 +147,7 @@ async fn attempts(
     seed(&site, back_end, &database)?;
     let under_test = site.start("exam_attempts", back_end, &database).await?;
     let load = |_| AttemptsLoad::new(under_test.first(), ATTEMPTS);
-    let climbed = closed_loop(args, title, &under_test, load).await?;
+    let climbed = closed_loop(args, title, USERS_FIRST, &under_test, load).await?;
     under_test.stop().await?;
     Ok(climbed)
 }
@@ -167,10 +191,11 @@ async fn live(
 async fn closed_loop<W: Workload>(
     args: &CapacityArgs,
     title: &str,
+    first: usize,
     under_test: &ServerUnderTest,
     load: impl Fn(usize) -> W,
 ) -> Result<Climb, Error> {
-    climb(title, args.bound, USERS_FIRST, USERS_MAX.min(connections_max()), async |users| {
+    climb(title, args.bound, first, USERS_MAX.min(connections_max()), async |users| {
         ensure_descriptors(users)?;
         let plan = Plan {
             users,

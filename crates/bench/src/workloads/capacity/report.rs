@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::SIGN_INS_TITLE;
 use super::climb::Climb;
 use crate::cli::CapacityArgs;
 use crate::report::{milliseconds, thousands};
 
-const SECONDS_PER_MONTH: f64 = 30.0 * 86_400.0;
+const SECONDS_PER_DAY: f64 = 86_400.0;
+const SECONDS_PER_MONTH: f64 = 30.0 * SECONDS_PER_DAY;
 
 /// The JSON of `sarsen bench capacity`.
 #[derive(Debug, Serialize)]
@@ -89,6 +91,7 @@ impl CapacityReport {
              - {:.1} % of a day's users are online at that time (--online-share)\n\
              - {:.1} % of a month's users come on a day (--daily-share)\n\
              - that rate is {} times the mean rate of a month (--peak-to-mean)\n\
+             - a user signs in with a password once on each day (W2)\n\
              {:<20} {:>12} {:>12} {:>12} {:>18}",
             self.requests_per_user_per_second,
             self.online_share * 100.0,
@@ -124,8 +127,13 @@ impl CapacityReport {
 
 impl InUsers {
     fn new(args: &CapacityArgs, workload: &str, requests_per_second: f64) -> InUsers {
-        let concurrent = requests_per_second / args.requests_per_user;
-        let daily = concurrent / args.online_share;
+        let (concurrent, daily) = if workload == SIGN_INS_TITLE {
+            let daily = requests_per_second / args.peak_to_mean * SECONDS_PER_DAY;
+            (daily * args.online_share, daily)
+        } else {
+            let concurrent = requests_per_second / args.requests_per_user;
+            (concurrent, concurrent / args.online_share)
+        };
         let monthly = daily / args.daily_share;
         InUsers {
             workload: workload.to_owned(),
