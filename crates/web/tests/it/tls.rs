@@ -128,7 +128,7 @@ async fn a_challenge_is_answered_before_there_is_a_certificate() {
     let connect = async |protocol: &[u8]| {
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("localhost").expect("a name");
-        connector(&[der.clone()], &[protocol]).connect(name, stream).await
+        connector(std::slice::from_ref(&der), &[protocol]).connect(name, stream).await
     };
     assert!(connect(b"h2").await.is_err());
     let mut challenged = connect(b"acme-tls/1").await.expect("a handshake");
