@@ -76,12 +76,12 @@ impl AddressSources {
         );
         page.counter(
             "forwarded_named_total",
-            "Requests of listed proxies that name the client's address; of pages and tokens, like the next three",
+            "Requests of listed proxies with X-Forwarded-For, as far as the address is used: pages and tokens",
             self.named.load(Relaxed),
         );
         page.counter(
             "forwarded_missing_total",
-            "Requests of listed proxies without X-Forwarded-For",
+            "Requests of listed proxies without X-Forwarded-For, as far as the address is used",
             self.missing.load(Relaxed),
         );
         let only = self.first.get().filter(|peer| is_private(**peer) && self.of_others.load(Relaxed) == 0);

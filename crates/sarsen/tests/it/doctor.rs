@@ -68,4 +68,20 @@ fn doctor_finds_a_server_that_runs() {
     assert_eq!(state(&place, "issuer"), "fail", "the server of another folder answers");
     assert_eq!(state(&other, "issuer"), "ok");
     assert_eq!(server.stop(), 0);
+
+    // A listed proxy that sends no address.
+    let listed = ["--trusted-proxies", "127.0.0.1"];
+    let mut server = Running::start(other.sarsen(&[&["serve"], &listed[..]].concat()), other.path("listed"));
+    server.wait_for("listening");
+    for _ in 0..2 {
+        let page = ureq::get(format!("http://{free}/login")).call();
+        assert!(page.is_ok_and(|page| page.status() == 200));
+    }
+    let seen = other.run(&[&["doctor"], &listed[..]].concat());
+    assert!(
+        seen.stdout.contains("warn  proxies        2 of 2 requests from trusted_proxies"),
+        "{}",
+        seen.seen()
+    );
+    assert_eq!(server.stop(), 0);
 }

@@ -222,11 +222,12 @@ impl<L: ChangeLog> Worker<L> {
             match became {
                 CommitOutcome::Committed => {}
                 CommitOutcome::Aborted => {
-                    // A conflict with another transaction is no failure of the database.
-                    if !matches!(failure, Some((Failure::Retryable, _))) {
+                    let undone = undone_by(failure);
+                    // One that is tried again has not failed yet.
+                    if matches!(undone, Attempt::Failed(_)) {
                         self.shared.stats.commits_failed.fetch_add(1, Relaxed);
                     }
-                    return undone_by(failure);
+                    return undone;
                 }
                 CommitOutcome::Unknown => {
                     self.shared.stats.commits_failed.fetch_add(1, Relaxed);

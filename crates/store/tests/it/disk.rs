@@ -1,7 +1,7 @@
 //! A disk that is really full, and one that has really become read-only: a small file system in memory.
 //! Mounting one needs root; elsewhere these tests say that they are skipped.
 
-use crate::support::{MIGRATIONS, add};
+use crate::support::{MIGRATIONS, add, metric};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -117,8 +117,10 @@ async fn a_full_disk_refuses_writes_clearly_and_they_resume_when_there_is_room()
     let store = disk.open();
     add(&store, "before", "ada", "before").await.expect("writes");
     let filler = disk.folder.path().join("filler");
+    let free = metric(&store, "store_disk_free_bytes");
     let filled = std::fs::write(&filler, vec![0; 8 << 20]);
     assert!(filled.is_err(), "the disk is full now");
+    assert!(free > 1e6 && metric(&store, "store_disk_free_bytes") < 1e5, "{free}");
     let big = "x".repeat(200_000);
     let refused = add(&store, "big", "ada", &big).await.expect_err("no room");
     assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("full")), "{refused:?}");

@@ -42,7 +42,9 @@ async fn a_commit_whose_answer_is_lost_is_looked_up(database: Database) {
         assert_eq!(add(&store, id, "ada", id).await.expect("the truth is found out"), 1);
         assert_eq!(test.body(id).await.as_deref(), Some(id));
     }
-    assert_eq!(store.stats().retried, 1, "only the one that did not arrive ran again");
+    let stats = store.stats();
+    assert_eq!(stats.retried, 1, "only the one that did not arrive ran again");
+    assert_eq!(stats.commits_failed, 0);
     assert_eq!(test.number("SELECT COUNT(*) FROM change_log AS log WHERE log.keys <> ''"), 4);
 }
 
@@ -56,6 +58,7 @@ async fn a_commit_that_cannot_be_looked_up_is_told_so_and_caches_forget(database
     let error = add(&store, "m", "ada", "two").await.expect_err("nobody knows");
     assert!(matches!(error, Error::OutcomeUnknown), "{error:?}");
     assert!(!error.is_temporary(), "it must not be tried again blindly");
+    assert_eq!(store.stats().commits_failed, 1);
     let times = heard.load(Ordering::SeqCst);
     // The log may show it once more.
     assert!(times >= 1, "it may have happened: {times}");

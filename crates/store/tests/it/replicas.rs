@@ -4,7 +4,7 @@
 use crate::instances::{Foreign, rename, soon};
 use crate::log_capture;
 use crate::proxy::Proxy;
-use crate::support::{MIGRATIONS, add};
+use crate::support::{MIGRATIONS, add, metric};
 use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::sync::mpsc::channel;
@@ -64,6 +64,7 @@ async fn lists_come_from_the_replica_and_show_what_was_just_written() {
     }
     let read = store.stats().replica_reads - before;
     assert!(read > 100, "mostly there: {read}");
+    assert!(metric(&store, "store_replica_lag_seconds{replica=\"0\"}") < 5.0);
     store.close();
 }
 
@@ -87,6 +88,8 @@ async fn a_replica_that_stands_still_for_ten_seconds_answers_nobody_who_knows_be
     let left = reader.stats().replica_reads;
     assert!(has(&reader, "n", &number.to_string()).await);
     assert_eq!(reader.stats().replica_reads, left);
+    let lag = metric(&reader, "store_replica_lag_seconds{replica=\"0\"}");
+    assert!(lag > 5.0 && lag < paused.elapsed().as_secs_f64() + 1.0, "{lag}");
     replica.sql("SELECT pg_wal_replay_resume()");
     until_replica_reads(&reader).await;
     let began = Instant::now();

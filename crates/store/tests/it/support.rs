@@ -240,3 +240,12 @@ pub async fn add(store: &Store, id: &str, owner: &str, body: &str) -> Result<u64
     });
     added.await
 }
+
+/// The value of a metric of the store's page.
+pub fn metric(store: &Store, name: &str) -> f64 {
+    let mut page = metrics::Page::plain();
+    store.show(&mut page);
+    let page = page.text(metrics::Format::Prometheus);
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in\n{page}"))
+}
