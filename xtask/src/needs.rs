@@ -73,6 +73,7 @@ pub static NODE_PACKAGES: Need = Need {
 pub static APACHE: Need = debian::package(&["apache2", "libapache2-mod-auth-openidc"], 15, || {
     places::is_file("/usr/sbin/apache2") && places::is_file("/usr/lib/apache2/modules/mod_auth_openidc.so")
 });
+pub static NGINX: Need = debian::package(&["nginx-light"], 5, || places::on_path("nginx"));
 pub static MAVEN: Need = debian::package(&["maven", "default-jdk-headless"], 400, || {
     places::on_path("mvn") && places::on_path("javac")
 });
@@ -93,11 +94,14 @@ pub static AUTHJS: Need = Need {
 pub static RELYING_PARTIES: [&Need; 9] =
     [&APACHE, &CURL, &MAVEN, &OPENSSL, &PYTHON, &PYTHON_PACKAGES, &DJANGO, &NODE, &AUTHJS];
 
+/// What the step `long` of a soak runs with, beside the databases.
+pub static LONG: [&Need; 1] = [&NGINX];
+
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
-pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
+pub static OUTSIDE: [&Need; 6] = [&CHROMIUM, &CURL, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
 
 /// Prints which of these are missing, and installs them. Duplicates count once.
 pub fn meet(report: &mut Report, needs: &[&Need]) {

@@ -36,6 +36,9 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("relying-parties") {
         needed.extend(needs::RELYING_PARTIES);
     }
+    if wanted("long") {
+        needed.extend(needs::LONG);
+    }
     if wanted("cost") {
         needed.extend(needs::COST);
     }
