@@ -107,12 +107,14 @@ pub static RELYING_PARTIES: [&Need; 9] =
 /// What the step `edge` of a soak runs with; in this order, as in `OUTSIDE`.
 pub static EDGE: [&Need; 10] =
     [&NGINX, &CADDY, &H2LOAD, &CURL, &CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES, &PEBBLE];
+/// What the step `long` of a soak runs with, beside the databases.
+pub static LONG: [&Need; 1] = [&NGINX];
 
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];
 
 /// In this order: Python's environment may carry Node.js, and that brings its packages.
-pub static OUTSIDE: [&Need; 5] = [&CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
+pub static OUTSIDE: [&Need; 6] = [&CHROMIUM, &CURL, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES];
 
 /// Prints which of these are missing, and installs them. Duplicates count once.
 pub fn meet(report: &mut Report, needs: &[&Need]) {

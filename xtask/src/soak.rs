@@ -40,6 +40,9 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("edge") {
         needed.extend(needs::EDGE);
     }
+    if wanted("long") {
+        needed.extend(needs::LONG);
+    }
     if wanted("cost") {
         needed.extend(needs::COST);
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use store::{Snapshot, Time};
 
 /// Who calls: what the authenticator found out.
@@ -16,8 +17,8 @@ use store::{Snapshot, Time};
 pub struct Caller {
     /// The user (`sub` of a token); none for a caller without a token.
     pub subject: Option<String>,
-    /// Everything that the token says.
-    pub claims: Map<String, Value>,
+    /// Everything that the token says. Clones of the caller share it.
+    pub claims: Arc<Map<String, Value>>,
     /// When the token expires. Streams end then, unless the client sends a new token.
     pub expires: Option<Time>,
 }
@@ -26,6 +27,13 @@ impl Caller {
     /// A caller without a token.
     pub fn anonymous() -> Caller {
         Caller::default()
+    }
+
+    /// The same caller with another value of a claim.
+    #[must_use]
+    pub fn with_claim(mut self, name: &str, value: impl Into<Value>) -> Caller {
+        Arc::make_mut(&mut self.claims).insert(name.to_owned(), value.into());
+        self
     }
 
     /// The user, or 401.

@@ -397,6 +397,12 @@ impl Engine {
         self.groups.lock().values().cloned().collect()
     }
 
+    /// Whether a version is of a history that ended before this process began. A file has one process at a time, so each
+    /// current result is newer. A version of a server's other history may be the newer one: only a later run can tell.
+    pub(crate) fn is_of_older_history(&self, version: Version) -> bool {
+        !self.store.is_shared() && version.epoch() != self.store.version().epoch()
+    }
+
     /// Whether everything up to this version has been published in this process.
     pub(crate) fn has_published(&self, version: Version) -> bool {
         self.store.version().replaces(version)

@@ -59,7 +59,7 @@ impl Frame {
                     output.text
                 )
             }
-            Err(problem) => format!("\"problem\":{}}}\n\n", problem.document()),
+            Err(problem) => format!("\"digest\":\"{digest}\",\"problem\":{}}}\n\n", problem.document()),
         };
         let rows = before.and_then(|before| {
             let old = before.list.as_ref()?;

@@ -128,7 +128,7 @@ impl Running {
 }
 
 /// The tables that every app has.
-static TABLES: &[&str] = &[idempotent::TABLE, tasks::TABLES, canary::TABLE, auth::TABLE];
+static TABLES: &[&str] = &[idempotent::TABLE, tasks::TABLES, canary::TABLE, auth::REVOCATIONS, auth::ROLES];
 const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.

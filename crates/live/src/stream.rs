@@ -66,7 +66,8 @@ fn no_arguments() -> Value {
 
 /// What tells the standings of callers apart.
 pub(crate) fn standing_key(caller: &Caller) -> String {
-    format!("{:?} {}", caller.subject, Value::Object(caller.claims.clone()))
+    let claims = serde_json::to_string(&*caller.claims).unwrap_or_default();
+    format!("{:?} {claims}", caller.subject)
 }
 
 /// See the module.
@@ -101,11 +102,7 @@ struct State {
 }
 
 struct Subscription {
-    /// None while the caller's claims do not allow it.
-    group: Option<Arc<Group>>,
-    query: Box<str>,
-    /// As JSON, which the group's key shares.
-    args: Arc<str>,
+    source: Source,
     rows: bool,
     /// The client's key, as JSON.
     key: Box<str>,
@@ -118,13 +115,19 @@ struct Subscription {
     sent: Option<(Version, Arc<str>)>,
 }
 
+/// Where a subscription's frames come from.
+enum Source {
+    /// The group knows the query and its arguments.
+    Group(Arc<Group>),
+    /// Nowhere, while the caller's claims do not allow what was asked for.
+    Refused(Box<Wanted>),
+}
+
 impl Subscription {
-    fn new(group: Option<Arc<Group>>, wanted: &Wanted, args: Arc<str>, key: String) -> Subscription {
+    fn new(source: Source, rows: bool, key: String) -> Subscription {
         Subscription {
-            group,
-            query: wanted.query.as_str().into(),
-            args,
-            rows: wanted.rows,
+            source,
+            rows,
             key: key.into(),
             is_behind: false,
             held: None,
@@ -132,17 +135,25 @@ impl Subscription {
             sent: None,
         }
     }
-}
 
-impl Subscription {
+    fn group(&self) -> Option<&Arc<Group>> {
+        match &self.source {
+            Source::Group(group) => Some(group),
+            Source::Refused(_) => None,
+        }
+    }
+
     /// What the client asked for, without what it held then.
     fn wanted(&self) -> Option<Wanted> {
-        Some(Wanted {
-            key: serde_json::from_str(&self.key).ok()?,
-            query: self.query.to_string(),
-            args: serde_json::from_str(&self.args).ok()?,
-            have: None,
-            rows: self.rows,
+        Some(match &self.source {
+            Source::Refused(wanted) => Wanted { have: None, ..(**wanted).clone() },
+            Source::Group(group) => Wanted {
+                key: serde_json::from_str(&self.key).ok()?,
+                query: group.key.query.to_owned(),
+                args: serde_json::from_str(&group.key.args).ok()?,
+                have: None,
+                rows: self.rows,
+            },
         })
     }
 }
@@ -237,6 +248,12 @@ impl Stream {
         }
     }
 
+    /// Adds the subscriptions that a stream begins with, with room for no more.
+    pub(crate) fn subscribe_all(self: &Arc<Stream>, wanted: Vec<Wanted>) {
+        self.state.lock().subscriptions.reserve_exact(wanted.len());
+        wanted.into_iter().for_each(|wanted| self.subscribe(wanted));
+    }
+
     /// Adds a subscription. What is wrong with it becomes an event.
     pub(crate) fn subscribe(self: &Arc<Stream>, wanted: Wanted) {
         self.add(wanted, None);
@@ -249,7 +266,7 @@ impl Stream {
         if self.state.lock().ended || is_full {
             return;
         }
-        let (key, args): (String, Arc<str>) = (frame::quoted(&wanted.key), wanted.args.to_string().into());
+        let (key, rows) = (frame::quoted(&wanted.key), wanted.rows);
         let caller = self.state.lock().caller.clone();
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
             let bound = (entry.bind)(wanted.args.clone(), &caller)?;
@@ -261,14 +278,15 @@ impl Stream {
                 let mut text = String::new();
                 frame::write_error(&key, &problem, &mut text);
                 let slot = self.free_slot();
-                self.fill_slot(slot, Subscription::new(None, &wanted, args, key));
+                self.fill_slot(slot, Subscription::new(Source::Refused(Box::new(wanted)), rows, key));
                 return self.notice(text);
             }
         };
-        let group_key =
-            GroupKey { query: entry.name, args: args.clone(), claims: bound.claims.as_str().into() };
+        let args = wanted.args.to_string().into();
+        let group_key = GroupKey { query: entry.name, args, claims: bound.claims.as_str().into() };
         let held = wanted.have.as_deref().and_then(Held::parse).map(Box::new);
-        let not_before = held.as_ref().map(|held| held.version).or(sent);
+        let held_before = held.as_ref().map(|held| held.version).or(sent);
+        let not_before = held_before.filter(|version| !self.engine.is_of_older_history(*version));
         let slot = self.free_slot();
         let Ok(slot) = u32::try_from(slot) else { return };
         let is_point = entry.is_point;
@@ -281,7 +299,7 @@ impl Stream {
             group.awaited |= !is_current;
             is_current.then_some(group.needed.is_none() && group.asked.is_none())
         };
-        let subscription = Subscription::new(Some(group), &wanted, args, key);
+        let subscription = Subscription::new(Source::Group(group), rows, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
         if let Some(is_answered) = is_answered {
             self.mark(slot, is_answered);
@@ -317,7 +335,7 @@ impl Stream {
     /// Returns the version that was sent last; `None` if there was no subscription.
     fn remove_slot(&self, slot: u32) -> Option<Option<Version>> {
         let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
-        removed.group.iter().for_each(|group| group.leave(self, slot));
+        removed.group().into_iter().for_each(|group| group.leave(self, slot));
         Some(removed.sent.map(|(version, _)| version))
     }
 
@@ -442,7 +460,7 @@ impl Stream {
         {
             let standing = state.standing.clone();
             let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { continue };
-            let known = subscription.group.as_ref().and_then(|group| {
+            let known = subscription.group().and_then(|group| {
                 let group = group.state.lock();
                 group.frame.clone().zip(group.checked)
             });
@@ -534,7 +552,7 @@ impl Stream {
         drop(state);
         standing.into_iter().for_each(|group| group.leave(self, STANDING));
         for (slot, subscription) in (0..).zip(subscriptions) {
-            if let Some(group) = subscription.and_then(|subscription| subscription.group) {
+            if let Some(Source::Group(group)) = subscription.map(|subscription| subscription.source) {
                 group.leave(self, slot);
             }
         }

@@ -72,7 +72,7 @@ pub struct Settings {
     /// The most streams of `GET /api/live` at this instance.
     pub streams_max: usize,
     /// The most of them for one user or API key.
-    pub streams_of_caller_max: usize,
+    pub streams_per_caller_max: usize,
     /// The pause after which a stream without events sends a sign of life.
     pub stream_heartbeat: Duration,
 }
@@ -98,7 +98,7 @@ impl Settings {
             wrong_codes_max: 10_000,
             keyed_writes_max: 10_000,
             streams_max: 10_000,
-            streams_of_caller_max: 20,
+            streams_per_caller_max: 20,
             stream_heartbeat: Duration::from_secs(10),
         }
     }

@@ -168,10 +168,12 @@ pub fn router() -> Routes {
         )
         .route("/o/{slug}/logout", get(pages::account::ask_sign_out).post(pages::account::sign_out))
         .route("/assets/sarsen.css", get(pages::assets::stylesheet))
+        .route("/assets/product.js", get(pages::assets::product_script))
         .route("/assets/logo.svg", get(pages::assets::logo))
         .route("/favicon.ico", get(pages::assets::logo))
         // The demo's sample products
         .route("/demo/{product}", get(demo::show))
+        .route("/demo/{product}/live", get(demo::live))
         .route("/demo/{product}/login", get(demo::sign_in))
         .route("/demo/{product}/callback", get(demo::callback))
         .route("/demo/{product}/logout", get(demo::sign_out))

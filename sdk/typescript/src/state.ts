@@ -48,7 +48,7 @@ export function after(state: State, event: string, version: string | undefined, 
     case 'same':
       return { ...state, version: version ?? state.version, settled: undefined };
     case 'error':
-      return { version: version ?? state.version, digest: undefined, hasValue: false, problem: problemOf(frame) };
+      return { version: version ?? state.version, digest: frame.digest, hasValue: false, problem: problemOf(frame) };
     case 'rows': {
       if (!state.hasValue || state.version !== frame.base) return undefined;
       const value = merge(state.value, frame);

@@ -82,8 +82,10 @@ test('a state takes the frames that are not older, and row changes of its own ve
   assert.deepEqual([same.version, same.value], ['1.9', second.value]);
   const restored = after(same, 'value', '2.1', { digest: 'r1', value: [] });
   assert.equal(restored.version, '2.1');
-  const gone = after(restored, 'error', '2.2', { problem: { status: 404, code: 'not_found' } });
-  assert.deepEqual([gone.hasValue, have(gone)], [false, '2.2/-']);
+  const gone = after(restored, 'error', '2.2', { digest: 'e1', problem: { status: 404, code: 'not_found' } });
+  assert.deepEqual([gone.hasValue, have(gone)], [false, '2.2/e1']);
+  const still = after(gone, 'same', '2.3', {});
+  assert.deepEqual([still.version, still.problem], ['2.3', gone.problem]);
 });
 
 test('equal arguments have one canonical text', () => {

@@ -71,9 +71,19 @@ const PAGES = [
   },
   { name: 'home', open: (page) => page.goto(demo.issuer) },
   { name: 'product', open: (page) => page.goto(demo.products[0].url) },
+  {
+    name: 'product-signed-in',
+    open: async (page) => {
+      await page.goto(demo.products[0].url);
+      await page.getByRole('link', { name: 'Sign in' }).click();
+      const done = async (page) => (await page.getByRole('heading', { name: 'Your plan' }).count()) > 0;
+      await walk(page, { user: demo.user('ada'), done });
+    },
+  },
+  { name: 'api-docs', open: (page) => page.goto(`${demo.issuer}/api/docs`), isLong: true },
 ];
 
-for (const { name, open, field } of PAGES) {
+for (const { name, open, field, isLong } of PAGES) {
   test(`the page "${name}" fits a phone and a desk, in light and dark`, limit, async () => {
     const colours = {};
     const more = async (page, where, colorScheme) => {
@@ -85,7 +95,7 @@ for (const { name, open, field } of PAGES) {
       }
       colours[colorScheme] = await colourOf(page);
     };
-    await lookAt(browser, name, open, { more });
+    await lookAt(browser, name, open, { more, isLong });
     assert.ok(colours.light > 0.6, `${name}: light is light, and its brightness is ${colours.light}`);
     assert.ok(colours.dark < 0.4, `${name}: dark is dark, and its brightness is ${colours.dark}`);
   });

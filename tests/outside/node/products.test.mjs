@@ -61,6 +61,62 @@ test('a plan that is changed in the terminal shows at both products on the next 
   await terminal.leave();
 });
 
+test('open pages show a changed plan without a click, and the end of the session', { timeout: 120_000 }, async () => {
+  const ada = demo.user('ada');
+  const first = await newPerson(browser);
+  const [one, other] = demo.products;
+  await enter(first, one, ada, ada.email);
+  const second = await first.context().newPage();
+  await enter(second, other, ada, ada.email);
+  const pages = [first, second];
+  const errors = pages.map((page) => {
+    const seen = [];
+    page.on('pageerror', (error) => seen.push(error.message));
+    page.on('console', (message) => message.type() === 'error' && seen.push(message.text()));
+    page.on('framenavigated', () => seen.push('the page was loaded'));
+    return seen;
+  });
+  const terminal = await signInTerminal(demo, await newPerson(browser), demo.organization.admin);
+  const org = ['--org', demo.organization.slug];
+  const setPlan = (plan) => terminal.run('subscription', 'change', ...org, '--user', ada.email, '--plan', plan);
+  const shows = (text) => Promise.all(pages.map((page) => page.getByText(text).first().waitFor()));
+  await setPlan('starter');
+  await shows(/^starter$/);
+  await setPlan('pro');
+  await shows(/^pro$/);
+  await shows('priority support');
+  await terminal.run('user', 'suspend', ada.email, ...org);
+  await Promise.all(pages.map((page) => page.getByRole('link', { name: 'Sign in' }).waitFor()));
+  assert.deepEqual(errors, [[], []]);
+  await terminal.run('user', 'activate', ada.email, ...org);
+  await terminal.leave();
+});
+
+test('six tabs of a product do not block each other', { timeout: 120_000 }, async () => {
+  const ada = demo.user('ada');
+  const page = await newPerson(browser);
+  await enter(page, demo.products[0], ada, ada.email);
+  const streams = [];
+  page.context().on('request', (request) => request.url().endsWith('/live') && streams.push(request));
+  // A browser without a screen takes every tab for one that is seen; here a tab that another one covers is hidden.
+  await page.context().addInitScript(() => {
+    const covered = new BroadcastChannel('covered');
+    let hidden = false;
+    Object.defineProperty(document, 'hidden', { get: () => hidden });
+    covered.addEventListener('message', () => {
+      hidden = true;
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+    covered.postMessage('');
+  });
+  for (let tab = 0; tab < 8; tab += 1) {
+    const next = await page.context().newPage();
+    await next.goto(demo.products[0].url);
+    assert.match(await next.locator('body').innerText(), new RegExp(ada.email));
+  }
+  assert.ok(streams.length >= 8, `${streams.length} streams were opened`);
+});
+
 test('another person at the same product is not ada', { timeout: 120_000 }, async () => {
   const grace = demo.user('grace');
   const page = await newPerson(browser);

@@ -19,7 +19,7 @@ mod token;
 
 pub use issuer::Issuer;
 pub use local::LocalIssuer;
-pub(crate) use sarsen::TABLE;
+pub(crate) use sarsen::{REVOCATIONS, ROLES};
 pub use sarsen::{Sarsen, WhenStale};
 pub use token::{Accept, TokenType};
 

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
 use store::Time;
 
@@ -123,7 +124,7 @@ pub(super) struct Verified {
 impl Verified {
     /// The caller that the claims name.
     pub(super) fn into_caller(self) -> Caller {
-        Caller { subject: self.subject, claims: self.claims, expires: Some(self.until) }
+        Caller { subject: self.subject, claims: Arc::new(self.claims), expires: Some(self.until) }
     }
 }
 

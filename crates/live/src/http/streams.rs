@@ -53,7 +53,7 @@ impl Streams {
         context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
         stream.notice(frame::hello(&name, &secret));
         stream.watch_standing();
-        wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
+        stream.subscribe_all(wanted);
         let opened = self.open.clone();
         let on_end = move || {
             opened.lock().by_name.remove(&name);
@@ -124,7 +124,7 @@ impl Streams {
         let left = self.admit(context, &caller, address)?;
         let stream = self.stream(context, caller, [0; 32]);
         stream.watch_standing();
-        wanted.into_iter().for_each(|wanted| stream.subscribe(wanted));
+        stream.subscribe_all(wanted);
         Ok(StreamBody { stream, on_end: Some(Box::new(left)) })
     }
 
@@ -230,7 +230,7 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
 
 /// What a token gives beyond its time: a stream may be renewed only by one that gives the same.
 fn rights(caller: &Caller) -> Map<String, Value> {
-    let mut rights = caller.claims.clone();
+    let mut rights = (*caller.claims).clone();
     for name in ["exp", "iat", "nbf", "jti"] {
         rights.remove(name);
     }

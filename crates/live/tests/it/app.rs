@@ -110,6 +110,33 @@ impl Query for Secret {
     }
 }
 
+/// What only somebody with a role at the server may read, by the claim that its events change.
+#[derive(Clone, Serialize)]
+struct Staff;
+
+impl Claims for Staff {
+    fn of(caller: &Caller) -> Result<Staff, Problem> {
+        match caller.claims.get("roles").and_then(|roles| roles.as_array()) {
+            Some(roles) if roles.iter().any(|role| role["org"] == "acme") => Ok(Staff),
+            _ => Err(Problem::forbidden("Only administrators may read this.")),
+        }
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+struct StaffSecret {
+    id: i64,
+}
+
+impl Query for StaffSecret {
+    const NAME: &'static str = "staff_secret";
+    type Claims = Staff;
+    type Value = i64;
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Staff) -> Result<i64, Problem> {
+        Secret { id: self.id }.run(snapshot, &Teacher)
+    }
+}
+
 #[derive(Deserialize, ToSchema)]
 struct Create {
     id: i64,
@@ -227,9 +254,8 @@ impl Authenticate for Names {
                 return Err(Problem::unauthenticated());
             }
             let (name, session) = token.split_once('@').unwrap_or((token, ""));
-            let mut caller = Caller { subject: Some(name.to_owned()), ..Caller::default() };
-            caller.claims.insert("session".to_owned(), session.into());
-            Ok(caller)
+            let caller = Caller { subject: Some(name.to_owned()), ..Caller::default() };
+            Ok(caller.with_claim("session", session))
         })
     }
 
@@ -244,11 +270,7 @@ impl Authenticate for Names {
         }
         snapshot.depends(|| [session_key(session)]);
         let role: Option<String> = snapshot.one(&SESSION, args![session], |row| row.get(0))?;
-        Ok(role.map(|role| {
-            let mut caller = caller.clone();
-            caller.claims.insert("role".to_owned(), role.into());
-            caller
-        }))
+        Ok(role.map(|role| caller.clone().with_claim("role", role)))
     }
 }
 
@@ -257,6 +279,7 @@ pub fn app() -> App {
         .query::<GetCounter>()
         .query::<OwnCounters>()
         .query::<Secret>()
+        .query::<StaffSecret>()
         .mutation::<Create>()
         .mutation::<Increment>()
         .mutation::<Twice>()
@@ -282,9 +305,14 @@ pub async fn start() -> Server {
 
 /// One more instance on the same database.
 pub async fn serve(database: &TestPlace) -> Running {
-    let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
-    settings.check = true;
+    serve_with(database.url(), |settings| settings.check = true).await
+}
+
+/// An instance with settings that the test changes.
+pub async fn serve_with(database: String, change: impl FnOnce(&mut Settings)) -> Running {
+    let mut settings = Settings::new(database, ([127, 0, 0, 1], 0).into());
     settings.clock = Arc::new(now);
+    change(&mut settings);
     live::serve(app(), settings).await.expect("the app is served")
 }
 

@@ -1,8 +1,9 @@
 //! Subscriptions.
 
-use crate::app::{serve, start};
+use crate::app::{serve, serve_with, start};
 use crate::client::{Client, Event};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 fn get(key: &str, id: i64) -> Value {
     json!({ "key": key, "query": "get_counter", "args": { "id": id } })
@@ -58,12 +59,26 @@ async fn what_does_not_exist_yet_appears() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_watchers_cost_one_run_and_others_none() {
+    watchers_of_one_row(200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "two thousand streams"]
+async fn soak_two_thousand_watchers_cost_one_run_and_others_none() {
+    watchers_of_one_row(2_000).await;
+}
+
+async fn watchers_of_one_row(count: u64) {
     let server = start().await;
     let ada = Client::new(server.running.address, "ada");
     ada.value("create", json!({ "id": 1 }));
     ada.value("create", json!({ "id": 2 }));
-    let anybody = Client::new(server.running.address, "");
-    let mut watchers: Vec<_> = (0..200).map(|_| anybody.live(json!([get("k", 1)]))).collect();
+    // A user may have a hundred streams.
+    let users: Vec<String> = (0..count).map(|number| format!("user{}", number / 100)).collect();
+    let mut watchers: Vec<_> = users
+        .iter()
+        .map(|user| Client::new(server.running.address, user).live(json!([get("k", 1)])))
+        .collect();
     let mut other = ada.live(json!([get("k", 2)]));
     for events in watchers.iter_mut().chain([&mut other]) {
         events.expect("hello");
@@ -80,7 +95,7 @@ async fn two_hundred_watchers_cost_one_run_and_others_none() {
         assert_eq!(events.expect("value").value()["value"], 1);
     }
     let after = (runs("live_runs_total"), runs("live_frames_total"), runs("live_events_total"));
-    assert_eq!((after.1 - before.1, after.2 - before.2), (1, 200));
+    assert_eq!((after.1 - before.1, after.2 - before.2), (1, count));
     // On a server the run may begin before the change counts as published here; then it is repeated once.
     let runs_max = if server.database.is_shared() { 2 } else { 1 };
     assert!(after.0 - before.0 <= runs_max, "{} runs", after.0 - before.0);
@@ -242,6 +257,70 @@ async fn a_long_poll_waits_for_a_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_long_poll_of_what_does_not_exist_waits_too() {
+    let database = store::testing::TestPlace::create();
+    let quick = |settings: &mut live::Settings| settings.limits.poll_time = Duration::from_millis(300);
+    let running = serve_with(database.url(), quick).await;
+    let ada = Client::new(running.address, "ada");
+    let poll = |wanted: &Value| {
+        let body = json!({ "subscriptions": [wanted] }).to_string();
+        ada.send("POST", "/live/poll", &[], &body).body
+    };
+    let mut wanted = get("a", 1);
+    let first = poll(&wanted);
+    let field = |name: &str| first.lines().find_map(|line| line.strip_prefix(name)).expect(name).to_owned();
+    assert_eq!(field("event: "), "error");
+    let data: Value = serde_json::from_str(&field("data: ")).expect("JSON");
+    wanted["have"] = json!(format!("{}/{}", field("id: "), data["digest"].as_str().expect("a digest")));
+    let asked_at = Instant::now();
+    let second = poll(&wanted);
+    assert!(!second.contains("event: error") && asked_at.elapsed() >= Duration::from_millis(300), "{second}");
+    ada.value("create", json!({ "id": 1 }));
+    assert!(poll(&wanted).contains("\"value\":0"), "it exists now");
+    running.stop().await;
+}
+
+/// A file as it was before: its history is another one, so clients take what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restore_from_a_backup_clients_receive_the_older_value() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let serve = |name: &str| serve_with(format!("sqlite:{}", path(name).display()), |_| {});
+    let running = serve("own.db").await;
+    for id in [1, 2] {
+        Client::new(running.address, "ada").value("create", json!({ "id": id }));
+    }
+    running.stop().await;
+    std::fs::copy(path("own.db"), path("backup.db")).expect("copies");
+
+    let running = serve("own.db").await;
+    let ada = Client::new(running.address, "ada");
+    ada.value("increment", json!({ "id": 1 }));
+    let mut again = [get("a", 1), get("b", 2)];
+    for wanted in &mut again {
+        let mut events = ada.live(json!([wanted]));
+        events.expect("hello");
+        wanted["have"] = have(&events.expect("value"));
+    }
+    running.stop().await;
+
+    let running = serve("backup.db").await;
+    let ada = Client::new(running.address, "ada");
+    let mut events = ada.live(json!(again));
+    events.expect("hello");
+    let (first, second) = (events.next().expect("an event"), events.next().expect("an event"));
+    let (same, value) = if first.name == "same" { (first, second) } else { (second, first) };
+    assert_eq!((&*same.name, &same.data["keys"]), ("same", &json!(["b"])), "its digest is the same");
+    assert_eq!(
+        (&*value.name, &value.data["keys"], &value.value()["value"]),
+        ("value", &json!(["a"]), &json!(0))
+    );
+    ada.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").value()["value"], 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_server_is_ready_when_a_change_arrives() {
     let server = start().await;
     let nobody = Client::new(server.running.address, "");
@@ -254,12 +333,22 @@ async fn the_server_is_ready_when_a_change_arrives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_among_many_private_groups_runs_one_of_them() {
+    private_groups(10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "ten thousand groups"]
+async fn soak_a_write_among_ten_thousand_private_groups_runs_one_of_them() {
+    private_groups(20).await;
+}
+
+async fn private_groups(streams: usize) {
     let server = start().await;
     let ada = Client::new(server.running.address, "ada");
     let wanted = |user: usize| -> Vec<Value> {
         (0..500).map(|id| get(&id.to_string(), (user * 500 + id) as i64)).collect()
     };
-    let mut streams: Vec<_> = (0..10).map(|user| ada.live(json!(wanted(user)))).collect();
+    let mut streams: Vec<_> = (0..streams).map(|user| ada.live(json!(wanted(user)))).collect();
     for events in &mut streams {
         events.expect("hello");
         (0..500).for_each(|_| assert_eq!(events.expect("error").data["problem"]["status"], 404));

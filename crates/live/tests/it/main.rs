@@ -3,6 +3,7 @@
 mod app;
 mod authentication;
 mod client;
+mod crowd;
 mod live;
 mod metrics;
 mod rpc;

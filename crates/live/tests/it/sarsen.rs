@@ -99,6 +99,15 @@ impl Identity {
         inner.streams.retain(|stream| stream.send(text.clone()).is_ok());
     }
 
+    /// Changes roles as the server does.
+    fn change_roles(&self, user: &str, roles: Value) {
+        let data = json!({ "user": user, "roles": roles });
+        let mut inner = self.shared.inner.lock();
+        let text = format!("event: member.changed\nid: {}\ndata: {data}\n\n", inner.events.len() + 1);
+        inner.events.push(text.clone());
+        inner.streams.retain(|stream| stream.send(text.clone()).is_ok());
+    }
+
     /// Sends something else to the streams.
     fn send(&self, text: &str) {
         self.shared.inner.lock().streams.retain(|stream| stream.send(text.to_owned()).is_ok());
@@ -211,6 +220,46 @@ async fn a_session_that_ends_at_the_server_ends_its_streams_here() {
     assert_eq!(tokens.each_ref().map(|token| status(&running, token)), [401, 401, 401, 200]);
     Client::new(running.address, &tokens[3]).value("create", json!({ "id": 1 }));
     fourth.until(|value| value[0]["id"] == 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_role_that_changes_at_the_server_decides_anew_what_streams_show() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
+    until_fresh(&sarsen, true).await;
+    let tokens =
+        ["ada", "grace"].map(|user| identity.token(user, &format!("s-{user}"), &format!("g-{user}")));
+    let [ada, grace] = tokens.each_ref().map(|token| Client::new(running.address, token));
+    ada.value("create", json!({ "id": 1 }));
+    let wanted = json!([{ "key": "a", "query": "staff_secret", "args": { "id": 1 } }]);
+    let (mut of_ada, mut of_grace) = (ada.live(wanted.clone()), grace.live(wanted));
+    for events in [&mut of_ada, &mut of_grace] {
+        events.expect("hello");
+        assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
+    }
+    let admin = json!([{ "org": "acme", "role": "admin" }]);
+    identity.change_roles("ada", admin.clone());
+    assert_eq!(of_ada.expect("value").value(), 0);
+    assert_eq!(ada.value("staff_secret", json!({ "id": 1 })), 0);
+    // The roles go: nothing of a later version is shown, and calls are refused.
+    identity.change_roles("ada", json!([]));
+    assert_eq!(of_ada.expect("error").data["problem"]["code"], "forbidden");
+    assert_eq!(ada.call("staff_secret", json!({ "id": 1 })).status, 403);
+    ada.value("increment", json!({ "id": 1 }));
+    identity.change_roles("grace", admin);
+    assert_eq!(of_grace.expect("value").value(), 1, "the role of one user is not that of another");
+    assert_eq!(ada.call("staff_secret", json!({ "id": 1 })).status, 403);
+
+    // Another instance on the same database begins with what this one has written.
+    if database.is_shared() {
+        let (other, sarsen) = serve(&identity, &database, |sarsen| sarsen).await;
+        until_fresh(&sarsen, true).await;
+        let there = Client::new(other.address, &tokens[1]);
+        assert_eq!(there.value("staff_secret", json!({ "id": 1 })), 1);
+        other.stop().await;
+    }
     running.stop().await;
 }
 

@@ -134,6 +134,8 @@ impl Answers {
              # sign_up = true             # sign-up at organizations without a setting of their own\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
+             # streams_max = 10000        # open streams of /api/live\n\
+             # streams_per_caller_max = 20\n\
              # request_log = false        # whether each request is logged\n\
              # log = \"info\"\n\
              # log_format = \"text\"        # or json\n",

@@ -79,6 +79,12 @@ pub struct Flags {
     /// Open connections at most [default: 50000]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
+    /// Open streams of /api/live at most [default: 10000]
+    #[arg(long, value_name = "N")]
+    streams_max: Option<String>,
+    /// Of these, those of one user or API key [default: 20]
+    #[arg(long, value_name = "N")]
+    streams_per_caller_max: Option<String>,
     /// Whether each request is logged [default: false]
     #[arg(long, value_name = "BOOL")]
     request_log: Option<String>,
@@ -124,6 +130,8 @@ impl Flags {
             one("hash_threads", &self.hash_threads),
             one("session_days", &self.session_days),
             one("connections_max", &self.connections_max),
+            one("streams_max", &self.streams_max),
+            one("streams_per_caller_max", &self.streams_per_caller_max),
             one("request_log", &self.request_log),
             one("log", &self.log),
             one("log_format", &self.log_format),

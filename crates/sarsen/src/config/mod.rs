@@ -100,6 +100,10 @@ pub struct Config {
     pub session_days: Setting<u32>,
     /// Open connections at most.
     pub connections_max: Setting<usize>,
+    /// Open streams of `GET /api/live` at most.
+    pub streams_max: Setting<usize>,
+    /// Of these, those of one user or API key.
+    pub streams_per_caller_max: Setting<usize>,
     /// Whether each request is logged.
     pub request_log: Setting<bool>,
     /// The filter of the log.
@@ -174,6 +178,12 @@ impl Config {
                 "connections_max",
                 |raw| value::number(raw, 1..=1_000_000),
                 || 50_000,
+            )?,
+            streams_max: layers.setting("streams_max", |raw| value::number(raw, 1..=1_000_000), || 10_000)?,
+            streams_per_caller_max: layers.setting(
+                "streams_per_caller_max",
+                |raw| value::number(raw, 1..=1_000_000),
+                || 20,
             )?,
             request_log: layers.setting("request_log", value::boolean, || false)?,
             log: layers.setting("log", value::log_filter, || "info".to_owned())?,
@@ -272,6 +282,8 @@ impl Config {
         settings.metrics_token = self.metrics_token.value.clone();
         settings.sign_up = self.sign_up.value;
         settings.hash_threads = self.hash_threads.value;
+        settings.streams_max = self.streams_max.value;
+        settings.streams_per_caller_max = self.streams_per_caller_max.value;
         settings.session_life = Duration::from_secs(u64::from(self.session_days.value) * 24 * 3600);
         settings
     }

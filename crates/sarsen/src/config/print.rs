@@ -58,7 +58,13 @@ pub fn print(config: &Config) -> String {
         config.hash_threads.value.map(|threads| threads.to_string()),
     );
     lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
-    lines.add("connections_max", &config.connections_max, Some(config.connections_max.value.to_string()));
+    for (name, setting) in [
+        ("connections_max", &config.connections_max),
+        ("streams_max", &config.streams_max),
+        ("streams_per_caller_max", &config.streams_per_caller_max),
+    ] {
+        lines.add(name, setting, Some(setting.value.to_string()));
+    }
     lines.add("request_log", &config.request_log, Some(config.request_log.value.to_string()));
     lines.add("log", &config.log, Some(quoted(&config.log.value)));
     lines.add("log_format", &config.log_format, Some(quoted(&config.log_format.value)));

@@ -17,7 +17,7 @@ const fn key(name: &'static str, allowed: &'static str) -> Definition {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) const SETTINGS: [Definition; 26] = [
+pub(super) const SETTINGS: [Definition; 28] = [
     key("listen", "addresses with a port, like 127.0.0.1:7070 or [::]:7070"),
     key("issuer", "an address without a path and without a slash at the end, like https://id.example.com"),
     // May hold a password.
@@ -51,6 +51,8 @@ pub(super) const SETTINGS: [Definition; 26] = [
     key("hash_threads", "a whole number from 1 to 1024"),
     key("session_days", "a whole number from 1 to 400"),
     key("connections_max", "a whole number from 1 to 1000000"),
+    key("streams_max", "a whole number from 1 to 1000000"),
+    key("streams_per_caller_max", "a whole number from 1 to 1000000"),
     key("request_log", "true or false"),
     key("log", "a filter, like info or warn,server=debug"),
     key("log_format", "text or json"),

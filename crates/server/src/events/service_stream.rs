@@ -33,7 +33,7 @@ pub(super) async fn open(app: App, key: ServiceKey, cursor: Option<String>) -> R
     let api_key = key.api_key().clone();
     let settings = &app.settings;
     let (stream, response) =
-        app.streams.open(api_key.id.as_str(), settings.streams_max, settings.streams_of_caller_max)?;
+        app.streams.open(api_key.id.as_str(), settings.streams_max, settings.streams_per_caller_max)?;
     let listening = Listening {
         organization: api_key.organization.clone(),
         service: key.service().clone(),

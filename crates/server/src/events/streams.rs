@@ -79,14 +79,15 @@ impl Streams {
         }
         let mut open = self.open.lock();
         if open.all >= most {
-            let detail =
-                format!("This instance has {most} streams, the most that it may have. Try again later.");
+            let detail = format!(
+                "This instance has {most} streams, the most that it may have (`streams_max`). Try again later."
+            );
             return Err(Problem::unavailable(detail, TRY_AGAIN));
         }
         let own = open.by_caller.get(caller).copied().unwrap_or(0);
         if own >= most_of_caller {
             let detail = format!(
-                "This user or API key has {most_of_caller} streams at this instance, the most that it may have. Close one."
+                "This user or API key has {most_of_caller} streams at this instance, the most that one may have (`streams_per_caller_max`). Close one."
             );
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail);
             return Err(Problem { retry_after: Some(TRY_AGAIN), ..problem });

@@ -47,7 +47,7 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
     };
     let settings = &app.settings;
     let (stream, response) =
-        app.streams.open(token.user.as_str(), settings.streams_max, settings.streams_of_caller_max)?;
+        app.streams.open(token.user.as_str(), settings.streams_max, settings.streams_per_caller_max)?;
     let first = read(&app, &token).await?;
     first.value.as_ref().ok_or_else(invalid)?;
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The stylesheet and the logo.
+//! The stylesheet, the logo and the script of the demo's products.
 //!
 //! Pages name them with a hash of their content, so that browsers cache them for good and a new version of the program is
 //! seen at once. While instances of two versions run, one may be asked for the other's file: nobody caches that answer.
@@ -24,6 +24,14 @@ pub(crate) static LOGO: Asset = Asset {
     path: "/assets/logo.svg",
     media_type: "image/svg+xml",
     content: include_str!("../../assets/logo.svg"),
+    address: OnceLock::new(),
+};
+
+/// The script of the demo's sample products.
+pub(crate) static PRODUCT_SCRIPT: Asset = Asset {
+    path: "/assets/product.js",
+    media_type: "text/javascript; charset=utf-8",
+    content: include_str!("../../assets/product.js"),
     address: OnceLock::new(),
 };
 
@@ -59,6 +67,10 @@ impl Asset {
 
 pub(crate) async fn stylesheet(asked: Uri) -> Response {
     STYLESHEET.respond(&asked)
+}
+
+pub(crate) async fn product_script(asked: Uri) -> Response {
+    PRODUCT_SCRIPT.respond(&asked)
 }
 
 pub(crate) async fn logo(asked: Uri) -> Response {

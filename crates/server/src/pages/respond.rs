@@ -20,12 +20,21 @@ const POLICY: &str =
 const SELF_POSTING_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
      script-src 'sha256-ePniVEkSivX/c7XWBGafqh8tSpiRrKiqYeqbG7N1TOE='; frame-ancestors 'none'; base-uri 'none'";
 
+/// [`POLICY`] for a page that loads a script of this server and reads its events.
+const LIVE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; \
+     connect-src 'self'; frame-ancestors 'none'; base-uri 'none'";
+
 /// The result of a page's handler.
 pub(crate) type PageResult = Result<Response, PageError>;
 
 /// A page.
 pub(crate) fn page(status: StatusCode, markup: Markup, cookies: Vec<HeaderValue>) -> Response {
     with_policy(POLICY, status, markup, cookies)
+}
+
+/// A page that shows changes while it is open.
+pub(crate) fn live_page(markup: Markup, cookies: Vec<HeaderValue>) -> Response {
+    with_policy(LIVE_POLICY, StatusCode::OK, markup, cookies)
 }
 
 /// [`FormPost`](views::FormPost): the page with a script.
@@ -230,5 +239,11 @@ mod tests {
         let hash = STANDARD.encode(identity::secrets::hash(views::SCRIPT.as_bytes()));
         let script = format!(" script-src 'sha256-{hash}';");
         assert_eq!(SELF_POSTING_POLICY.replacen(&script, "", 1), POLICY);
+    }
+
+    #[test]
+    fn the_policy_of_a_live_page_allows_files_and_answers_of_this_server_and_nothing_more() {
+        let more = " script-src 'self'; connect-src 'self';";
+        assert_eq!(LIVE_POLICY.replacen(more, "", 1), POLICY);
     }
 }

@@ -380,7 +380,7 @@ async fn a_key_that_is_revoked_gets_nothing_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_are_limited_and_say_goodbye_at_the_end() {
-    let server = TestServer::start_with(|settings| settings.streams_of_caller_max = 2, |_| {}).await;
+    let server = TestServer::start_with(|settings| settings.streams_per_caller_max = 2, |_| {}).await;
     let key = server.demo.api_key.clone();
     let mut first = Live::open(&server, &key, None).await;
     let mut second = Live::open(&server, &key, None).await;

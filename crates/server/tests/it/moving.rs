@@ -1,12 +1,14 @@
 //! A whole installation moves to another database.
 
-use crate::support::Admin;
+use crate::support::{Admin, text};
+use identity::events;
 use serde_json::json;
 use server::Store;
-use server::SystemClock;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
 use server::testing::TestServer;
+use server::{Clock as _, SystemClock};
 use std::path::Path;
+use store::Snapshot;
 
 fn open(path: &Path) -> Store {
     Store::open(server::store_options(format!("sqlite:{}", path.display()))).expect("opens")
@@ -56,6 +58,32 @@ async fn everything_arrives_once_and_the_server_goes_on_there() {
 
     let again = moved(&server.app.store, &target, false).await.expect_err("it is full");
     assert!(matches!(&again, MoveError::NotEmpty(table) if table == "settings"), "{again}");
+    server.stop().await;
+    target.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_of_events_are_reset_after_a_move() {
+    let server = used().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let found = owner.read("/api/organizations/acme/users?email=ada@acme.test").await;
+    let suspension = format!("/api/organizations/acme/users/{}/suspension", text(&found["items"][0], "id"));
+    owner.change("PUT", &suspension, json!({})).await;
+    let (history, now) = (server.app.store.log_history(), server.clock.now());
+    let begin = move |snapshot: &mut Snapshot<'_>| events::begin(snapshot, history);
+    let cursor = server.app.store.read(begin).await.expect("a cursor");
+    let behind = |history| {
+        let cursor = cursor.clone();
+        move |snapshot: &mut Snapshot<'_>| events::deliver(snapshot, &cursor, history, 10, &[], now)
+    };
+    let here = server.app.store.read(behind(history)).await.expect("reads");
+    assert!(here.is_some(), "the cursor is good where it was given");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = open(&folder.path().join("target.db"));
+    moved(&server.app.store, &target, false).await.expect("moves");
+    let there = target.read(behind(target.log_history())).await.expect("reads");
+    assert!(there.is_none(), "the stream answers `reset`, and the client reads the whole state");
     server.stop().await;
     target.close();
 }

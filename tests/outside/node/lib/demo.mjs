@@ -14,7 +14,7 @@ export const BINARY = process.env.SARSEN_BIN ?? join(ROOT, 'target/debug/sarsen'
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 15_000;
 
-/** Starts the demo; what it printed, plus `user(name)`, `stop()` and `log()`. */
+/** Starts the demo; what it printed, plus `user(name)`, `stop()`, `pause()`, `resume()` and `log()`. */
 export async function startDemo() {
   const folder = await mkdtemp(join(tmpdir(), 'sarsen-outside-'));
   const args = ['demo', '--json', '--data', join(folder, 'data'), '--listen', '127.0.0.1:0'];
@@ -52,5 +52,6 @@ export async function startDemo() {
     const found = demo.users.find(({ email }) => email.startsWith(`${name}@`));
     return found ?? assert.fail(`the demo has no user ${name}: ${JSON.stringify(demo.users)}`);
   };
-  return { ...demo, user, stop, log: () => log.join('') };
+  const [pause, resume] = [() => child.kill('SIGSTOP'), () => child.kill('SIGCONT')];
+  return { ...demo, user, stop, pause, resume, log: () => log.join('') };
 }

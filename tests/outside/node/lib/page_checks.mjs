@@ -12,16 +12,16 @@ const SCHEMES = ['light', 'dark'];
 
 /**
  * Looks at what `open` opens, on a phone and a desk, in light and dark. `status` is what the page itself answers;
- * `more(page, where, colorScheme)` checks what is particular to a page.
+ * `more(page, where, colorScheme)` checks what is particular to a page. The picture of a page that `isLong` shows its top.
  */
-export async function lookAt(browser, name, open, { status = 200, more } = {}) {
+export async function lookAt(browser, name, open, { status = 200, more, isLong = false } = {}) {
   for (const width of WIDTHS) {
     for (const colorScheme of SCHEMES) {
       const where = `${name} at ${width} px, ${colorScheme}`;
       const page = await newPerson(browser, { viewport: { width, height: 844 }, colorScheme });
       const trouble = listenForTrouble(page);
       await open(page);
-      await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: !isLong });
       assert.equal(await horizontalScroll(page), 0, `${where}: wider than the screen by so many pixels`);
       assert.deepEqual(await unlabelled(page), [], `${where}: each field has a label`);
       await more?.(page, where, colorScheme);

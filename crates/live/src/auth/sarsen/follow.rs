@@ -4,12 +4,13 @@
 
 use super::events::{Event, Events};
 use super::revocations::{self, Subject};
-use super::{Sarsen, Shared, WhenStale};
+use super::{Sarsen, Shared, WhenStale, roles};
 use crate::app::{Context, random};
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderName, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -40,6 +41,13 @@ impl Revoked {
         let sessions = self.sessions.iter().map(|id| Subject::session(id));
         sessions.chain(self.grants.iter().map(|id| Subject::grant(id)))
     }
+}
+
+/// `member.changed`: all roles that the user has now.
+#[derive(Deserialize)]
+struct Member {
+    user: String,
+    roles: Value,
 }
 
 /// Why the stream ended.
@@ -130,20 +138,28 @@ async fn follow_from(
     }
 }
 
-/// Writes what events have revoked. Then the cursor moves behind them.
+/// Writes what events have revoked, and changed roles. Then the cursor moves behind them.
 async fn apply(
     shared: &Shared,
     context: &Context,
     cursor: &mut Option<String>,
     arrived: &[Event],
 ) -> Result<(), Ended> {
-    let mut revoked = Vec::new();
-    for event in arrived.iter().filter(|event| event.name == "session.revoked") {
-        revoked.extend(serde_json::from_str::<Revoked>(&event.data)?.subjects());
+    let (mut revoked, mut members) = (Vec::new(), Vec::new());
+    for event in arrived {
+        match &*event.name {
+            "session.revoked" => revoked.extend(serde_json::from_str::<Revoked>(&event.data)?.subjects()),
+            "member.changed" => {
+                let Member { user, roles } = serde_json::from_str(&event.data)?;
+                members.push((user, roles));
+            }
+            _ => {}
+        }
     }
     if !revoked.is_empty() {
         revocations::add(context.store(), revoked, context.now()).await?;
     }
+    roles::set(context.store(), members, context.now()).await?;
     for event in arrived {
         if event.name == "reset" {
             *cursor = None;
@@ -217,8 +233,11 @@ async fn watch(sarsen: &Sarsen, context: &Context) {
 async fn clean(context: &Context) {
     loop {
         sleep(CLEANING).await;
-        if let Err(error) = revocations::clean(context.store(), context.now()).await {
-            tracing::warn!(%error, "old revocations could not be removed");
+        let (store, now) = (context.store(), context.now());
+        for cleaned in [revocations::clean(store, now).await, roles::clean(store, now).await] {
+            if let Err(error) = cleaned {
+                tracing::warn!(%error, "old revocations and roles could not be removed");
+            }
         }
     }
 }

@@ -1,20 +1,23 @@
 //! The tokens of a Sarsen server for one service, and the sessions behind them.
 //!
 //! A token is verified by the server's keys, like that of any issuer ([`super::Issuer`]). Whether its session still
-//! lives, the server says on its stream of events (`GET /api/live`): `follow.rs` reads it with an API key of the service
-//! and writes what was revoked into the back end's own database (`revocations.rs`), so that requests and open streams
-//! depend on it like on any other row.
+//! lives, and which roles the user has now, is on the server's stream of events (`GET /api/live`): `follow.rs` reads it with
+//! an API key of the service and writes what was revoked (`revocations.rs`) and changed roles (`roles.rs`) into the back
+//! end's own database, so that requests and open streams depend on them like on any other row.
 //!
 //! Promises:
 //! - When a session ends at the server, its streams here end as soon as the event has arrived, and no frame of a later
 //!   version is sent.
+//! - When roles change at the server, the claim `roles` of [`Caller`] changes, and the queries of open streams run again.
 //! - While the stream of events is stale, requests get 503 and open streams end, unless [`WhenStale::Accept`] is chosen.
 
 mod events;
 mod follow;
 mod revocations;
+mod roles;
 
-pub(crate) use revocations::TABLE;
+pub(crate) use revocations::TABLE as REVOCATIONS;
+pub(crate) use roles::TABLE as ROLES;
 
 use super::http::{Address, Http};
 use super::{Accept, Issuer, Misconfigured};
@@ -148,7 +151,15 @@ impl Authenticate for Sarsen {
                 return Ok(None);
             }
         }
-        Ok(Some(caller.clone()))
+        let roles = match &caller.subject {
+            Some(user) => roles::of_user(snapshot, user)?,
+            None => None,
+        };
+        let caller = caller.clone();
+        Ok(Some(match roles {
+            Some(roles) => caller.with_claim("roles", roles),
+            None => caller,
+        }))
     }
 
     fn follow(&self, context: &Context) -> Option<Following> {

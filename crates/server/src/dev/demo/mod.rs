@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-pub(crate) use product::{callback, show, sign_in, sign_out};
+pub(crate) use product::{callback, live, show, sign_in, sign_out};
 pub use seed::seed;
 
 /// The state of the demo; empty until it is seeded.

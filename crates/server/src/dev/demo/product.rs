@@ -5,14 +5,15 @@
 use super::{Credentials, DemoClient, DemoProduct, no_demo};
 use crate::app::App;
 use crate::pages::browser::{Asked, cookies, encoded};
-use crate::pages::respond::{PageError, PageResult, page, see_other};
+use crate::pages::respond::{PageError, PageResult, live_page, page, see_other};
 use crate::pages::views::{Accent, Product, ProductUser};
 use crate::web::path::Path;
 use axum::body::Body;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use identity::secrets;
@@ -24,6 +25,7 @@ use serde_json::Value;
 struct Visit {
     /// During a sign-in: `state` and the PKCE verifier.
     pending: Option<(String, String)>,
+    access_token: Option<String>,
     refresh_token: Option<String>,
     id_token: Option<String>,
 }
@@ -49,14 +51,14 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
     let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
     let mut visit = read_visit(&app, &slug, &headers);
     let mut cookies = Vec::new();
-    let mut person = None;
-    if let Some(refresh_token) = visit.refresh_token.clone() {
-        // Requested for every page, because the plan can change at any time.
-        match refresh(&app, &here, &refresh_token).await {
-            Some(tokens) => {
-                person = about(&app, text(&tokens, "access_token")).await;
-                visit.refresh_token = Some(text(&tokens, "refresh_token").to_owned());
-            }
+    // Requested for every page, because the plan can change at any time.
+    let mut person = match &visit.access_token {
+        Some(token) => about(&app, token).await,
+        None => None,
+    };
+    if person.is_none() && visit.refresh_token.is_some() {
+        match renew(&app, &here, &mut visit).await {
+            Some(token) => person = about(&app, &token).await,
             None => visit = Visit::default(),
         }
         cookies.extend(visit_cookie(&app, &slug, &visit)?);
@@ -75,6 +77,7 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
     let view = Product {
         product_name: &here.product.name,
         accent: here.accent,
+        live_href: &format!("/demo/{slug}/live"),
         signin_href: &format!("/demo/{slug}/login"),
         signout_href: &format!("/demo/{slug}/logout"),
         other_name: &here.other.name,
@@ -85,7 +88,31 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
         ),
         user,
     };
-    Ok(page(StatusCode::OK, view.markup(), cookies))
+    Ok(match &view.user {
+        Some(_) => live_page(view.markup(), cookies),
+        None => page(StatusCode::OK, view.markup(), cookies),
+    })
+}
+
+/// What changes for the visitor, passed on from `GET /api/live`: the access token stays in the product's back end.
+pub(crate) async fn live(State(app): State<App>, Path(slug): Path<String>, headers: HeaderMap) -> PageResult {
+    let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
+    let mut visit = read_visit(&app, &slug, &headers);
+    let mut cookies = Vec::new();
+    let mut stream = match &visit.access_token {
+        Some(token) => stream_of(&app, token).await,
+        None => None,
+    };
+    if stream.is_none()
+        && let Some(token) = renew(&app, &here, &mut visit).await
+    {
+        cookies = visit_cookie(&app, &slug, &visit)?;
+        stream = stream_of(&app, &token).await;
+    }
+    // A browser opens no further stream after 204.
+    let Some(mut stream) = stream else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    stream.headers_mut().extend(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
+    Ok(stream)
 }
 
 pub(crate) async fn sign_in(State(app): State<App>, Path(slug): Path<String>) -> PageResult {
@@ -130,7 +157,12 @@ pub(crate) async fn callback(
         return Err(PageError::bad("The sign-in could not be finished; begin again."));
     };
     let own = |name: &str| Some(text(&tokens, name).to_owned()).filter(|value| !value.is_empty());
-    let visit = Visit { pending: None, refresh_token: own("refresh_token"), id_token: own("id_token") };
+    let visit = Visit {
+        pending: None,
+        access_token: own("access_token"),
+        refresh_token: own("refresh_token"),
+        id_token: own("id_token"),
+    };
     Ok(see_other(&format!("/demo/{slug}"), visit_cookie(&app, &slug, &visit)?))
 }
 
@@ -147,8 +179,15 @@ pub(crate) async fn sign_out(
     Ok(see_other(&format!("/auth/logout?id_token_hint={hint}&post_logout_redirect_uri={back}"), cookies))
 }
 
-async fn refresh(app: &App, here: &Here<'_>, refresh_token: &str) -> Option<Value> {
-    token(app, here, &[("grant_type", "refresh_token"), ("refresh_token", refresh_token)]).await
+/// Gets a new access token, and the refresh token after it. `None` if the visit is over.
+async fn renew(app: &App, here: &Here<'_>, visit: &mut Visit) -> Option<String> {
+    let refresh_token = visit.refresh_token.clone()?;
+    let form = [("grant_type", "refresh_token"), ("refresh_token", &*refresh_token)];
+    let tokens = token(app, here, &form).await?;
+    let access_token = text(&tokens, "access_token").to_owned();
+    visit.access_token = Some(access_token.clone());
+    visit.refresh_token = Some(text(&tokens, "refresh_token").to_owned());
+    Some(access_token)
 }
 
 /// Calls the token endpoint, authenticated as the client of the product.
@@ -167,7 +206,23 @@ async fn about(app: &App, access_token: &str) -> Option<(Value, Value)> {
     Some((user, plan))
 }
 
+/// The stream of the visitor's access token; `None` if it is refused.
+async fn stream_of(app: &App, access_token: &str) -> Option<Response> {
+    let response =
+        send(app, Method::GET, "/api/live", &format!("Bearer {access_token}"), String::new()).await?;
+    (response.status() == StatusCode::OK).then_some(response)
+}
+
 async fn call(app: &App, method: Method, path: &str, authorization: &str, body: String) -> Option<Value> {
+    let response = send(app, method, path, authorization, body).await?;
+    if response.status() != StatusCode::OK {
+        return None;
+    }
+    let bytes = response.into_body().collect().await.ok()?.to_bytes();
+    serde_json::from_slice(&bytes).ok()
+}
+
+async fn send(app: &App, method: Method, path: &str, authorization: &str, body: String) -> Option<Response> {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -175,12 +230,7 @@ async fn call(app: &App, method: Method, path: &str, authorization: &str, body: 
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(Body::from(body))
         .ok()?;
-    let response = crate::router::router().answer(app.clone(), request).0.await;
-    if response.status() != StatusCode::OK {
-        return None;
-    }
-    let bytes = response.into_body().collect().await.ok()?.to_bytes();
-    serde_json::from_slice(&bytes).ok()
+    Some(crate::router::router().answer(app.clone(), request).0.await)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

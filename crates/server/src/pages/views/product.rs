@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{document, parts::terminal};
+use crate::pages::assets::PRODUCT_SCRIPT;
 
 /// The sample products' colours: a closed list, because the CSP allows no colour from data.
 #[derive(Clone, Copy)]
@@ -24,6 +25,8 @@ pub struct Product<'a> {
     pub accent: Accent,
     /// None if nobody is signed in.
     pub user: Option<ProductUser<'a>>,
+    /// The stream of what changes for the user.
+    pub live_href: &'a str,
     pub signin_href: &'a str,
     pub signout_href: &'a str,
     pub other_name: &'a str,
@@ -83,11 +86,12 @@ impl Product<'_> {
                 h2 { "Change the plan" }
                 p {
                     "Run this in a terminal that " code { "sarsen login" } " has signed in as "
-                    strong { bdi { (self.admin_email) } } ", then load this page again."
+                    strong { bdi { (self.admin_email) } } ". This page shows the new plan at once; without JavaScript, load it again."
                 }
                 (terminal(self.plan_command))
             }
             p { a href=(self.signout_href) { "Sign out" } }
+            script type="module" src=(PRODUCT_SCRIPT.address()) data-live=(self.live_href) {}
         }
     }
 

@@ -161,7 +161,7 @@ fn signed_in_places(name: &str, user_email: &str) -> Pages {
 fn products(name: &str, email: &str) -> Pages {
     let features = &["Export as CSV", "Alerts", "90 days of history"];
     let product = |accent, user| Product { product_name: "Request Log", accent, user,
-        signin_href: "/demo/a/login", signout_href: "/demo/a/logout", other_name: "Exam Attempts",
+        live_href: "/demo/a/live", signin_href: "/demo/a/login", signout_href: "/demo/a/logout", other_name: "Exam Attempts",
         other_href: "/demo/b",
         admin_email: "admin@acme.test",
         plan_command: "sarsen subscription change --org acme --user ada@acme.test --plan free" }.markup();
