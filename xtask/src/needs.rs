@@ -108,7 +108,7 @@ pub static RELYING_PARTIES: [&Need; 9] =
 pub static EDGE: [&Need; 10] =
     [&NGINX, &CADDY, &H2LOAD, &CURL, &CHROMIUM, &PYTHON, &PYTHON_PACKAGES, &NODE, &NODE_PACKAGES, &PEBBLE];
 /// What the step `long` of a soak runs with, beside the databases.
-pub static LONG: [&Need; 1] = [&NGINX];
+pub static LONG: [&Need; 2] = [&NGINX, &PROMTOOL];
 
 /// What the step `cost` of a soak runs with.
 pub static COST: [&Need; 3] = [&VALGRIND, &PYTHON, &PYTHON_PACKAGES];

@@ -46,9 +46,6 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     if wanted("cost") {
         needed.extend(needs::COST);
     }
-    if wanted("long") {
-        needed.push(&needs::PROMTOOL);
-    }
     needs::meet(&mut report, &needed);
     let servers = Servers::start(&mut report, databases);
     for (_, step) in STEPS.iter().filter(|(name, _)| wanted(name)) {

@@ -57,6 +57,8 @@ pub fn print(config: &Config) -> String {
         &config.hash_threads,
         config.hash_threads.value.map(|threads| threads.to_string()),
     );
+    let memory = value::size_text(config.cache_memory.value);
+    lines.add("cache_memory", &config.cache_memory, Some(quoted(&memory)));
     lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
     for (name, setting) in [
         ("connections_max", &config.connections_max),
