@@ -117,7 +117,7 @@ impl Engine {
     }
 
     /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
-    /// result yet, or none as new as `held`.
+    /// result yet, or none as new as `held`. Returns whether its result is surely not older than `held`.
     pub(crate) fn join(
         self: &Arc<Engine>,
         key: GroupKey,
@@ -125,8 +125,8 @@ impl Engine {
         slot: u32,
         held: Option<Version>,
         make: impl FnOnce() -> (bool, Work),
-    ) -> Arc<Group> {
-        let (group, must_run) = {
+    ) -> (Arc<Group>, bool) {
+        let (group, must_run, is_covered) = {
             let mut groups = self.groups.lock();
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
@@ -137,8 +137,10 @@ impl Engine {
             state.empty_since = None;
             // A later run may have found the frame's result again; the client needs it with a version that is not older.
             let shown = state.frame.as_ref().map(|frame| frame.version).or(state.checked);
+            let is_covered = held.is_some_and(|held| state.covers(held));
             let is_behind = match (shown, held) {
                 (None, _) => true,
+                _ if is_covered => false,
                 // Versions of two histories do not compare, so only a later run can tell.
                 (Some(shown), Some(held)) => held.partial_cmp(&shown).is_none_or(Ordering::is_gt),
                 (Some(_), None) => false,
@@ -148,12 +150,12 @@ impl Engine {
                 state.needed = if is_newer { Some(held) } else { state.needed };
             }
             drop(state);
-            (group.clone(), is_behind)
+            (group.clone(), is_behind, is_covered)
         };
         if must_run {
             self.touch(&group);
         }
-        group
+        (group, is_covered)
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -343,6 +345,7 @@ impl Engine {
         let is_older = state.checked.is_some_and(|checked| version < checked);
         state.checked = if is_older { state.checked } else { Some(version) };
         let is_answered = state.needed == state.asked;
+        state.covered = state.asked.or(state.covered);
         state.needed = state.needed.filter(|_| !is_answered);
         state.asked = None;
         state.failures = 0;
@@ -395,12 +398,6 @@ impl Engine {
     /// All groups.
     pub(crate) fn groups(&self) -> Vec<Arc<Group>> {
         self.groups.lock().values().cloned().collect()
-    }
-
-    /// Whether a version is of a history that ended before this process began. A file has one process at a time, so each
-    /// current result is newer. A version of a server's other history may be the newer one: only a later run can tell.
-    pub(crate) fn is_of_older_history(&self, version: Version) -> bool {
-        !self.store.is_shared() && version.epoch() != self.store.version().epoch()
     }
 
     /// Whether everything up to this version has been published in this process.

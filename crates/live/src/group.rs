@@ -78,6 +78,9 @@ pub(crate) struct GroupState {
     pub(crate) needed: Option<Version>,
     /// `needed`, as the present run began.
     pub(crate) asked: Option<Version>,
+    /// The last version that a run was asked for and has answered. Thousands of clients that come back after a restart hold
+    /// the same version of the last process.
+    pub(crate) covered: Option<Version>,
     /// A subscriber joined while a run was due: it waits for that run's result, also if it is equal.
     pub(crate) awaited: bool,
     /// The last result of a caller's standing.
@@ -98,6 +101,15 @@ pub(crate) struct GroupState {
     pub(crate) empty_since: Option<Instant>,
 }
 
+impl GroupState {
+    /// Whether the frame is of a run that was asked for this version of another history, or for a later one of that.
+    pub(crate) fn covers(&self, version: Version) -> bool {
+        let is_of_another = |frame: &Shared| frame.version.epoch() != version.epoch();
+        self.frame.as_ref().is_some_and(is_of_another)
+            && self.covered.is_some_and(|covered| version <= covered)
+    }
+}
+
 /// A subscriber: a slot of a stream.
 pub(crate) struct Member {
     pub(crate) stream: Arc<Stream>,
@@ -116,6 +128,7 @@ impl Group {
                 checked: None,
                 needed: None,
                 asked: None,
+                covered: None,
                 awaited: false,
                 standing: None,
                 watch: None,

@@ -202,7 +202,7 @@ impl Stream {
             let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
             (true, Work::Standing(Box::new(run)))
         };
-        let group = self.engine.join(key, self, STANDING, None, make);
+        let (group, _) = self.engine.join(key, self, STANDING, None, make);
         self.state.lock().standing = Some(group.clone());
         // The group may find another standing while its last one is taken over.
         loop {
@@ -285,13 +285,13 @@ impl Stream {
         let args = wanted.args.to_string().into();
         let group_key = GroupKey { query: entry.name, args, claims: bound.claims.as_str().into() };
         let held = wanted.have.as_deref().and_then(Held::parse).map(Box::new);
-        let held_before = held.as_ref().map(|held| held.version).or(sent);
-        let not_before = held_before.filter(|version| !self.engine.is_of_older_history(*version));
+        let not_before = held.as_ref().map(|held| held.version).or(sent);
         let slot = self.free_slot();
         let Ok(slot) = u32::try_from(slot) else { return };
         let is_point = entry.is_point;
-        let group =
-            self.engine.join(group_key, self, slot, not_before, move || (is_point, Work::Query(bound.run)));
+        let make = move || (is_point, Work::Query(bound.run));
+        let (group, is_covered) = self.engine.join(group_key, self, slot, not_before, make);
+        let not_before = not_before.filter(|_| !is_covered);
         // The group may have run before its subscription had its slot.
         let is_answered = {
             let mut group = group.state.lock();
@@ -440,6 +440,8 @@ impl Stream {
             out.push_str(":\n\n");
         }
         state.heartbeat = false;
+        // Most streams have none after their first event.
+        state.notices.shrink_to_fit();
         match (out.is_empty(), state.ended) {
             (true, true) => Taken::Ended,
             (true, false) => Taken::Nothing,
