@@ -28,6 +28,9 @@ pub struct Args {
     /// The certificate's key
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
+    /// Bytes that all caches may take together
+    #[arg(long, value_name = "BYTES", default_value_t = server::CACHE_MEMORY)]
+    cache_memory: usize,
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -44,6 +47,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let mut options = server::store_options(database.url());
     (options.writer, options.replicas) =
         (context.writer_limits.clone(), args.replica.iter().cloned().collect());
+    options.cache_memory = args.cache_memory;
     let bound = server_process::bind(&[args.listen])?;
     let store = server_process::open_store(&database, options)?;
     let app = server_process::app(store.clone(), Settings::new(&args.issuer), key, None)?;

@@ -1,9 +1,9 @@
 //! `sarsen-bench-tools`: what benchmarks and tests need and no installation may run. It is not shipped.
 //!
-//! It has all commands of `sarsen`, and seven more:
+//! It has all commands of `sarsen`, and eight more:
 //! - `floor.rs`: the bare server that costs are compared with. `instance.rs`: one more server on a demo's database;
-//! - `fill.rs`: a million accounts. `inject_fault.rs`: a transaction that stays open, a standby that stops replaying.
-//! - `store_writes.rs`: the insert of a back end through the store alone.
+//! - `fill.rs`: a million accounts. `sign.rs`: their tokens. `store_writes.rs`: the insert of a back end through the store
+//!   alone. `inject_fault.rs`: a transaction that stays open, a standby that stops replaying.
 //! - `history/`: judges live queries while servers fail. `history_server.rs`: the back end that it judges.
 //!
 //! Its `serve` and `demo` obey `SARSEN_TEST_COMMIT_DELAY_MS` and `SARSEN_TEST_BATCH_MAX` (`writer_limits.rs`).
@@ -15,6 +15,7 @@ mod history;
 mod history_server;
 mod inject_fault;
 mod instance;
+mod sign;
 mod store_writes;
 mod writer_limits;
 
@@ -43,6 +44,8 @@ enum Command {
     Fill(fill::Args),
     /// Insert into the table of the back end `request_log` through the store alone
     StoreWrites(store_writes::Args),
+    /// Sign access tokens for the grants of a filled database
+    Sign(sign::Args),
     /// Check that live queries show right states while servers fail
     History(history::Args),
     /// Run the back end that `history` judges
@@ -65,6 +68,7 @@ fn run(command: Command) -> Result<()> {
         Command::InjectFault(args) => inject_fault::run(&args),
         Command::Fill(args) => fill::run(&args),
         Command::StoreWrites(args) => store_writes::run(&args),
+        Command::Sign(args) => sign::run(&args),
         Command::History(args) => history::run(&args),
         Command::HistoryServer(args) => history_server::run(&args),
         Command::Sarsen(command) => program::run(*command, &context),

@@ -152,6 +152,46 @@ pub enum Only {
     DeviceCode,
 }
 
+/// How requests choose among tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skew {
+    /// All alike
+    Uniform,
+    /// Zipf's law with exponent 1: the r-th token with a probability of 1/r
+    Zipf,
+}
+
+impl Skew {
+    pub fn label(self) -> &'static str {
+        match self {
+            Skew::Uniform => "uniform",
+            Skew::Zipf => "zipf",
+        }
+    }
+}
+
+/// Many live tokens.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Many tokens")]
+pub struct TokenArgs {
+    /// CPU per GET /api/subscription with so many live tokens, five for each user, as a ratio to that of a few tokens
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["ceiling", "open_loop", "baseline", "url"])]
+    pub tokens: Option<usize>,
+    /// How requests choose among them
+    #[arg(long, value_enum, default_value_t = Skew::Uniform, requires = "tokens")]
+    pub skew: Skew,
+    /// Measure doublings from 1,000 up to --tokens
+    #[arg(long, requires = "tokens")]
+    pub walk: bool,
+    /// The first level of --walk
+    #[arg(long, value_name = "N", value_parser = parse_count, requires = "walk")]
+    pub walk_from: Option<usize>,
+    /// MiB that all caches of the server may take
+    #[arg(long, value_name = "MIB", default_value_t = 256, requires = "tokens")]
+    pub cache_memory: u64,
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct SsoArgs {
     /// Virtual users, each with its own connection; the most connections with --open-loop, the most users with --ceiling
@@ -161,7 +201,7 @@ pub struct SsoArgs {
     /// Think time of a user between two operations
     #[arg(long, value_parser = parse_duration, default_value = "0s")]
     pub think: Duration,
-    /// Measured time, as in 30s, 5m; with --ceiling of each level, at most 30 s
+    /// Measured time, as in 30s, 5m; with --ceiling of each level, at most 30 s; with --tokens at most 10 s
     #[arg(long, value_parser = parse_duration, default_value = "5m")]
     pub duration: Duration,
     /// Warm-up before it
@@ -188,6 +228,8 @@ pub struct SsoArgs {
     /// Rounds in which both are measured in turn, each for --duration, so that a change of speed affects both
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count, requires = "baseline")]
     pub rounds: usize,
+    #[command(flatten)]
+    pub many: TokenArgs,
     #[command(flatten)]
     pub server: ServerArgs,
     #[command(flatten)]

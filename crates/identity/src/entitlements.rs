@@ -6,7 +6,7 @@ use crate::subscriptions::{self, Status};
 use crate::{Error, Result, Time, customers, plans};
 use serde_json::value::RawValue;
 use std::cmp::Reverse;
-use store::{FromValue, Row, Snapshot, ValueRef, args, sql, statements};
+use store::{FromValue, Row, Snapshot, ValueRef, Weigh, allocated, args, sql, statements};
 
 /// Stored JSON; equal if its text is. It is validated once, when it is read, and is copied into responses unchanged.
 #[derive(Clone, Debug)]
@@ -27,6 +27,12 @@ impl Json {
     /// Returns the JSON for a response.
     pub fn raw(&self) -> &RawValue {
         &self.0
+    }
+}
+
+impl Weigh for Json {
+    fn heap_bytes(&self) -> usize {
+        allocated(self.0.get().len())
     }
 }
 
@@ -76,31 +82,68 @@ struct Candidate {
     subscription: String,
 }
 
-// The subscriptions of the user's personal customer, and of the user's teams. There are few, so the caller chooses: to
-// sort or to search a list, SQLite makes a table in memory, and 2,000 first requests at once then take 12 MiB more.
+// A row for each customer of the user (1: the personal one) and each of its subscriptions; the columns of the plan are
+// NULL if there is none to this service. There are few, so the caller chooses: to sort or to search a list, SQLite makes
+// a table in memory, and 2,000 first requests at once then take 12 MiB more.
 statements! {
-    static OF_USER = sql("SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id, NULL, NULL, s.access_until
+    static OF_USER = sql("SELECT c.id, p.slug, p.features, p.limits, s.status, s.current_period_end, p.id, p.price_cents,
+            s.id, NULL, NULL, s.access_until, ps.service_id, 1
      FROM customers c
-     JOIN subscriptions s ON s.customer_id = c.id
-     JOIN plans p ON p.id = s.plan_id
-     JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
-     WHERE c.user_id = ?1
-       AND s.status <> 'canceled'
+     LEFT JOIN subscriptions s ON s.customer_id = c.id AND s.status <> 'canceled'
        AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?3)
+     LEFT JOIN plan_services ps ON ps.plan_id = s.plan_id AND ps.service_id = ?2
+     LEFT JOIN plans p ON p.id = ps.plan_id
+     WHERE c.user_id = ?1
      UNION ALL
-     SELECT p.slug, p.features, p.limits, s.status, s.current_period_end, s.customer_id, p.id,
-            p.price_cents, s.id, p.seats, t.user_id, s.access_until
+     SELECT m.customer_id, p.slug, p.features, p.limits, s.status, s.current_period_end, p.id, p.price_cents,
+            s.id, p.seats, t.user_id, s.access_until, ps.service_id, 0
      FROM customer_members m
-     JOIN subscriptions s ON s.customer_id = m.customer_id
-     JOIN plans p ON p.id = s.plan_id
-     JOIN plan_services ps ON ps.plan_id = p.id AND ps.service_id = ?2
+     LEFT JOIN subscriptions s ON s.customer_id = m.customer_id AND s.status <> 'canceled'
+       AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?3)
+     LEFT JOIN plan_services ps ON ps.plan_id = s.plan_id AND ps.service_id = ?2
+     LEFT JOIN plans p ON p.id = ps.plan_id
      LEFT JOIN seats t ON t.subscription_id = s.id AND t.user_id = ?1
-     WHERE m.user_id = ?1
-       AND s.status <> 'canceled'
-       AND (s.current_period_end IS NULL OR COALESCE(s.access_until, s.current_period_end) > ?3)");
-    static CUSTOMERS = sql("SELECT id FROM customers WHERE user_id = ?1
-     UNION ALL SELECT customer_id FROM customer_members WHERE user_id = ?1");
+     WHERE m.user_id = ?1");
+}
+
+impl Candidate {
+    fn is_live(&self) -> bool {
+        self.is_usable && Status::parse(&self.entitlement.status).is_ok_and(Status::is_live)
+    }
+}
+
+/// A customer of a user and, if there is one, a subscription of it to the service.
+struct Found {
+    customer: CustomerId,
+    is_personal: bool,
+    candidate: Option<Candidate>,
+}
+
+fn read(row: &Row<'_>) -> std::result::Result<Found, store::Error> {
+    let customer: CustomerId = row.get(0)?;
+    let is_personal = row.get::<i64>(13)? == 1;
+    if row.get::<Option<ServiceId>>(12)?.is_none() {
+        return Ok(Found { customer, is_personal, candidate: None });
+    }
+    let (period_end, access_until): (Option<Time>, Option<Time>) = (row.get(5)?, row.get(11)?);
+    let entitlement = Entitlement {
+        plan: row.get(1)?,
+        features: row.get(2)?,
+        limits: row.get(3)?,
+        status: row.get(4)?,
+        current_period_end: period_end,
+        ends_at: period_end.map(|end| access_until.unwrap_or(end)),
+        customer: customer.clone(),
+        is_subscribed: true,
+    };
+    let candidate = Candidate {
+        entitlement,
+        is_usable: is_usable(row)?,
+        plan: row.get(6)?,
+        price_cents: row.get(7)?,
+        subscription: row.get(8)?,
+    };
+    Ok(Found { customer, is_personal, candidate: Some(candidate) })
 }
 
 /// Whether a user has a subscription to a service, their own or a seat.
@@ -110,9 +153,8 @@ pub fn is_subscribed(
     service: &ServiceId,
     now: Time,
 ) -> Result<bool> {
-    let statuses: Vec<(String, bool)> =
-        snapshot.all(&OF_USER, args![user, service, now], |row| Ok((row.get(3)?, is_usable(row)?)))?;
-    Ok(statuses.iter().any(|(status, usable)| *usable && Status::parse(status).is_ok_and(Status::is_live)))
+    let found = snapshot.all(&OF_USER, args![user, service, now], read)?;
+    Ok(found.iter().filter_map(|one| one.candidate.as_ref()).any(Candidate::is_live))
 }
 
 /// Reads the entitlement of `user` for `service` at `now`. Of several subscriptions, the one with the highest price
@@ -131,38 +173,17 @@ pub fn of_user(
             plans::key_of_service(service),
         ]
     });
-    let customers: Vec<CustomerId> = snapshot.all(&CUSTOMERS, args![user], |row| row.get(0))?;
-    snapshot.depends(|| customers.iter().map(subscriptions::key));
-    let candidates = snapshot.all(&OF_USER, args![user, service, now], |row| {
-        let (period_end, access_until): (Option<Time>, Option<Time>) = (row.get(4)?, row.get(11)?);
-        let entitlement = Entitlement {
-            plan: row.get(0)?,
-            features: row.get(1)?,
-            limits: row.get(2)?,
-            status: row.get(3)?,
-            current_period_end: period_end,
-            ends_at: period_end.map(|end| access_until.unwrap_or(end)),
-            customer: row.get(5)?,
-            is_subscribed: true,
-        };
-        Ok(Candidate {
-            entitlement,
-            is_usable: is_usable(row)?,
-            plan: row.get(6)?,
-            price_cents: row.get(7)?,
-            subscription: row.get(8)?,
-        })
-    })?;
+    let found = snapshot.all(&OF_USER, args![user, service, now], read)?;
+    snapshot.depends(|| found.iter().map(|one| subscriptions::key(&one.customer)).collect::<Vec<_>>());
+    let personal = found.iter().find(|one| one.is_personal).map(|one| one.customer.clone());
+    let candidates: Vec<Candidate> = found.into_iter().filter_map(|one| one.candidate).collect();
     // A new price or number of seats of any of these plans may change the choice. The query reads `plans`, so it must
     // declare a key of it even if it finds no subscription.
     snapshot.depends(|| {
         let plans = candidates.iter().map(|candidate| plans::key_of(Some(&candidate.plan)));
         plans.chain([plans::key_of(None)]).collect::<Vec<_>>()
     });
-    let is_live = |candidate: &Candidate| {
-        candidate.is_usable && Status::parse(&candidate.entitlement.status).is_ok_and(Status::is_live)
-    };
-    let found = candidates.into_iter().filter(is_live).min_by(|one, other| {
+    let found = candidates.into_iter().filter(Candidate::is_live).min_by(|one, other| {
         (Reverse(one.price_cents), &one.subscription).cmp(&(Reverse(other.price_cents), &other.subscription))
     });
     Ok(match found {
@@ -174,7 +195,7 @@ pub fn of_user(
             status: "active".to_owned(),
             current_period_end: None,
             ends_at: None,
-            customer: customers::of_user(snapshot, user)?,
+            customer: personal.ok_or(Error::NotFound { what: "customer" })?,
             is_subscribed: false,
         },
     })

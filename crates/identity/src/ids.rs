@@ -6,7 +6,7 @@ use crate::secrets::Random;
 use crate::{Error, Time};
 use std::fmt;
 use std::sync::Arc;
-use store::{FromValue, Value, ValueRef};
+use store::{FromValue, Value, ValueRef, Weigh};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
@@ -40,12 +40,15 @@ fn is_digit(letter: u8) -> bool {
 
 /// The id `distance` places after this one in sort order, with the same prefix.
 fn offset(prefix: &str, text: &str, distance: u32) -> String {
-    let digits = text.bytes().skip(prefix.len() + 1);
-    let number = digits.fold(0_u128, |number, letter| {
+    encode(prefix, decode(prefix, text).wrapping_add(distance.into()))
+}
+
+/// The UUID of a valid id.
+fn decode(prefix: &str, text: &str) -> u128 {
+    text.bytes().skip(prefix.len() + 1).fold(0, |number, letter| {
         let value = ALPHABET.iter().position(|known| *known == letter).unwrap_or(0);
         (number << 5) | value as u128
-    });
-    encode(prefix, number.wrapping_add(distance.into()))
+    })
 }
 
 fn encode(prefix: &str, number: u128) -> String {
@@ -80,6 +83,11 @@ macro_rules! ids {
             /// Creates an id from a UUID.
             pub fn from_uuid(uuid: u128) -> $name {
                 $name(encode($prefix, uuid).into())
+            }
+
+            /// The UUID of an id that has one: the ids of [`FIRST_PARTY_CLIENTS`] have none.
+            pub fn to_uuid(&self) -> Option<u128> {
+                (self.0.len() == $prefix.len() + 1 + SUFFIX_LENGTH).then(|| decode($prefix, &self.0))
             }
 
             /// Parses an untrusted id. An invalid one is [`Error::NotFound`].
@@ -132,6 +140,12 @@ macro_rules! ids {
                     ValueRef::Text(text) => Some($name(text.into())),
                     _ => None,
                 }
+            }
+        }
+
+        impl Weigh for $name {
+            fn heap_bytes(&self) -> usize {
+                self.0.heap_bytes()
             }
         }
 
@@ -207,6 +221,8 @@ mod tests {
     fn ids_parse_only_with_their_prefix_and_form() {
         let id = UserId::new(Time::from_millis(1_700_000_000_000), &Seeded::new(1));
         assert_eq!(UserId::parse(id.as_str()).expect("parses its own text"), id);
+        assert_eq!(id.to_uuid().map(UserId::from_uuid), Some(id.clone()));
+        assert_eq!(ClientId::parse("cli").expect("a fixed id").to_uuid(), None);
         for wrong in ["", "user_", "user_1", &id.as_str().to_uppercase(), &id.as_str().replace("user", "org")]
         {
             assert!(UserId::parse(wrong).is_err(), "{wrong}");

@@ -237,6 +237,11 @@ impl Ring {
         self.keys.iter().find(|key| key.id.as_str() == kid)
     }
 
+    /// The number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Returns the published key set (RFC 7517).
     pub fn jwks(&self) -> Json {
         json!({ "keys": self.keys.iter().map(|key| key.public.clone()).collect::<Vec<_>>() })

@@ -13,7 +13,8 @@
 //!   `revoked_tokens`, `keys`
 //! - shared by the others: `ids`, `secrets`, `names`, `scopes`, `error`, `schema`, `scan`
 //! - operation: `cleanup`, `idempotent_writes`, `leases`, `settings`, `sealed`, `database_move`
-//! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls
+//! - caches, the only asynchronous part: [`Lookups`] for frequent reads, `pending_device_codes` for polls; `access` and
+//!   `verified_tokens` for access tokens, `weights`
 //!
 //! # Commands and queries
 //! A *command* is `fn(tx: &mut Tx, …, now: Time) -> Result<…>`, a *query* `fn(snapshot: &mut Snapshot, …)`.
@@ -22,6 +23,7 @@
 //!
 //! The crate does not depend on requests, cookies, pages, the wall clock or the environment.
 
+mod access;
 pub mod administrators;
 pub mod api_keys;
 pub mod audit;
@@ -71,9 +73,12 @@ pub mod user_deletions;
 pub mod user_search;
 pub mod user_suspensions;
 pub mod users;
+mod verified_tokens;
+mod weights;
 
+pub use access::{Access, Terms};
 pub use error::Error;
-pub use lookups::{Access, Entitlement, Lookups};
+pub use lookups::{Entitlement, Lookups};
 pub use store::Time;
 
 /// The result of every function of this crate.

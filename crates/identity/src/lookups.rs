@@ -4,52 +4,24 @@
 //! The functions that read declare the keys of the rows that an entry depends on. A command that changes one of these
 //! keys invalidates the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
+use crate::access::{self, Access, SharedTerms};
 use crate::api_keys::{self, ApiKey};
-use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
+use crate::ids::{ClientId, KeyId, OrganizationId, ServiceId, UserId};
 use crate::keys::Ring;
-use crate::scopes::Scope;
 use crate::secrets::{self, Hash, SecretKey};
-use crate::tokens::{self, AccessClaims};
+use crate::tokens;
 use crate::users::{self, User};
-use crate::{Error, Result, Time, clients, grants, keys, organizations, revoked_tokens};
+use crate::verified_tokens::VerifiedTokens;
+use crate::{Error, Result, Time, clients, keys, organizations};
 use std::sync::Arc;
-use store::{Cache, Filled, Snapshot, Store};
+use store::{Cache, CacheStats, Filled, Snapshot, Store};
 
 pub use crate::entitlements::Entitlement;
 
-const TOKENS_MAX: usize = 20_000;
 /// The longest token that is hashed. One of an administrator of hundreds of organizations is shorter.
 const TOKEN_LENGTH_MAX: usize = 16 * 1024;
-const API_KEYS_MAX: usize = 5_000;
-const ENTITLEMENTS_MAX: usize = 20_000;
-const CLIENTS_MAX: usize = 5_000;
-const USERS_MAX: usize = 20_000;
-const ORGANIZATIONS_MAX: usize = 5_000;
-
-/// A valid access token with the objects that it refers to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Access {
-    /// The user; `None` if the client acts on its own behalf.
-    pub user: Option<UserId>,
-    /// The user's session.
-    pub session: Option<SessionId>,
-    /// The grant of the token.
-    pub grant: Option<GrantId>,
-    /// The client that received the token.
-    pub client: ClientId,
-    /// The client's service.
-    pub service: Option<ServiceId>,
-    /// The client's organization.
-    pub organization: OrganizationId,
-    /// The audiences.
-    pub audiences: Vec<String>,
-    /// The granted scope. Of a client's own token, what the client still has of it.
-    pub scope: Scope,
-    /// The claims.
-    pub claims: AccessClaims,
-    /// The time of the user's authentication.
-    pub authenticated_at: Option<Time>,
-}
+/// The share of the memory of all caches that is for the signatures of tokens: one part in this many.
+const VERIFIED_PART: usize = 8;
 
 /// The caches. Clones share their entries.
 #[derive(Clone)]
@@ -59,6 +31,8 @@ pub struct Lookups {
     secret_key: SecretKey,
     clients: Cache<ClientId, Arc<clients::Client>>,
     tokens: Cache<Hash, Arc<Access>>,
+    terms: SharedTerms,
+    verified: VerifiedTokens,
     api_keys: Cache<Hash, Arc<ApiKey>>,
     entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
     users: Cache<UserId, Arc<User>>,
@@ -70,13 +44,15 @@ impl Lookups {
     /// Creates empty caches over `store`, for tokens of `issuer`.
     pub fn new(store: Store, issuer: &str, secret_key: SecretKey) -> Lookups {
         Lookups {
-            clients: store.cache("clients", CLIENTS_MAX),
-            tokens: store.cache("tokens", TOKENS_MAX),
-            api_keys: store.cache("API keys", API_KEYS_MAX),
-            entitlements: store.cache("entitlements", ENTITLEMENTS_MAX),
-            users: store.cache("users", USERS_MAX),
-            organizations: store.cache("organizations", ORGANIZATIONS_MAX),
-            rings: store.cache("keys", 1),
+            clients: store.cache("clients"),
+            tokens: store.cache("tokens"),
+            terms: SharedTerms::default(),
+            verified: VerifiedTokens::new(store.reserve_cache_memory(VERIFIED_PART)),
+            api_keys: store.cache("API keys"),
+            entitlements: store.cache("entitlements"),
+            users: store.cache("users"),
+            organizations: store.cache("organizations"),
+            rings: store.cache("keys"),
             store,
             issuer: issuer.into(),
             secret_key,
@@ -90,7 +66,7 @@ impl Lookups {
         }
         let id = ClientId::parse(id)?;
         let wanted = id.clone();
-        let found = self.store.fill(&self.clients, id, now, move |snapshot| {
+        let found = self.store.fill_anew(&self.clients, id, now, move |snapshot| {
             let client = match clients::get(snapshot, &wanted) {
                 // Changes with requests, so it is not cached.
                 Ok(client) => clients::Client { pkce_used_at: None, ..client },
@@ -139,10 +115,28 @@ impl Lookups {
     async fn verify_uncached(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
         let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
-        let Some(claims) = tokens::verify_access(&ring, &self.issuer, token, now) else { return Ok(None) };
-        self.store
-            .fill(&self.tokens, hash, now, move |snapshot| access_of(snapshot, claims.clone(), now))
-            .await
+        let mut is_new = true;
+        let verified = tokens::verify_access(&ring, &self.issuer, token, now, |key| {
+            is_new = !self.verified.has(&hash, key, now);
+            !is_new
+        });
+        let Some(tokens::Verified { claims, key }) = verified else { return Ok(None) };
+        if is_new {
+            self.verified.note(&hash, key, expiry(claims.exp), now);
+        }
+        let terms = self.terms.clone();
+        let read = move |snapshot: &mut Snapshot<'_>| access::read(snapshot, &claims, &terms, now);
+        self.store.fill_anew(&self.tokens, hash, now, read).await
+    }
+
+    /// Notes an access token that `key` has just signed: its first request needs no verification of the signature.
+    pub fn note_signed(&self, token: &str, key: &KeyId, exp: i64, now: Time) {
+        self.verified.note(&secrets::hash(token.as_bytes()), key, expiry(exp), now);
+    }
+
+    /// The counters of the set of verified signatures.
+    pub fn verified_stats(&self) -> CacheStats {
+        self.verified.stats()
     }
 
     /// Verifies an API key. Returns `None` if it is invalid.
@@ -155,7 +149,7 @@ impl Lookups {
             return Ok(Some(key));
         }
         let Some(presented) = api_keys::parse(token) else { return Ok(None) };
-        let found = self.store.fill(&self.api_keys, hash, now, move |snapshot| {
+        let found = self.store.fill_anew(&self.api_keys, hash, now, move |snapshot| {
             let Some(key) = api_keys::verify(snapshot, &presented, now)? else { return Ok(None) };
             let until = key.expires_at.unwrap_or(Time::NEVER);
             Ok::<_, Error>(Some(Filled { value: Arc::new(key), until }))
@@ -197,63 +191,7 @@ impl Lookups {
     }
 }
 
-fn access_of(
-    snapshot: &mut Snapshot<'_>,
-    claims: AccessClaims,
-    now: Time,
-) -> Result<Option<Filled<Arc<Access>>>> {
-    let expires_at = Time::from_millis(claims.exp.saturating_mul(1000));
-    let audiences = claims.aud.clone().into_list();
-    let scope = Scope::parse(&claims.scope);
-    let grant = claims.jti.split_once('.').and_then(|(grant, _)| GrantId::parse(grant).ok());
-    if revoked_tokens::contains(snapshot, &claims.jti)? {
-        return Ok(None);
-    }
-    let (access, until) = match grant {
-        Some(id) => {
-            let Some(grant) = grants::get(snapshot, &id)?.filter(|grant| grant.is_alive(now)) else {
-                return Ok(None);
-            };
-            let until = expires_at.min(grant.session_expires_at);
-            let access = Access {
-                user: Some(grant.user),
-                session: Some(grant.session),
-                grant: Some(id),
-                client: grant.client,
-                service: grant.service,
-                organization: grant.organization,
-                audiences,
-                scope,
-                claims,
-                authenticated_at: Some(grant.authenticated_at),
-            };
-            (access, until)
-        }
-        None => {
-            let Ok(id) = ClientId::parse(&claims.client_id) else { return Ok(None) };
-            let client = match clients::get(snapshot, &id) {
-                Ok(client) => client,
-                Err(Error::NotFound { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            if organizations::get(snapshot, &client.organization)?.status != organizations::Status::Active {
-                return Ok(None);
-            }
-            let scope = scope.within(&client.scope);
-            let access = Access {
-                user: None,
-                session: None,
-                grant: None,
-                client: id,
-                service: client.service,
-                organization: client.organization,
-                audiences,
-                scope,
-                claims,
-                authenticated_at: None,
-            };
-            (access, expires_at)
-        }
-    };
-    Ok(Some(Filled { value: Arc::new(access), until }))
+/// The time of an `exp`.
+fn expiry(seconds: i64) -> Time {
+    Time::from_millis(seconds.saturating_mul(1000))
 }

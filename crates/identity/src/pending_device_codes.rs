@@ -8,10 +8,12 @@ use crate::devices::{self, NewDevice};
 use crate::ids::{ClientId, DeviceId};
 use crate::secrets::{self, Hash};
 use crate::{Result, Time};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Cache, Filled, Store};
+use store::{Cache, Filled, Store, Weigh};
 
-/// Room for those whose first poll comes at once; more would cost memory and serve only who polls late.
+/// Enough for those whose first poll comes at once; more would cost memory and serve only clients that poll late.
 const CODES_MAX: usize = 1024;
 
 /// The codes that wait. Clones share them.
@@ -19,6 +21,8 @@ const CODES_MAX: usize = 1024;
 pub struct PendingDeviceCodes {
     store: Store,
     codes: Cache<DeviceId, Code>,
+    /// Oldest first; some may have left the cache.
+    newest: Arc<Mutex<VecDeque<DeviceId>>>,
 }
 
 #[derive(Clone)]
@@ -27,10 +31,17 @@ struct Code {
     client: ClientId,
 }
 
+impl Weigh for Code {
+    fn heap_bytes(&self) -> usize {
+        self.client.heap_bytes()
+    }
+}
+
 impl PendingDeviceCodes {
     /// Of this database; none is known yet.
     pub fn new(store: Store) -> PendingDeviceCodes {
-        PendingDeviceCodes { codes: store.cache("pending device codes", CODES_MAX), store }
+        let newest = Arc::new(Mutex::new(VecDeque::with_capacity(CODES_MAX + 1)));
+        PendingDeviceCodes { codes: store.cache("pending device codes"), newest, store }
     }
 
     /// Stores a new device authorization, and remembers it; see [`devices::begin`].
@@ -40,6 +51,14 @@ impl PendingDeviceCodes {
         let value = Code { hash: new.hash, client: new.client.clone() };
         let keys = vec![devices::key(&new.id)];
         self.codes.insert(new.id.clone(), Filled { value, until: new.expires_at }, keys, before);
+        let oldest = {
+            let mut newest = self.newest.lock();
+            newest.push_back(new.id.clone());
+            if newest.len() > CODES_MAX { newest.pop_front() } else { None }
+        };
+        if let Some(oldest) = oldest {
+            self.codes.remove(&oldest);
+        }
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Program {
     pub fn organization(&self) -> &OrganizationId {
         match self {
             Program::Key(key) => &key.organization,
-            Program::Client(access) => &access.organization,
+            Program::Client(access) => &access.terms.organization,
         }
     }
 
@@ -77,7 +77,7 @@ impl Program {
     pub fn allows(&self, noun: &str, need: Need) -> bool {
         match self {
             Program::Key(key) => need.is_met(&key.scope, noun),
-            Program::Client(access) => need.is_met(&access.scope, noun),
+            Program::Client(access) => need.is_met(&access.terms.scope, noun),
         }
     }
 
@@ -85,7 +85,7 @@ impl Program {
     pub fn actor(&self, address: &str, now: Time, random: &dyn Random) -> Actor {
         match self {
             Program::Key(key) => Actor::api_key(&key.id, address, now, random),
-            Program::Client(access) => Actor::client(&access.client, address, now, random),
+            Program::Client(access) => Actor::client(&access.terms.client, address, now, random),
         }
     }
 

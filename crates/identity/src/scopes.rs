@@ -15,8 +15,14 @@ const WORDS_MAX: usize = 64;
 const DEFAULT: &str = "profile email";
 
 /// A set of scopes, in the order of the request, without duplicates.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Scope(Vec<String>);
+
+impl store::Weigh for Scope {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
 
 impl Scope {
     /// Parses the space-separated form.

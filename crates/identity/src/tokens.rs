@@ -2,12 +2,16 @@
 //!
 //! Verification checks the `typ` header and requires the claims of its kind, so that one kind of token is not accepted
 //! as the other: an ID token has no `jti` and no `scope`, an access token no `auth_time`. It checks the algorithm
-//! against the key, not against the token. Tokens are signed after the commit. An access token is verified once and
-//! then cached (see [`crate::Lookups`]).
+//! against the key, not against the token. Tokens are signed after the commit. [`crate::Lookups`] remembers which
+//! signatures are right.
 
-use crate::keys::{Algorithm, Ring};
+use crate::ids::KeyId;
+use crate::keys::{Algorithm, Ring, SigningKey};
 use crate::{Error, Result, Time};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Validation, decode, decode_header};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Row;
@@ -17,6 +21,8 @@ pub const ACCESS_LIFE: Duration = Duration::from_secs(600);
 /// The lifetime of an ID token.
 pub const ID_LIFE: Duration = Duration::from_secs(3600);
 const ID_TYP: &str = "JWT";
+/// The longest token that is verified, in bytes.
+const LENGTH_MAX: usize = 8192;
 /// The tolerated clock skew of the issuing instance, in seconds.
 const AHEAD_MAX: i64 = 60;
 
@@ -154,17 +160,21 @@ pub struct IdClaims {
     pub name: Option<String>,
 }
 
-/// Received claims. Tokens of this server have no `nbf`, but a token that has one is checked against it.
+/// A claim that tokens of this server do not have. A token that has it is checked against it.
 #[derive(Deserialize)]
-struct Received<T> {
-    #[serde(flatten)]
-    claims: T,
+struct NotBefore {
     nbf: Option<i64>,
 }
 
-/// Signs an access token with the type that its client is registered for.
-pub fn sign_access(ring: &Ring, claims: &AccessClaims, typ: AccessTokenTyp, now: Time) -> Result<String> {
-    signer(ring, Algorithm::Es256, now)?.sign(typ.as_str(), claims)
+/// Signs an access token with the type that its client is registered for. Also returns the id of the key.
+pub fn sign_access(
+    ring: &Ring,
+    claims: &AccessClaims,
+    typ: AccessTokenTyp,
+    now: Time,
+) -> Result<(String, KeyId)> {
+    let key = signer(ring, Algorithm::Es256, now)?;
+    Ok((key.sign(typ.as_str(), claims)?, key.id.clone()))
 }
 
 /// Signs an ID token with the algorithm that its client is registered for.
@@ -172,7 +182,7 @@ pub fn sign_id(ring: &Ring, claims: &IdClaims, algorithm: Algorithm, now: Time) 
     signer(ring, algorithm, now)?.sign(ID_TYP, claims)
 }
 
-fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::SigningKey> {
+fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&SigningKey> {
     let missing = || {
         Error::Store(store::Error::Unavailable {
             what: format!("the {} signing key is still being generated", algorithm.as_str()),
@@ -182,37 +192,75 @@ fn signer(ring: &Ring, algorithm: Algorithm, now: Time) -> Result<&crate::keys::
     ring.signer(algorithm, now).ok_or_else(missing)
 }
 
-/// Verifies the signature, issuer and expiry of an access token. Returns `None` for an invalid token.
-pub fn verify_access(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<AccessClaims> {
+/// The claims of a verified access token, and the key that signed it.
+pub struct Verified<'a> {
+    /// The claims.
+    pub claims: AccessClaims,
+    /// The id of the key.
+    pub key: &'a KeyId,
+}
+
+/// Verifies the signature, issuer and expiry of an access token. `is_known` returns true if the signature with a published
+/// key is known to be right. Returns `None` for an invalid token.
+pub fn verify_access<'a>(
+    ring: &'a Ring,
+    issuer: &str,
+    token: &str,
+    now: Time,
+    is_known: impl FnOnce(&KeyId) -> bool,
+) -> Option<Verified<'a>> {
     let typs = AccessTokenTyp::ALL.map(AccessTokenTyp::as_str);
-    let claims: AccessClaims = verify(ring, token, &typs, now)?;
+    let key = key_of(ring, token, &typs)?;
+    if !is_known(&key.id) {
+        verify_signature(key, token)?;
+    }
+    let claims: AccessClaims = claims_of(token, now)?;
     let (now, longest) = (now.seconds(), ACCESS_LIFE.as_secs() as i64);
     let timely =
         claims.exp > now && claims.iat <= now + AHEAD_MAX && claims.exp.saturating_sub(claims.iat) <= longest;
-    (claims.iss == issuer && timely).then_some(claims)
+    (claims.iss == issuer && timely).then_some(Verified { claims, key: &key.id })
 }
 
 /// Verifies an ID token that a client sends as a hint. It may have expired.
 pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
-    verify::<IdClaims>(ring, token, &[ID_TYP], now).filter(|claims| claims.iss == issuer)
+    let key = key_of(ring, token, &[ID_TYP])?;
+    verify_signature(key, token)?;
+    claims_of::<IdClaims>(token, now).filter(|claims| claims.iss == issuer)
 }
 
-fn verify<T: serde::de::DeserializeOwned>(ring: &Ring, token: &str, typs: &[&str], now: Time) -> Option<T> {
-    if token.len() > 8192 {
+/// Reads the claims of an access token that has been verified.
+pub fn read_access(token: &str) -> Option<AccessClaims> {
+    serde_json::from_slice(&payload(token)?).ok()
+}
+
+/// The published key that a token names, if its header is right.
+fn key_of<'a>(ring: &'a Ring, token: &str, typs: &[&str]) -> Option<&'a SigningKey> {
+    if token.len() > LENGTH_MAX {
         return None;
     }
     let header = decode_header(token).ok()?;
     let key = ring.find(header.kid.as_deref()?)?;
     let typ_fits = header.typ.as_deref().is_some_and(|typ| typs.contains(&typ));
-    let plain = typ_fits && header.crit.is_none() && header.alg == key.algorithm.jose();
-    if !plain {
-        return None;
-    }
+    (typ_fits && header.crit.is_none() && header.alg == key.algorithm.jose()).then_some(key)
+}
+
+fn verify_signature(key: &SigningKey, token: &str) -> Option<()> {
     let mut validation = Validation::new(key.algorithm.jose());
     // The callers check times against the injected clock, and the audience.
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    let Received { claims, nbf } = decode(token, &key.verifier, &validation).ok()?.claims;
+    decode::<serde::de::IgnoredAny>(token, &key.verifier, &validation).ok().map(|_| ())
+}
+
+/// The claims of a token whose signature is right, unless it is not valid yet.
+fn claims_of<T: DeserializeOwned>(token: &str, now: Time) -> Option<T> {
+    let payload = payload(token)?;
+    let NotBefore { nbf } = serde_json::from_slice(&payload).ok()?;
+    let claims = serde_json::from_slice(&payload).ok()?;
     nbf.is_none_or(|begins| begins <= now.seconds() + AHEAD_MAX).then_some(claims)
+}
+
+fn payload(token: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::pin::Pin;
-use store::{Snapshot, Time};
+use store::{Snapshot, Time, Weigh, allocated};
 
 /// Who calls: what the authenticator found out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +31,31 @@ impl Caller {
     /// The user, or 401.
     pub fn user(&self) -> Result<&str, Problem> {
         self.subject.as_deref().ok_or_else(Problem::unauthenticated)
+    }
+}
+
+impl Weigh for Caller {
+    fn heap_bytes(&self) -> usize {
+        self.subject.heap_bytes() + members_bytes(&self.claims)
+    }
+}
+
+/// What the members of an object take on the heap.
+fn members_bytes(members: &Map<String, Value>) -> usize {
+    let member = |(name, value): (&String, &Value)| {
+        size_of::<(String, Value)>() + name.heap_bytes() + value_bytes(value)
+    };
+    allocated(members.iter().map(member).sum())
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.heap_bytes(),
+        Value::Array(items) => {
+            allocated(items.len() * size_of::<Value>()) + items.iter().map(value_bytes).sum::<usize>()
+        }
+        Value::Object(members) => members_bytes(members),
     }
 }
 

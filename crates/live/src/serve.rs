@@ -146,7 +146,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));
     let context = Context(Arc::new(Parts {
         engine: Engine::start(store.clone(), settings.limits.clone()),
-        standings: store.cache("standings", 100_000),
+        standings: store.cache("standings"),
         registry: Arc::new(app.registry),
         limits: settings.limits,
         streams: Streams::default(),

@@ -40,13 +40,13 @@ pub use app::{App, Settings};
 pub use clock::{Clock, SystemClock, SystemRandom};
 pub use dev::demo;
 #[cfg(feature = "bench-tools")]
-pub use dev::{bare_server, fixtures};
+pub use dev::{bare_server, fixtures, signed_tokens};
 pub use identity::secrets::SecretKey;
 pub use jobs::{backups, database_move, first_start, owner_recovery};
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;
-pub use store::{Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
+pub use store::{CACHE_MEMORY, Error as StoreError, Options as StoreOptions, Store, Time, WriterLimits};
 
 /// How the database at `url` (`sqlite:PATH`, `postgres://…`) is opened so that it has Sarsen's schema.
 pub fn store_options(url: impl Into<String>) -> StoreOptions {

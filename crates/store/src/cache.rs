@@ -1,14 +1,17 @@
-//! Bounded caches of query results. An entry is removed when a key that it depends on changes, or when it expires.
-//! Entries come from queries ([`crate::Store::fill`]) or from rows that were just written ([`Cache::insert`]).
+//! Caches of query results. An entry is removed when a key that it depends on changes, when it expires, or when the
+//! memory of all caches is used up (`cache_memory.rs`). Entries come from queries ([`crate::Store::fill`]) or from rows
+//! that were just written ([`Cache::insert`]).
 
+use crate::cache_entries::{Entries, Entry};
+use crate::cache_memory::{CacheMemory, CacheStats, Outcome, Resident, Turn};
 use crate::changes::Feed;
 use crate::engine::Shared;
-use crate::key_index::{Digest, Owner, OwnerId};
+use crate::key_index::{Owner, OwnerId};
 use crate::not_before::min_version;
 use crate::recheck::{Queries, Recheck};
+use crate::weigh::Weigh;
 use crate::{Error, Key, Position, Snapshot, Time};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
@@ -27,30 +30,16 @@ pub struct Cache<K, V> {
 
 struct Inner<K, V> {
     name: &'static str,
-    capacity: usize,
     /// In the index of keys.
     owner: OwnerId,
     feed: Arc<Feed>,
+    memory: Arc<CacheMemory>,
+    /// Among the caches that share the memory.
+    number: u32,
     /// While declarations are checked.
     queries: Option<Queries<K, V>>,
     /// Locked for a look-up or a few map operations, never across an await or a database call.
     entries: Mutex<Entries<K, V>>,
-}
-
-/// Entries are in numbered slots, which the index of keys names.
-struct Entries<K, V> {
-    by_key: HashMap<K, u32>,
-    slots: Vec<Option<Entry<K, V>>>,
-    free: Vec<u32>,
-}
-
-struct Entry<K, V> {
-    key: K,
-    value: V,
-    depends_on: Box<[Digest]>,
-    until: Time,
-    /// Read since the last sweep, so it survives the next one.
-    used: bool,
 }
 
 impl<K, V> Clone for Cache<K, V> {
@@ -61,18 +50,19 @@ impl<K, V> Clone for Cache<K, V> {
 
 impl<K, V> Cache<K, V>
 where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
+    K: Hash + Eq + Clone + Weigh + Send + Sync + 'static,
+    V: Clone + Weigh + Send + Sync + 'static,
 {
-    pub(crate) fn new(name: &'static str, capacity: usize, shared: &Shared) -> Cache<K, V> {
-        let feed = &shared.feed;
+    pub(crate) fn new(name: &'static str, shared: &Shared) -> Cache<K, V> {
+        let (feed, memory) = (&shared.feed, &shared.cache_memory);
         let inner = Arc::new_cyclic(|inner: &Weak<Inner<K, V>>| Inner {
             name,
-            capacity: capacity.max(1),
             owner: feed.index.add_owner(inner.clone()),
             feed: feed.clone(),
+            memory: memory.clone(),
+            number: memory.add(inner.clone()),
             queries: shared.options.check.then(Queries::default),
-            entries: Mutex::new(Entries { by_key: HashMap::new(), slots: Vec::new(), free: Vec::new() }),
+            entries: Mutex::new(Entries::new()),
         });
         if inner.queries.is_some() {
             let inner: Arc<dyn Recheck> = inner.clone();
@@ -93,10 +83,7 @@ where
         if !feed.is_fresh() || min_version().is_some_and(|version| !feed.covers(version)) {
             return None;
         }
-        let slot = *entries.by_key.get(key)?;
-        let entry = entries.slots.get_mut(slot as usize)?.as_mut().filter(|entry| entry.until > now)?;
-        entry.used = true;
-        Some(entry.value.clone())
+        entries.read(key, now).cloned()
     }
 
     /// The position of the feed, to be taken before a command whose rows are inserted afterwards.
@@ -116,9 +103,17 @@ where
         }
     }
 
+    /// Removes an entry that is no longer of use.
+    pub fn remove(&self, key: &K) {
+        let mut entries = self.inner.entries.lock();
+        if let Some(slot) = entries.find(key) {
+            self.inner.clear(&mut entries, slot);
+        }
+    }
+
     /// The number of entries.
     pub fn len(&self) -> usize {
-        self.inner.entries.lock().by_key.len()
+        self.inner.entries.lock().len()
     }
 
     /// True if there are no entries.
@@ -138,10 +133,14 @@ where
     /// happens later and removes the entry. A commit that the snapshot does include may be published again; that removes
     /// an entry and does no harm.
     pub(crate) fn keep(&self, key: K, filled: Filled<V>, keys: &[Key], seen: Position) {
-        let mut entries = self.inner.entries.lock();
-        if self.inner.feed.is_fresh() {
-            self.inner.put(&mut entries, key, filled, keys, seen);
+        let inner = &self.inner;
+        let mut entries = inner.entries.lock();
+        if !inner.feed.is_fresh() {
+            return;
         }
+        let Some(put) = inner.put(&mut entries, key, filled, keys, seen) else { return };
+        drop(entries);
+        inner.memory.enqueue(inner.number, put.slot, put.stamp, put.in_small);
     }
 
     /// The queries of the entries, while declarations are checked.
@@ -165,65 +164,106 @@ where
 {
     fn recheck(&self, snapshot: &mut Snapshot<'_>, written: &[String]) -> Result<(), Error> {
         let Some(queries) = &self.queries else { return Ok(()) };
-        match queries.are_right(snapshot, written, |key| self.entries.lock().by_key.contains_key(key)) {
+        match queries.are_right(snapshot, written, |key| self.entries.lock().find(key).is_some()) {
             true => Ok(()),
             false => Err(Error::StaleCache { cache: self.name }),
         }
     }
 }
 
-impl<K: Hash + Eq + Clone, V> Inner<K, V> {
+/// An entry that must be queued.
+struct Put {
+    slot: u32,
+    stamp: u32,
+    in_small: bool,
+}
+
+impl<K: Hash + Eq + Weigh, V: Weigh> Inner<K, V> {
     /// Stores an entry, unless one of its keys has been published since `seen`. What had the key before is removed.
-    fn put(&self, entries: &mut Entries<K, V>, key: K, filled: Filled<V>, keys: &[Key], seen: Position) {
-        if let Some(slot) = entries.by_key.get(&key) {
-            self.clear(entries, *slot);
+    fn put(
+        &self,
+        entries: &mut Entries<K, V>,
+        key: K,
+        filled: Filled<V>,
+        keys: &[Key],
+        seen: Position,
+    ) -> Option<Put> {
+        if let Some(slot) = entries.find(&key) {
+            self.clear(entries, slot);
         }
-        if entries.by_key.len() >= self.capacity {
-            self.make_room(entries);
+        let Filled { value, until } = filled;
+        let heap = key.heap_bytes() + value.heap_bytes();
+        let bytes = Entries::<K, V>::bytes_of(heap, keys.len());
+        if bytes > self.memory.entry_max() {
+            return None;
         }
-        let depends_on = self.feed.index.digests(keys);
-        let slot = entries.free.pop().unwrap_or_else(|| {
-            entries.slots.push(None);
-            (entries.slots.len() - 1) as u32
-        });
+        let digests = self.feed.index.digests(keys);
+        let slot = entries.free_slot();
         // With the entries locked: a change that finds the slot in the index finds the entry in the slot.
-        if !self.feed.index.install(self.owner, slot, &depends_on, seen) {
-            entries.free.push(slot);
-            return;
+        if !self.feed.index.install(self.owner, slot, &digests, seen) {
+            return None;
         }
-        entries.by_key.insert(key.clone(), slot);
-        if let Some(free) = entries.slots.get_mut(slot as usize) {
-            *free = Some(Entry { key, value: filled.value, depends_on, until: filled.until, used: true });
-        }
+        let in_small = self.memory.count(bytes, entries.hash(&key));
+        let depends_on = digests.iter().map(|digest| digest.stored()).collect();
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let entry = Entry { key, value, depends_on, until, stamp: 0, bytes, in_small, reads: 0 };
+        let stamp = entries.put(entry);
+        Some(Put { slot, stamp, in_small })
     }
+}
 
+impl<K: Hash + Eq, V> Inner<K, V> {
     fn clear(&self, entries: &mut Entries<K, V>, slot: u32) {
-        let Some(entry) = entries.slots.get_mut(slot as usize).and_then(Option::take) else { return };
-        entries.by_key.remove(&entry.key);
-        entries.free.push(slot);
+        let Some(entry) = entries.take(slot) else { return };
         self.feed.index.remove(self.owner, slot, &entry.depends_on);
+        self.memory.uncount(entry.bytes as usize, entry.in_small);
+    }
+}
+
+impl<K, V> Resident for Inner<K, V>
+where
+    K: Hash + Eq + Send + Sync,
+    V: Send + Sync,
+{
+    fn take_turn(&self, slot: u32, stamp: u32, turn: Turn) -> Outcome {
+        let mut entries = self.entries.lock();
+        let Some(entry) = entries.at_mut(slot).filter(|entry| entry.stamp == stamp) else {
+            return Outcome::Gone;
+        };
+        let is_kept = entry.reads > 0 && turn != Turn::MainAtOnce && entry.until > self.memory.now();
+        if is_kept {
+            entry.reads = if turn == Turn::Small { 0 } else { entry.reads - 1 };
+            if std::mem::take(&mut entry.in_small) {
+                self.memory.moved(entry.bytes as usize);
+            }
+            return Outcome::Kept;
+        }
+        let fingerprint = entries.at(slot).map_or(0, |entry| entries.hash(&entry.key));
+        self.clear(&mut entries, slot);
+        entries.evictions += 1;
+        Outcome::Evicted { fingerprint }
     }
 
-    /// Removes entries that were not read since the last sweep, and half of all entries if those are too few.
-    fn make_room(&self, entries: &mut Entries<K, V>) {
-        let mut idle: Vec<u32> = Vec::new();
-        for (slot, entry) in (0..).zip(entries.slots.iter_mut()) {
-            if let Some(entry) = entry
-                && !std::mem::take(&mut entry.used)
-            {
-                idle.push(slot);
-            }
+    fn has(&self, slot: u32, stamp: u32) -> bool {
+        self.entries.lock().at(slot).is_some_and(|entry| entry.stamp == stamp)
+    }
+
+    fn stats(&self) -> CacheStats {
+        let entries = self.entries.lock();
+        CacheStats {
+            name: self.name,
+            entries: entries.len() as u64,
+            bytes: entries.bytes as u64,
+            hits: entries.hits,
+            misses: entries.misses,
+            evictions: entries.evictions,
         }
-        if idle.len() < (self.capacity / 8).max(1) {
-            idle.extend(entries.by_key.values().take((self.capacity / 2).max(1)));
-        }
-        idle.into_iter().for_each(|slot| self.clear(entries, slot));
     }
 }
 
 impl<K, V> Owner for Inner<K, V>
 where
-    K: Hash + Eq + Clone + Send + Sync,
+    K: Hash + Eq + Send + Sync,
     V: Send + Sync,
 {
     fn touched(&self, slots: &[u32]) {
@@ -233,16 +273,12 @@ where
 
     fn touched_table(&self, table: u64) {
         let mut entries = self.entries.lock();
-        let is_affected = |entry: &Entry<K, V>| entry.depends_on.iter().any(|one| one.table == table);
-        let slots = (0..).zip(&entries.slots);
-        let affected = slots.filter(|(_, entry)| entry.as_ref().is_some_and(is_affected));
-        let affected: Vec<u32> = affected.map(|(slot, _)| slot).collect();
+        let affected = entries.taken(|entry| entry.depends_on.iter().any(|one| one.may_be_of(table)));
         affected.into_iter().for_each(|slot| self.clear(&mut entries, slot));
     }
 
     fn touched_all(&self) {
         let mut entries = self.entries.lock();
-        let all: Vec<u32> = entries.by_key.values().copied().collect();
-        all.into_iter().for_each(|slot| self.clear(&mut entries, slot));
+        entries.taken(|_| true).into_iter().for_each(|slot| self.clear(&mut entries, slot));
     }
 }

@@ -3,6 +3,7 @@
 //! The core calls a back end only through [`Database`] and [`Backend`]. This file names no back end, and a back end
 //! names nothing above this file; only `open.rs` names the back ends. `xtask/src/tidy/layers.rs` checks that.
 
+use crate::cache_memory::CacheMemory;
 use crate::changes::Feed;
 use crate::job::{Command, Query};
 use crate::key_index::{Owner, OwnerId};
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) watches_owner: OwnerId,
     /// Caches whose declarations are checked.
     pub(crate) rechecks: Rechecks,
+    /// What all caches share.
+    pub(crate) cache_memory: Arc<CacheMemory>,
 }
 
 impl Shared {
@@ -121,6 +124,7 @@ impl Shared {
             watches_owner: feed.index.add_owner(Arc::downgrade(&owner)),
             watches,
             feed,
+            cache_memory: Arc::new(CacheMemory::new(options.cache_memory)),
             stats: Stats::default(),
             options,
             replies: Replies::default(),

@@ -4,7 +4,9 @@
 //! on and with the position of its read. [`KeyIndex::install`] refuses if one of the keys has been published since;
 //! otherwise the owner is called for every later change. Both happen under one lock, so that no change is missed.
 //!
-//! Keys are stored as digests: two that collide cause one call too many, never one too few.
+//! Keys are stored as digests: two that collide cause one call too many, never one too few. A million cached entries
+//! depend on several million keys, so the index is made for them: the map has parts that grow one after the other, and
+//! the few places of a key are a list.
 
 use crate::history::History;
 use crate::version::Position;
@@ -37,7 +39,33 @@ impl Digest {
     pub(crate) fn is_table(self) -> bool {
         self.key == self.table
     }
+
+    /// What an owner keeps of it.
+    pub(crate) fn stored(self) -> StoredDigest {
+        StoredDigest(self.key)
+    }
 }
+
+/// The digest of a key, half as large. Some of its bits are those of its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredDigest(u64);
+
+/// The bits of a digest that are those of its table; the map uses the others.
+const TABLE_BITS: u64 = 0xffff << 40;
+
+impl StoredDigest {
+    /// False if the key is not one of this table.
+    pub(crate) fn may_be_of(self, table: u64) -> bool {
+        (self.0 ^ table) & TABLE_BITS == 0
+    }
+}
+
+/// What the index takes for a key of an owner.
+pub(crate) const DIGEST_BYTES: usize = 40;
+/// The parts of the map.
+const PARTS: usize = 64;
+/// The places of a key are a list up to here.
+const LIST_MAX: usize = 16;
 
 /// The number of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +86,7 @@ pub(crate) struct KeyIndex {
 }
 
 struct State {
-    places: Places,
+    parts: Box<[Places]>,
     owners: Vec<Weak<dyn Owner>>,
     history: History,
 }
@@ -83,16 +111,21 @@ impl Hasher for Identity {
     }
 }
 
-/// The places that depend on a key: usually one.
-#[expect(clippy::box_collection, reason = "the box makes the common case a third of the size")]
+/// The places that depend on a key: usually one. The boxes keep the common case small.
+#[expect(clippy::box_collection, reason = "the boxes make the common case half the size")]
 enum Dependents {
     One(Place),
+    Few(Box<Vec<Place>>),
     Many(Box<HashSet<Place>>),
 }
 
 impl KeyIndex {
     pub(crate) fn new(start: Position, clock: Arc<dyn Uptime>) -> KeyIndex {
-        let state = State { places: Places::default(), owners: Vec::new(), history: History::new(start) };
+        let state = State {
+            parts: (0..PARTS).map(|_| Places::default()).collect(),
+            owners: Vec::new(),
+            history: History::new(start),
+        };
         KeyIndex { hasher: RandomState::new(), clock, state: Mutex::new(state) }
     }
 
@@ -108,7 +141,11 @@ impl KeyIndex {
 
     fn digest(&self, key: &Key) -> Digest {
         let table = self.hasher.hash_one(key.table_name());
-        Digest { key: if key.is_table() { table } else { self.hasher.hash_one(key.as_str()) }, table }
+        if key.is_table() {
+            return Digest { key: table, table };
+        }
+        let key = self.hasher.hash_one(key.as_str());
+        Digest { key: key & !TABLE_BITS | table & TABLE_BITS, table }
     }
 
     /// Calls the owner for changes of these keys from now on. Refuses if one was published after `seen`, or if that is no
@@ -120,7 +157,7 @@ impl KeyIndex {
         }
         let place = Place { owner: owner.0, slot };
         for digest in digests {
-            match state.places.entry(digest.key) {
+            match state.part(digest.key).entry(digest.key) {
                 std::collections::hash_map::Entry::Vacant(vacant) => {
                     vacant.insert(Dependents::One(place));
                 }
@@ -131,12 +168,13 @@ impl KeyIndex {
     }
 
     /// Ends what [`KeyIndex::install`] began.
-    pub(crate) fn remove(&self, owner: OwnerId, slot: u32, digests: &[Digest]) {
+    pub(crate) fn remove(&self, owner: OwnerId, slot: u32, digests: &[StoredDigest]) {
         let mut state = self.state.lock();
         let place = Place { owner: owner.0, slot };
-        for digest in digests {
-            if state.places.get_mut(&digest.key).is_some_and(|dependents| dependents.drop_last(place)) {
-                state.places.remove(&digest.key);
+        for StoredDigest(key) in digests {
+            let part = state.part(*key);
+            if part.get_mut(key).is_some_and(|dependents| dependents.drop_last(place)) {
+                part.remove(key);
             }
         }
     }
@@ -147,7 +185,7 @@ impl KeyIndex {
         let is_everything = keys.iter().any(Key::is_everything);
         let owners: Vec<Weak<dyn Owner>> = {
             let mut state = self.state.lock();
-            let State { places: index, owners, history } = &mut *state;
+            let State { parts, owners, history } = &mut *state;
             let now = self.clock.now();
             if is_everything {
                 history.note_everything(position);
@@ -158,7 +196,7 @@ impl KeyIndex {
                         tables.push(digest.table);
                     } else {
                         // Who depends on the whole table is in the index under the table's digest.
-                        let found = [digest.key, digest.table].map(|key| index.get(&key));
+                        let found = [digest.key, digest.table].map(|key| parts.get(part_of(key))?.get(&key));
                         found.into_iter().flatten().for_each(|dependents| dependents.append_to(&mut places));
                     }
                 }
@@ -193,15 +231,32 @@ impl KeyIndex {
     /// The number of keys that something depends on.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.state.lock().places.len()
+        self.state.lock().parts.iter().map(Places::len).sum()
     }
+}
+
+impl State {
+    fn part(&mut self, key: u64) -> &mut Places {
+        &mut self.parts[part_of(key)]
+    }
+}
+
+/// From bits that the map itself does not use.
+fn part_of(key: u64) -> usize {
+    (key >> 34) as usize % PARTS
 }
 
 impl Dependents {
     fn add(&mut self, place: Place) {
         match self {
             Dependents::One(only) if *only == place => {}
-            Dependents::One(only) => *self = Dependents::Many(Box::new(HashSet::from([*only, place]))),
+            Dependents::One(only) => *self = Dependents::Few(Box::new(vec![*only, place])),
+            Dependents::Few(list) if list.contains(&place) => {}
+            Dependents::Few(list) if list.len() < LIST_MAX => list.push(place),
+            Dependents::Few(list) => {
+                let all = list.iter().copied().chain([place]).collect();
+                *self = Dependents::Many(Box::new(all));
+            }
             Dependents::Many(all) => {
                 all.insert(place);
             }
@@ -212,6 +267,10 @@ impl Dependents {
     fn drop_last(&mut self, place: Place) -> bool {
         match self {
             Dependents::One(only) => *only == place,
+            Dependents::Few(list) => {
+                list.retain(|one| *one != place);
+                list.is_empty()
+            }
             Dependents::Many(all) => {
                 all.remove(&place);
                 all.is_empty()
@@ -222,6 +281,7 @@ impl Dependents {
     fn append_to(&self, places: &mut Vec<Place>) {
         match self {
             Dependents::One(only) => places.push(*only),
+            Dependents::Few(list) => places.extend(list.iter()),
             Dependents::Many(all) => places.extend(all.iter()),
         }
     }
@@ -287,10 +347,43 @@ mod tests {
             assert!(index.install(owner, slot, &keys, Position(0)));
         }
         assert_eq!(index.len(), 2);
-        (0..3).for_each(|slot| index.remove(owner, slot, &keys));
+        let stored: Vec<StoredDigest> = keys.iter().map(|digest| digest.stored()).collect();
+        (0..3).for_each(|slot| index.remove(owner, slot, &stored));
         assert_eq!(index.len(), 0);
         index.publish(Position(1), &[users("ada")]);
         assert!(noting.0.lock().is_empty());
         assert!(!index.install(owner, 0, &keys, Position(0)) && index.len() == 0, "it has changed since");
+    }
+
+    #[test]
+    fn a_key_calls_each_of_its_places_however_many_there_are() {
+        let index = KeyIndex::new(Position(0), Arc::new(BootTime));
+        let (noting, owner) = add(&index);
+        let keys = index.digests(&[users("ada")]);
+        let stored: Vec<StoredDigest> = keys.iter().map(|digest| digest.stored()).collect();
+        let count = 3 * LIST_MAX as u32;
+        for slot in 0..count {
+            assert!(index.install(owner, slot, &keys, Position(0)));
+            index.publish(Position(0), &[users("ada")]);
+            let all: Vec<u32> = (0..=slot).collect();
+            assert_eq!(noting.0.lock().pop(), Some(format!("{all:?}")));
+        }
+        for slot in 0..count {
+            index.remove(owner, slot, &stored);
+            index.publish(Position(0), &[users("ada")]);
+            let rest: Vec<u32> = (slot + 1..count).collect();
+            assert_eq!(noting.0.lock().pop(), (!rest.is_empty()).then(|| format!("{rest:?}")));
+        }
+        assert_eq!(index.len(), 0);
+    }
+
+    #[test]
+    fn a_stored_digest_finds_its_table() {
+        let index = KeyIndex::new(Position(0), Arc::new(BootTime));
+        let [table, row, other] =
+            [Key::table("users"), users("ada"), Key::table("plans")].map(|key| index.digest(&key));
+        assert!(row.stored().may_be_of(table.key) && table.stored().may_be_of(row.table));
+        // Two tables in 65,536 have the same bits, and the seed is random.
+        assert!(!row.stored().may_be_of(other.table) || (row.table ^ other.table) & TABLE_BITS == 0);
     }
 }

@@ -46,6 +46,8 @@
 
 pub mod backup;
 mod cache;
+mod cache_entries;
+mod cache_memory;
 mod changes;
 mod engine;
 mod error;
@@ -92,8 +94,10 @@ mod uptime;
 mod value;
 mod version;
 mod watch;
+mod weigh;
 
 pub use cache::{Cache, Filled};
+pub use cache_memory::CacheStats;
 pub use changes::Change;
 pub use error::Error;
 pub use key::Key;
@@ -103,7 +107,7 @@ pub use log::{Log, LogEntry, LogPage, PAYLOAD_MAX as LOG_PAYLOAD_MAX, log};
 pub use log_cursor::{LogCursor, LogSlice};
 pub use migrate::{Migration, schema_version};
 pub use not_before::not_before;
-pub use options::{Following, Options, WriterLimits};
+pub use options::{CACHE_MEMORY, Following, Options, WriterLimits};
 pub use query::{Answer, Read};
 pub use sql::{
     Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, lock, select, sql, update, upsert,
@@ -116,3 +120,4 @@ pub use uptime::{BootTime, Uptime};
 pub use value::{FromValue, Row, Value, ValueRef};
 pub use version::{Epoch, InvalidVersion, Position, Version};
 pub use watch::Watch;
+pub use weigh::{Weigh, allocated};

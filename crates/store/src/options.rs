@@ -6,7 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the database is, and how many threads the store may use.
+/// The default of [`Options::cache_memory`]: a quarter of a small server.
+pub const CACHE_MEMORY: usize = 256 << 20;
+
+/// Where the database is, and how many threads and how much memory the store may use.
 #[derive(Clone)]
 pub struct Options {
     /// `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…` or `mariadb://…`. It may contain a password, so it
@@ -27,6 +30,8 @@ pub struct Options {
     pub watched: &'static [&'static str],
     /// Checks these declarations at run time, for tests and development. Costs a look-up for each statement.
     pub check: bool,
+    /// The memory that all caches may take together, in bytes.
+    pub cache_memory: usize,
     /// Limits of the writer.
     pub writer: WriterLimits,
     /// Threads for scans and lists; on a server, for all reads.
@@ -115,6 +120,7 @@ impl Options {
             tables: &[],
             watched: &[],
             check: false,
+            cache_memory: CACHE_MEMORY,
             writer: WriterLimits::default(),
             readers: 2,
             writers: 4,

@@ -4,7 +4,8 @@ use crate::cache::{Cache, Filled};
 use crate::job::{Plan, Query, QueryKind, QueryOf, Start, guarded, once};
 use crate::not_before;
 use crate::store::wait;
-use crate::{Error, Snapshot, Store, runtime};
+use crate::weigh::Weigh;
+use crate::{CacheStats, Error, Snapshot, Store, runtime};
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
@@ -115,13 +116,25 @@ impl Store {
         result
     }
 
-    /// A cache of query results with room for `capacity` entries.
-    pub fn cache<K, V>(&self, name: &'static str, capacity: usize) -> Cache<K, V>
+    /// A cache of query results. All caches share the memory of [`crate::Options::cache_memory`].
+    pub fn cache<K, V>(&self, name: &'static str) -> Cache<K, V>
     where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
+        K: Hash + Eq + Clone + Weigh + Send + Sync + 'static,
+        V: Clone + Weigh + Send + Sync + 'static,
     {
-        Cache::new(name, capacity, &self.inner.shared)
+        Cache::new(name, &self.inner.shared)
+    }
+
+    /// Takes a part of the memory of all caches for something else that is cached, and returns its size.
+    pub fn reserve_cache_memory(&self, part: usize) -> usize {
+        let bytes = self.inner.shared.options.cache_memory / part.max(1);
+        self.inner.shared.cache_memory.reserve(bytes);
+        bytes
+    }
+
+    /// The counters of each cache.
+    pub fn cache_stats(&self) -> Vec<CacheStats> {
+        self.inner.shared.cache_memory.stats()
     }
 
     /// Returns the entry of `cache`, or runs a point read and caches its result until one of the keys changes that the
@@ -135,8 +148,8 @@ impl Store {
         query: F,
     ) -> impl Future<Output = Result<Option<V>, E>> + Send + 'a
     where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + PartialEq + Send + Sync + 'static,
+        K: Hash + Eq + Clone + Weigh + Send + Sync + 'static,
+        V: Clone + PartialEq + Weigh + Send + Sync + 'static,
         E: From<Error> + Send + 'static,
         F: FnMut(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
@@ -151,7 +164,8 @@ impl Store {
         }
     }
 
-    async fn fill_anew<K, V, E, F>(
+    /// The same after a look-up that has found nothing.
+    pub async fn fill_anew<K, V, E, F>(
         &self,
         cache: &Cache<K, V>,
         key: K,
@@ -159,14 +173,15 @@ impl Store {
         mut query: F,
     ) -> Result<Option<V>, E>
     where
-        K: Hash + Eq + Clone + Send + Sync + 'static,
-        V: Clone + PartialEq + Send + Sync + 'static,
+        K: Hash + Eq + Clone + Weigh + Send + Sync + 'static,
+        V: Clone + PartialEq + Weigh + Send + Sync + 'static,
         E: From<Error> + Send + 'static,
         F: FnMut(&mut Snapshot<'_>) -> Result<Option<Filled<V>>, E> + Send + 'static,
     {
         let shared = self.inner.shared.clone();
         let checked = cache.clone();
         let seen = shared.feed.position();
+        shared.cache_memory.note_time(now);
         let filled = self
             .point(move |snapshot| {
                 let (filled, keys) = snapshot.recorded(&mut query)?;

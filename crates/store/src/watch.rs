@@ -79,7 +79,8 @@ impl Watches {
     fn end(&self, feed: &Feed, owner: OwnerId, slot: u32) {
         let mut slots = self.slots.lock();
         let Some(watching) = slots.watches.get_mut(slot as usize).and_then(Option::take) else { return };
-        feed.index.remove(owner, slot, &watching.depends_on);
+        let stored: Vec<_> = watching.depends_on.iter().map(|digest| digest.stored()).collect();
+        feed.index.remove(owner, slot, &stored);
         slots.free.push(slot);
     }
 

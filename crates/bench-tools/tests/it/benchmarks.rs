@@ -44,6 +44,40 @@ fn a_mover_that_is_killed_goes_on() {
     assert_is_whole(&report);
 }
 
+#[test]
+fn many_tokens_are_made_and_accepted() {
+    let place = Place::new();
+    let args = [
+        "bench",
+        "sso",
+        "--tokens",
+        "40",
+        "--walk",
+        "--walk-from",
+        "20",
+        "--skew",
+        "zipf",
+        "--users",
+        "4",
+        "--duration",
+        "200ms",
+        "--cache-memory",
+        "16",
+        "--json",
+        "out.json",
+    ];
+    let ended = place.run(&args);
+    assert_eq!(ended.code, 0, "{}", ended.seen());
+    let report = report(&place);
+    let levels = report["levels"].as_array().expect("levels");
+    let tokens: Vec<u64> = levels.iter().filter_map(|level| level["tokens"].as_u64()).collect();
+    assert_eq!(tokens, [20, 40], "{report}");
+    for level in levels {
+        assert_eq!(level["not_accepted"], 0, "{report}");
+        assert!(level["cpu_us"].as_f64().is_some_and(|cost| cost > 0.0), "{report}");
+    }
+}
+
 fn report(place: &Place) -> Value {
     let text = std::fs::read(place.path("out.json")).expect("a report");
     serde_json::from_slice(&text).expect("JSON")

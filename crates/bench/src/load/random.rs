@@ -22,6 +22,11 @@ impl Random {
         ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
     }
 
+    /// A number from 0.0 to below 1.0.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

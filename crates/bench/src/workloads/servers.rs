@@ -150,6 +150,18 @@ impl<'a> TestBed<'a> {
         replica: Option<&str>,
         issuer: &str,
     ) -> Result<(Target, ServerProcess), Error> {
+        self.instance_with(name, database, replica, issuer, &[]).await
+    }
+
+    /// The same with more arguments.
+    pub(super) async fn instance_with(
+        &self,
+        name: &str,
+        database: &str,
+        replica: Option<&str>,
+        issuer: &str,
+        more: &[String],
+    ) -> Result<(Target, ServerProcess), Error> {
         let mut arguments: Vec<OsString> = vec![
             "instance".into(),
             "--database".into(),
@@ -162,6 +174,7 @@ impl<'a> TestBed<'a> {
         if let Some(url) = replica {
             arguments.extend(["--replica".into(), url.into()]);
         }
+        arguments.extend(more.iter().map(OsString::from));
         let process =
             self.launcher.for_tools()?.start(name, &arguments, self.core, self.folder.path()).await?;
         Ok((Target::parse(process.ready_text("/listen")?)?.under_name(issuer), process))

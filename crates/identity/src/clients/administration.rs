@@ -66,13 +66,15 @@ pub(crate) fn scope_now(
     access: &Access,
     now: Time,
 ) -> Result<Scope> {
-    let client = match in_organization(snapshot, organization, &access.client) {
+    let client = match in_organization(snapshot, organization, &access.terms.client) {
         Err(Error::NotFound { .. }) => return Err(Error::InvalidGrant),
         found => found?,
     };
-    let expired = access.claims.exp <= now.seconds();
-    if expired || revoked_tokens::contains(snapshot, &access.claims.jti)? {
+    let Some(jti) = access.own_jti.as_deref().filter(|_| access.expires_at > now) else {
+        return Err(Error::InvalidGrant);
+    };
+    if revoked_tokens::contains(snapshot, jti)? {
         return Err(Error::InvalidGrant);
     }
-    Ok(access.scope.within(&client.scope))
+    Ok(access.terms.scope.within(&client.scope))
 }

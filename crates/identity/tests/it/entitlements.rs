@@ -56,7 +56,7 @@ impl TwoPlans {
             let made = test.write(move |tx, actor| subscriptions::create(tx, &id, &new, actor)).await;
             made.expect("a subscription");
         }
-        let cache = test.store.cache("entitlements", 10);
+        let cache = test.store.cache("entitlements");
         TwoPlans { test, user, service, team, cache }
     }
 

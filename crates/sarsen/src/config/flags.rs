@@ -73,6 +73,9 @@ pub struct Flags {
     /// Threads that hash passwords [default: one per processor]
     #[arg(long, value_name = "N")]
     hash_threads: Option<String>,
+    /// Memory for cached tokens, plans and users, like 256M or 2G [default: 256M]
+    #[arg(long, value_name = "SIZE")]
+    cache_memory: Option<String>,
     /// Days until the session of a browser expires [default: 30]
     #[arg(long, value_name = "N")]
     session_days: Option<String>,
@@ -122,6 +125,7 @@ impl Flags {
             one("metrics_token", &self.metrics_token),
             one("sign_up", &self.sign_up),
             one("hash_threads", &self.hash_threads),
+            one("cache_memory", &self.cache_memory),
             one("session_days", &self.session_days),
             one("connections_max", &self.connections_max),
             one("request_log", &self.request_log),

@@ -25,7 +25,7 @@ pub use value::LogFormat;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use server::{Cidr, WriterLimits};
+use server::{CACHE_MEMORY, Cidr, WriterLimits};
 use sources::Sources;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -96,6 +96,8 @@ pub struct Config {
     pub sign_up: Setting<bool>,
     /// Threads that hash passwords. `None`: one a processor.
     pub hash_threads: Setting<Option<usize>>,
+    /// Bytes that all caches may take together.
+    pub cache_memory: Setting<usize>,
     /// Days until the session of a browser expires.
     pub session_days: Setting<u32>,
     /// Open connections at most.
@@ -169,6 +171,7 @@ impl Config {
                 |raw| value::number(raw, 1..=1024).map(Some),
                 || None,
             )?,
+            cache_memory: layers.setting("cache_memory", value::size, || CACHE_MEMORY)?,
             session_days: layers.setting("session_days", |raw| value::number(raw, 1..=400), || 30)?,
             connections_max: layers.setting(
                 "connections_max",
@@ -216,6 +219,7 @@ impl Config {
         options.replicas = self.replicas.value.iter().map(Database::url).collect();
         options.following.direct_url = self.database_direct.value.as_ref().map(Database::url);
         options.following.wake_ups = self.wake_ups.value;
+        options.cache_memory = self.cache_memory.value;
         options.writer = limits;
         options
     }

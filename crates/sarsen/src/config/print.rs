@@ -57,6 +57,8 @@ pub fn print(config: &Config) -> String {
         &config.hash_threads,
         config.hash_threads.value.map(|threads| threads.to_string()),
     );
+    let memory = value::size_text(config.cache_memory.value);
+    lines.add("cache_memory", &config.cache_memory, Some(quoted(&memory)));
     lines.add("session_days", &config.session_days, Some(config.session_days.value.to_string()));
     lines.add("connections_max", &config.connections_max, Some(config.connections_max.value.to_string()));
     lines.add("request_log", &config.request_log, Some(config.request_log.value.to_string()));

@@ -110,3 +110,12 @@ fn printed_settings_are_valid_and_have_no_secret() {
     assert!(printed.parse::<toml::Table>().is_ok(), "{printed}");
     assert!(printed.contains("issuer = \"http://localhost:9\""), "{printed}");
 }
+
+#[test]
+fn a_size_has_a_unit_and_a_range() {
+    let parsed = ["16M", "256M", "2G", "15M", "1025G", "256", "M", "-1G", "256MB", "18014398509481984G"];
+    let expected = [Some(16 << 20), Some(256 << 20), Some(2 << 30), None, None, None, None, None, None, None];
+    assert_eq!(parsed.map(super::value::parse_size), expected);
+    let texts = [256 << 20, 2 << 30, 1536 << 20].map(super::value::size_text);
+    assert_eq!(texts, ["256M", "2G", "1536M"]);
+}

@@ -173,6 +173,27 @@ pub(super) fn duration_text(duration: Duration) -> String {
     unit.map_or_else(|| format!("{seconds}s"), |(unit, unit_s)| format!("{}{unit}", seconds / unit_s))
 }
 
+/// Units of a size, largest first.
+const SIZE_UNITS: [(char, usize); 2] = [('G', 1 << 30), ('M', 1 << 20)];
+const SIZES: RangeInclusive<usize> = 16 << 20..=1024 << 30;
+
+pub(super) fn size(raw: &RawValue) -> Option<usize> {
+    parse_size(text(raw)?)
+}
+
+/// A size like `256M`, in bytes.
+pub(super) fn parse_size(text: &str) -> Option<usize> {
+    let (_, unit) = SIZE_UNITS.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
+    let bytes = text.get(..text.len() - 1)?.parse::<usize>().ok()?.checked_mul(unit)?;
+    Some(bytes).filter(|bytes| SIZES.contains(bytes))
+}
+
+/// The text of such a size.
+pub(super) fn size_text(bytes: usize) -> String {
+    let unit = SIZE_UNITS.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
+}
+
 pub(super) fn log_filter(raw: &RawValue) -> Option<String> {
     text(raw).filter(|filter| logs::parse_filter(filter).is_some()).map(str::to_owned)
 }

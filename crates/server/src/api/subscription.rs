@@ -52,8 +52,6 @@ pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
 }
 
-const ANSWERS_MAX: usize = 20_000;
-
 /// A cache of answers without their end: the version, which changes with every commit. Clones share the cache.
 pub(crate) struct SubscriptionAnswers {
     store: Store,
@@ -62,7 +60,7 @@ pub(crate) struct SubscriptionAnswers {
 
 impl SubscriptionAnswers {
     pub(crate) fn new(store: Store) -> SubscriptionAnswers {
-        SubscriptionAnswers { written: store.cache("subscription answers", ANSWERS_MAX), store }
+        SubscriptionAnswers { written: store.cache("subscription answers"), store }
     }
 
     /// The answer for a user of a service. The slug of a service never changes.
@@ -78,7 +76,7 @@ impl SubscriptionAnswers {
             return Ok(start);
         }
         let (slug, (user, service)) = (slug.to_owned(), key.clone());
-        let found = self.store.fill(&self.written, key, now, move |snapshot| {
+        let found = self.store.fill_anew(&self.written, key, now, move |snapshot| {
             let entitlement = entitlements::of_user(snapshot, &user, &service, now)?;
             let until = entitlement.ends_at.unwrap_or(Time::NEVER);
             Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), until }))

@@ -46,8 +46,8 @@ impl<'a> UserBody<'a> {
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     let user = caller.lookups().user(&caller.user, caller.now).await?;
     let entitlement = caller.lookups().entitlement(&caller.user, &caller.service, caller.now).await?;
-    let claims = &caller.access.claims;
-    let (org, service) = (claims.org.as_deref(), claims.service.as_deref());
+    let terms = &caller.access.terms;
+    let (org, service) = (terms.organization_slug.as_deref(), terms.service_slug.as_deref());
     let (org, service) = (org.unwrap_or_default(), service.unwrap_or_default());
     Ok(Json(UserBody::new(&user, &entitlement, org, service)).into_response())
 }

@@ -1,10 +1,12 @@
 //! Creates many accounts for benchmarks: each with a password, a session and an audit trail, every second one with a
-//! subscription. It uses the commands of the domain, so the rows are the same as those of real users. All accounts share
+//! subscription, and with grants on request. It uses the commands of the domain, so the rows are the same as those of real users. All accounts share
 //! one password, because hashing a million passwords would take hours.
 
 use crate::jobs::retry;
 use identity::audit::{self, Actor};
-use identity::ids::{CustomerId, OrganizationId, SessionId, SubscriptionId, UserId};
+use identity::grants::{self, NewGrant, NewRefresh};
+use identity::ids::{ClientId, CustomerId, GrantId, OrganizationId, SessionId, SubscriptionId, UserId};
+use identity::scopes::Scope;
 use identity::secrets::{self, Random};
 use identity::sessions::{self, NewSession};
 use identity::subscriptions::{self, Buyer, NewSubscription, Status};
@@ -42,9 +44,23 @@ pub struct Filled {
     pub rows: BTreeMap<&'static str, u64>,
 }
 
+/// The grants that each account gets, for tokens.
+#[derive(Clone, Debug)]
+pub struct Grants {
+    /// How many.
+    pub each: u32,
+    /// The id of the client that is authorized.
+    pub client: String,
+}
+
+/// Receives a line for each grant, which `signed_tokens` reads.
+pub type NoteGrant<'a> = &'a mut dyn FnMut(&str) -> std::io::Result<()>;
+
 /// What all accounts share.
 struct Common {
     organization: OrganizationId,
+    /// The grants of each account, and their client.
+    grants: Option<(u32, ClientId)>,
     /// The slugs of the plans.
     plans: Vec<String>,
     hash: String,
@@ -56,10 +72,17 @@ pub async fn fill(
     store: &Store,
     organization: &str,
     count: u64,
+    grants: Option<(Grants, NoteGrant<'_>)>,
     now: Time,
     random: &dyn Random,
     mut tell: impl FnMut(u64),
 ) -> Result<Filled> {
+    let (grants, mut note_grant) = grants.unzip();
+    let grants_each = grants.as_ref().map_or(0, |grants| u64::from(grants.each));
+    let grants = match grants {
+        Some(Grants { each, client }) => Some((each, ClientId::parse(&client)?)),
+        None => None,
+    };
     let password = secrets::secret(random);
     let slug = organization.to_owned();
     let found = store.read(move |snapshot| {
@@ -70,7 +93,7 @@ pub async fn fill(
     let (organization, plans) = found.await?;
     let plans: Vec<String> = plans.into_iter().map(|plan| plan.slug).collect();
     let hash = passwords::hash(&password, random)?;
-    let common = Arc::new(Common { organization, plans, hash });
+    let common = Arc::new(Common { organization, grants, plans, hash });
     let last_buyer = count.saturating_sub(1) / 2 * 2;
     let plan = common.plan_of(last_buyer)?.to_owned();
 
@@ -81,6 +104,7 @@ pub async fn fill(
         let accounts: Result<Vec<Account>> =
             (done..end).map(|number| Account::draw(&common, number, moment(number), random)).collect();
         let (common, accounts) = (common.clone(), Arc::new(accounts?));
+        let made = accounts.clone();
         let of_account =
             |account: &Account| user_search::terms(&account.user.email, &account.user.profile.name).len();
         terms += accounts.iter().map(of_account).sum::<usize>() as u64;
@@ -88,6 +112,10 @@ pub async fn fill(
             accounts.iter().try_for_each(|account| account.create(tx, &common))
         })
         .await?;
+        if let Some(note) = &mut note_grant {
+            let noted = made.iter().try_for_each(|account| account.note_grants(note));
+            noted.map_err(|error| Error::Internal(format!("the file of grants: {error}")))?;
+        }
         done = end;
         tell(done);
     }
@@ -97,6 +125,7 @@ pub async fn fill(
     rows.insert("subscriptions", buyers);
     rows.insert("user_terms", terms);
     rows.insert("audit", 2 * count + buyers);
+    rows.extend(["grants", "refresh_tokens"].map(|table| (table, grants_each * count)));
     Ok(Filled { email: email(last_buyer), password, plan, rows })
 }
 
@@ -119,6 +148,7 @@ struct Account {
     user: NewUser,
     session: NewSession,
     subscription: Option<NewSubscription>,
+    grants: Vec<(NewGrant, NewRefresh)>,
     /// The actor that creates the account, and the user of the account, who signs in.
     maker: Actor,
     owner: Actor,
@@ -141,11 +171,26 @@ impl Account {
         } else {
             None
         };
+        let session = SessionId::new(at, random);
+        let grant = |client: &ClientId| {
+            let grant = NewGrant {
+                id: GrantId::new(at, random),
+                organization: common.organization.clone(),
+                user: id.clone(),
+                client: client.clone(),
+                session: session.clone(),
+                scope: Scope::parse("profile email"),
+            };
+            (grant, NewRefresh::first(at, random))
+        };
+        let each = |(each, client): &(u32, ClientId)| (0..*each).map(|_| grant(client)).collect();
+        let grants = common.grants.as_ref().map(each).unwrap_or_default();
         Ok(Account {
+            grants,
             maker: Actor::system(at, random),
             owner: Actor::user(&id, &address, at, random),
             session: NewSession {
-                id: SessionId::new(at, random),
+                id: session,
                 organization: common.organization.clone(),
                 user: id.clone(),
                 kind: "browser",
@@ -175,6 +220,16 @@ impl Account {
             subscriptions::create(tx, organization, subscription, &self.maker)?;
         }
         sessions::create(tx, &self.session)?;
+        for (grant, refresh) in &self.grants {
+            grants::create(tx, grant, Some(refresh), self.maker.now)?;
+        }
         audit::note(tx, organization, &self.owner, "session.created", self.session.id.as_str(), "")
+    }
+
+    fn note_grants(&self, note: &mut NoteGrant<'_>) -> std::io::Result<()> {
+        self.grants.iter().try_for_each(|(grant, _)| {
+            let NewGrant { id, user, client, session, .. } = grant;
+            note(&format!("{id} {user} {session} {} {client}", self.user.customer))
+        })
     }
 }

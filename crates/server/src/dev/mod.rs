@@ -5,3 +5,5 @@ pub mod bare_server;
 pub mod demo;
 #[cfg(feature = "bench-tools")]
 pub mod fixtures;
+#[cfg(feature = "bench-tools")]
+pub mod signed_tokens;

@@ -40,10 +40,10 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
     let access = &caller.access;
     let token = Token {
         user: caller.user.clone(),
-        grant: access.grant.clone().ok_or_else(invalid)?,
+        grant: access.grant().ok_or_else(invalid)?,
         service: caller.service.clone(),
-        session: access.claims.sid.clone().unwrap_or_default(),
-        expires_at: Time::from_millis(access.claims.exp.saturating_mul(1000)),
+        session: access.session().map_or_else(String::new, |session| session.to_string()),
+        expires_at: access.expires_at,
     };
     let settings = &app.settings;
     let (stream, response) =

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;
 use identity::clients::Client;
-use identity::grants;
+use identity::{grants, tokens};
 use serde_json::{Value, json};
 
 pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<impl IntoResponse> {
@@ -26,13 +26,14 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<impl 
 async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Value>> {
     let now = app.now();
     if let Some(access) = app.lookups.access(token.as_bytes(), now).await? {
-        if access.service != client.service || access.organization != client.organization {
+        let terms = &access.terms;
+        if terms.service != client.service || terms.organization != client.organization {
             return Ok(None);
         }
-        let mut body = serde_json::to_value(&access.claims).unwrap_or_default();
+        let mut body = serde_json::to_value(tokens::read_access(token)).unwrap_or_default();
         body["active"] = true.into();
         // Of a client's own token, what the client still has.
-        body["scope"] = access.scope.to_string().into();
+        body["scope"] = terms.scope.to_string().into();
         body["token_type"] = "Bearer".into();
         return Ok(Some(body));
     }

@@ -6,8 +6,7 @@ use super::params::Posted;
 use crate::app::App;
 use axum::extract::State;
 use http::StatusCode;
-use identity::grants;
-use identity::{Time, revoked_tokens};
+use identity::{grants, revoked_tokens};
 
 pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<StatusCode> {
     let client = authenticate(&app, &posted).await?;
@@ -21,17 +20,15 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<Statu
         Some((grant, _)) if grant.client != client.id => return Err(foreign()),
         Some((grant, _)) => (Some(grant.id), None),
         None => match app.lookups.access(token.as_bytes(), now).await? {
-            Some(access) if access.client != client.id => return Err(foreign()),
-            Some(access) => (access.grant.clone(), Some((access.claims.jti.clone(), access.claims.exp))),
+            Some(access) if access.terms.client != client.id => return Err(foreign()),
+            Some(access) => (access.grant(), access.own_jti.clone().map(|jti| (jti, access.expires_at))),
             None => return Ok(StatusCode::OK),
         },
     };
     app.store
         .write("grant.revoke", move |tx| match (&grant, &jti) {
             (Some(grant), _) => grants::revoke(tx, grant, "the client", now).map(|_| ()),
-            (None, Some((jti, exp))) => {
-                revoked_tokens::insert(tx, jti, Time::from_millis(exp.saturating_mul(1000)))
-            }
+            (None, Some((jti, expires_at))) => revoked_tokens::insert(tx, jti, *expires_at),
             (None, None) => Ok(()),
         })
         .await?;

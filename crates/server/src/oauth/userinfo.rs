@@ -13,9 +13,9 @@ pub(crate) async fn get(State(app): State<App>, Bearer(access): Bearer) -> Resul
     let Some(user) = &access.user else {
         return Err(Problem::insufficient_scope("A program has no user information."));
     };
-    if !access.scope.contains("openid") {
+    if !access.terms.scope.contains("openid") {
         return Err(Problem::insufficient_scope("This needs a token with scope openid."));
     }
-    let claims = subject_claims(&app, user, &access.scope).await?;
+    let claims = subject_claims(&app, user, &access.terms.scope).await?;
     Ok(([(CACHE_CONTROL, "no-store")], Json(claims)))
 }

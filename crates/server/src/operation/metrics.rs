@@ -16,6 +16,7 @@ use metrics::{Format, Page, Requests};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use store::CacheStats;
 use web::host::is_for_loopback;
 use web::{ConnectionCounts, Peer, RequestLog, Tls};
 
@@ -179,9 +180,28 @@ fn page(app: &App, is_ready: bool) -> Page {
     );
     page.gauge("store_version", "Version of the state that answers show", app.store.version().number());
     app.store.show(&mut page);
+    show_caches(app, &mut page);
     app.backup_counts.show(&mut page);
     show_deprecated(app, &mut page);
     page
+}
+
+fn show_caches(app: &App, page: &mut Page) {
+    let mut caches = app.store.cache_stats();
+    caches.push(app.lookups.verified_stats());
+    let rows = |value: fn(&CacheStats) -> u64| {
+        caches.iter().map(move |cache| (vec![("cache", cache.name.to_owned())], value(cache)))
+    };
+    let sizes = |value| rows(value).map(|(labels, value)| (labels, value.into()));
+    page.gauges("cache_entries", "Entries of a cache", sizes(|cache| cache.entries));
+    page.gauges("cache_bytes", "Memory of a cache's entries", sizes(|cache| cache.bytes));
+    page.counters("cache_hits_total", "Look-ups that found an entry", rows(|cache| cache.hits));
+    page.counters("cache_misses_total", "Look-ups that found no entry", rows(|cache| cache.misses));
+    page.counters(
+        "cache_evictions_total",
+        "Entries that left because the memory of all caches was used up",
+        rows(|cache| cache.evictions),
+    );
 }
 
 /// Names of 0.1.0 without a standard unit. They go with 0.2.0.

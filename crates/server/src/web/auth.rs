@@ -89,7 +89,7 @@ async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Prob
     let access = app.lookups.access(token, now).await?;
     let invalid = || Problem::invalid_token("The access token is not valid. Sign in again.");
     let access = access.ok_or_else(invalid)?;
-    note_client(&access.client);
+    note_client(&access.terms.client);
     Ok(access)
 }
 
@@ -114,7 +114,7 @@ impl ServiceUser {
 
     /// The response about the user's subscription, without its end.
     pub async fn subscription(&self) -> identity::Result<Arc<str>> {
-        let slug = self.access.claims.service.as_deref().unwrap_or_default();
+        let slug = self.access.terms.service_slug.as_deref().unwrap_or_default();
         self.app.subscription_answers.get(&self.user, &self.service, slug, self.now).await
     }
 
@@ -129,9 +129,10 @@ impl FromRequestParts<App> for ServiceUser {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<ServiceUser, Problem> {
         let now = app.now();
         let access = access(parts, app, now).await?;
-        let own = access.claims.org.as_deref().zip(access.claims.service.as_deref());
-        let good = own.is_some() && access.audiences.iter().any(|audience| named_service(audience) == own);
-        match (&access.user, &access.service) {
+        let terms = &access.terms;
+        let own = terms.organization_slug.as_deref().zip(terms.service_slug.as_deref());
+        let good = own.is_some() && terms.audiences.iter().any(|audience| named_service(audience) == own);
+        match (&access.user, &terms.service) {
             (Some(user), Some(service)) if good => {
                 app.last_seen.note(&app.store, user, now);
                 Ok(ServiceUser {

@@ -41,7 +41,7 @@ async fn rename(test: &TestStore, id: &'static str, body: &'static str) {
 
 async fn a_cached_answer_is_right_when_write_returns(database: Database) {
     let test = database.open();
-    let cache = test.store.cache("bodies", 100);
+    let cache = test.store.cache("bodies");
     test.add("n", "ada", "one").await.expect("writes");
     assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
     assert_eq!(cache.len(), 1);
@@ -53,7 +53,7 @@ async fn a_cached_answer_is_right_when_write_returns(database: Database) {
 
 async fn a_miss_is_not_remembered(database: Database) {
     let test = database.open();
-    let cache = test.store.cache("bodies", 100);
+    let cache = test.store.cache("bodies");
     assert_eq!(cached(&test, &cache, "n").await, None);
     test.add("n", "ada", "one").await.expect("writes");
     assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
@@ -61,7 +61,7 @@ async fn a_miss_is_not_remembered(database: Database) {
 
 async fn an_entry_ends_at_its_time(database: Database) {
     let test = database.open();
-    let cache: Cache<u8, u8> = test.store.cache("numbers", 100);
+    let cache: Cache<u8, u8> = test.store.cache("numbers");
     let until = Time::from_millis(2_000);
     let fill = |value| move |_: &mut store::Snapshot<'_>| Ok::<_, Error>(Some(Filled { value, until }));
     assert_eq!(test.store.fill(&cache, 1, NOW, fill(1)).await.expect("fills"), Some(1));
@@ -71,7 +71,7 @@ async fn an_entry_ends_at_its_time(database: Database) {
 
 async fn what_was_just_written_is_remembered_unless_it_has_changed_since(database: Database) {
     let test = database.open();
-    let cache = test.store.cache("bodies", 100);
+    let cache = test.store.cache("bodies");
     let insert = |body: &str, before| {
         let filled = Filled { value: body.to_owned(), until: Time::NEVER };
         cache.insert("n".to_owned(), filled, vec![Key::row("notes", "id", "n")], before);
@@ -92,14 +92,15 @@ async fn what_was_just_written_is_remembered_unless_it_has_changed_since(databas
 }
 
 async fn a_cache_stays_within_its_bound_and_a_table_key_empties_it(database: Database) {
-    let test = database.open();
-    let cache = test.store.cache("bodies", 50);
+    let test = database.open_with(|options| options.cache_memory = 20_000);
+    let cache = test.store.cache("bodies");
     for number in 0..200 {
         let id = format!("n{number}");
         test.add(&id, "ada", &id).await.expect("writes");
         assert_eq!(cached(&test, &cache, &id).await, Some(id));
-        assert!(cache.len() <= 50);
+        assert!(test.store.cache_stats()[0].bytes <= 20_000);
     }
+    assert!(cache.len() > 30, "{}", cache.len());
     let all = test.store.write("note.touch", |tx| {
         tx.changed(Key::table("notes"));
         tx.exec(&store::sql("UPDATE notes SET used_at = 1"), args![])
@@ -139,7 +140,7 @@ async fn listeners_hear_of_each_commit_in_order_and_of_no_other(database: Databa
 async fn a_listener_that_panics_costs_nobody_anything(database: Database) {
     let test = database.open();
     test.store.on_change(|_| std::panic::resume_unwind(Box::new("on purpose")));
-    let cache = test.store.cache("bodies", 100);
+    let cache = test.store.cache("bodies");
     test.add("n", "ada", "one").await.expect("it is on disk, whatever a listener does");
     assert_eq!(cached(&test, &cache, "n").await.as_deref(), Some("one"));
     rename(&test, "n", "two").await;
@@ -159,18 +160,16 @@ async fn an_error_of_a_command_is_not_replaced_by_what_it_failed_to_declare(data
 }
 
 async fn a_very_small_cache_stays_within_its_bound_too(database: Database) {
-    let test = database.open();
-    for capacity in 1..8 {
-        let cache = test.store.cache("bodies", capacity);
+    for memory in [0, 500, 5_000] {
+        let test = database.open_with(|options| options.cache_memory = memory);
+        let cache = test.store.cache("bodies");
         for number in 0..20 {
             let id = format!("n{number}");
-            if capacity == 1 {
-                test.add(&id, "ada", &id).await.expect("writes");
-            }
-            assert_eq!(cached(&test, &cache, &id).await, Some(id.clone()));
-            assert!(cache.len() <= capacity, "{} of {capacity}", cache.len());
-            assert_eq!(cache.get(&id, NOW), Some(id));
+            test.add(&id, "ada", &id).await.expect("writes");
+            assert_eq!(cached(&test, &cache, &id).await, Some(id));
+            assert!(test.store.cache_stats()[0].bytes <= memory as u64);
         }
+        assert_eq!(cache.is_empty(), memory < 5_000, "{memory}");
     }
 }
 

@@ -37,7 +37,7 @@ async fn with_two_hosts_the_one_that_accepts_writes_is_followed() {
     let proxy = Proxy::start("127.0.0.1".to_owned(), primary.port);
     let hosts = format!("127.0.0.1:{},127.0.0.1", proxy.port);
     let (one, other) = (open(primary.url()), open(primary.url_at(&hosts, primary.port)));
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     add_and_pause(&one, &standby).await;
     keep(&other, &cache, "n").await;
     // The first host is the standby now, as after a failover and back.
@@ -66,7 +66,7 @@ async fn an_address_that_moved_to_a_standby_gives_no_old_answers() {
     let standby = primary.standby();
     let proxy = Proxy::start("127.0.0.1".to_owned(), primary.port);
     let (one, other) = (open(primary.url()), open(primary.url_at("127.0.0.1", proxy.port)));
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     add_and_pause(&one, &standby).await;
     keep(&other, &cache, "n").await;
     proxy.lead_to(standby.port);

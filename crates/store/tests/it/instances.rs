@@ -116,7 +116,7 @@ fn heard(store: &Store) -> impl Fn() -> HashMap<String, usize> {
 async fn a_change_on_one_instance_drops_what_another_has_cached() {
     for wake_ups in [true, false] {
         let Some((one, other)) = two(|options| options.following.wake_ups = wake_ups) else { return };
-        let cache = other.cache("bodies", 100);
+        let cache = other.cache("bodies");
         one.add("n", "ada", "0").await.expect("writes");
         let mut took = Vec::new();
         for number in 1..=20 {
@@ -157,7 +157,7 @@ async fn who_is_answered_by_what_another_instance_wrote_carries_a_version_that_h
 #[tokio::test]
 async fn a_wake_up_spares_the_wait_for_the_next_look() {
     let Some((one, other)) = two(|options| options.following.poll = Duration::from_secs(60)) else { return };
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     one.add("n", "ada", "one").await.expect("writes");
     let hear = heard(&other);
     // A wake-up may be lost while the instances are still about to listen.
@@ -200,7 +200,7 @@ async fn each_instance_hears_of_every_change_once() {
 #[tokio::test]
 async fn an_early_number_that_commits_late_is_not_lost() {
     let Some((one, other)) = two(|_| {}) else { return };
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     one.add("late", "ada", "old").await.expect("writes");
     one.add("n", "ada", "0").await.expect("writes");
     let late = Foreign::begin(
@@ -224,7 +224,7 @@ async fn an_early_number_that_commits_late_is_not_lost() {
 #[tokio::test]
 async fn a_long_transaction_holds_back_the_version_and_nothing_else() {
     let Some((one, other)) = two(|_| {}) else { return };
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     one.add("n", "ada", "0").await.expect("writes");
     let long = Foreign::begin(
         one.database().config(),
@@ -245,7 +245,7 @@ async fn a_long_transaction_holds_back_the_version_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_was_read_before_a_foreign_commit_is_not_kept() {
     let Some((one, other)) = two(|_| {}) else { return };
-    let cache: Cache<String, String> = other.cache("bodies", 100);
+    let cache: Cache<String, String> = other.cache("bodies");
     let hear = heard(&other);
     one.add("n", "ada", "old").await.expect("writes");
     soon("the first is heard", || hear().get("notes.id=n") == Some(&1)).await;
@@ -278,7 +278,7 @@ async fn caches_are_bypassed_while_the_log_cannot_be_read() {
     let Some((one, other)) = two(|options| options.following.lag_max = Duration::from_millis(250)) else {
         return;
     };
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     let hear = heard(&other);
     one.add("n", "ada", "one").await.expect("writes");
     soon("it is heard", || hear().contains_key("notes.id=n")).await;
@@ -314,7 +314,7 @@ async fn after_a_suspension_caches_are_bypassed_until_the_log_is_read() {
     options.following.lag_max = Duration::from_millis(250);
     options.following.clock = clock.clone();
     let other = Store::open(options).expect("opens");
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     let hear = heard(&other);
     one.add("n", "ada", "one").await.expect("writes");
     soon("it is heard", || hear().contains_key("notes.id=n")).await;
@@ -332,7 +332,7 @@ async fn after_a_suspension_caches_are_bypassed_until_the_log_is_read() {
 #[tokio::test]
 async fn who_may_have_missed_something_begins_anew() {
     let Some((one, other)) = two(|_| {}) else { return };
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     let hear = heard(&other);
     one.add("n", "ada", "one").await.expect("writes");
     soon("the first is heard", || hear().contains_key("notes.id=n")).await;

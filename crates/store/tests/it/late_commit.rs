@@ -25,7 +25,7 @@ async fn a_commit_that_takes_effect_late_reaches_the_caches_of_its_sender() {
     (options.watched, options.writers) = (&["notes"], 1);
     options.following.lag_max = Duration::from_secs(10);
     let store = Store::open(options).expect("opens");
-    let cache = store.cache("bodies", 10);
+    let cache = store.cache("bodies");
     add(&store, "n", "ada", "one").await.expect("writes");
     server.sql("SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'");
     server.sql("SET GLOBAL rpl_semi_sync_master_timeout = 600000");

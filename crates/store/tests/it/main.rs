@@ -15,6 +15,7 @@
 mod support;
 
 mod backup;
+mod cache_memory;
 mod changes;
 mod commands;
 mod disk;

@@ -77,7 +77,7 @@ async fn another_instance_hears_of_a_change_and_of_its_own_only_once() {
     let Some(test) = open() else { return };
     test.add("n\n1", "ada", "one").await.expect("writes");
     let other = Store::open(test.options()).expect("opens");
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     let heard = count_changes(&other);
     for body in ["two", "three", "four"] {
         cached(&other, &cache, "n\n1").await;
@@ -129,7 +129,7 @@ async fn writers_that_commit_out_of_order_lose_no_change() {
     let (mut first, mut second) = (test.mysql().connect(), test.mysql().connect());
     take(&mut first);
     let other = Store::open(test.options()).expect("opens");
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     take(&mut second);
     test.add("n", "ada", "one").await.expect("a larger number, committed before");
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -156,7 +156,7 @@ async fn soak_a_transaction_that_commits_very_late_is_heard_of() {
     test.add("n", "ada", "one").await.expect("a larger number, committed before");
     never.run("ROLLBACK");
     tokio::time::sleep(Duration::from_millis(held)).await;
-    let cache = test.store.cache("bodies", 10);
+    let cache = test.store.cache("bodies");
     cached(&test.store, &cache, "late").await;
     late.run("COMMIT");
     soon("the cache forgets", || cache.is_empty()).await;
@@ -266,7 +266,7 @@ async fn what_is_cached_is_believed_only_while_the_log_is_read() {
         let mut options = test.options();
         options.following.lag_max = lag_max;
         let store = Store::open(options).expect("opens");
-        let cache: Cache<u8, String> = store.cache("bodies", 10);
+        let cache: Cache<u8, String> = store.cache("bodies");
         let now = Time::from_millis(1_000);
         let filled = store.fill(&cache, 1, now, |snapshot| {
             let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;

@@ -23,7 +23,7 @@ async fn a_server_that_is_restarted_under_load_costs_clean_errors_and_nothing_el
     let open =
         || Store::open(Options { watched: &["notes"], writers: 8, ..Options::new(server.url(), MIGRATIONS) });
     let (store, other) = (open().expect("opens"), open().expect("opens"));
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     add(&store, "n", "ada", "one").await.expect("writes");
     let (stop, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let jobs = (0..16).map(|writer| {

@@ -96,7 +96,7 @@ async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() 
     });
     assert_eq!(sums.await.map_err(|error: Error| error).expect("reads"), Some((200, 199 * 100)));
     store.prepare(&COUNT).expect("it can be prepared");
-    let cache = other.cache("bodies", 100);
+    let cache = other.cache("bodies");
     for number in 0..10 {
         keep(&other, &cache, "n0").await;
         rename(&store, "n0", &format!("again {number}")).await;

@@ -67,7 +67,7 @@ async fn old_and_restored() -> Option<(OwnServer, OwnServer)> {
 
 /// Two instances keep their caches, hear of each other, and the log holds only rows of this cluster.
 async fn works_as_usual(one: &Store, other: &Store, fresh: &OwnServer) {
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     let drops = count_drops(other);
     for body in ["two", "three", "four"] {
         keep(other, &cache, "n").await;
@@ -116,7 +116,7 @@ async fn running_instances_go_on_when_their_database_was_restored() {
     });
     let url = fresh.url_at("127.0.0.1", proxy.port);
     let (one, other) = (open(url.clone()), open(url));
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     keep(&other, &cache, "n").await;
     let drops = [count_drops(&one), count_drops(&other)];
     proxy.lead_to(fresh.port);
@@ -124,7 +124,7 @@ async fn running_instances_go_on_when_their_database_was_restored() {
     soon("both begin anew", || drops.iter().all(|drops| drops.load(Ordering::SeqCst) > 0)).await;
     // The first read after the reset finds a log of this cluster.
     soon("the log was reset", || number(&fresh, "SELECT below FROM change_log_cut") < 3000).await;
-    let cache = other.cache("again", 10);
+    let cache = other.cache("again");
     keep(&other, &cache, "n").await;
     rename(&one, "n", "one again").await;
     soon("the entry goes", || cache.get("n", NOW).is_none()).await;

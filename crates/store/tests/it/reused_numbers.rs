@@ -35,7 +35,7 @@ async fn a_change_with_a_number_that_was_seen_before_is_heard_of() {
     let Some(test) = Database::mysql().map(Database::open) else { return };
     test.add("n", "ada", "one").await.expect("writes");
     let (other, proxy) = open_through_proxy(&test);
-    let cache = other.cache("bodies", 10);
+    let cache = other.cache("bodies");
     let heard = count_changes(&other);
     for body in ["two", "three", "four"] {
         rename(&test.store, "n", body).await;

@@ -144,7 +144,7 @@ async fn a_command_must_declare_what_it_changes() {
 async fn a_cached_query_must_declare_what_it_reads() {
     let test = Database::Sqlite.open();
     test.add("n", "ada", "one").await.expect("writes");
-    let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+    let cache: Cache<u8, String> = test.store.cache("bodies");
     let filled = test.store.fill(&cache, 1, Time::from_millis(1_000), |snapshot| {
         let body: Option<String> = snapshot.one(&BODY, args!["n"], |row| row.get(0))?;
         Ok::<_, Error>(body.map(|value| Filled { value, until: Time::NEVER }))
@@ -179,7 +179,7 @@ async fn a_commit_that_makes_a_cached_result_wrong_fails_its_command() {
     {
         let test = Database::Sqlite.open();
         test.add("n", "ada", "one").await.expect("writes");
-        let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+        let cache: Cache<u8, String> = test.store.cache("bodies");
         cache_body(&test, &cache, dependency).await;
         let renamed = rename_as(&test, change, "two").await;
         let is_stale = matches!(renamed, Err(Error::StaleCache { cache: "bodies" }));
@@ -192,7 +192,7 @@ async fn a_commit_that_makes_a_cached_result_wrong_fails_its_command() {
 async fn a_commit_that_changes_nothing_of_a_cached_result_passes() {
     let test = Database::Sqlite.open();
     test.add("n", "ada", "one").await.expect("writes");
-    let cache: Cache<u8, String> = test.store.cache("bodies", 10);
+    let cache: Cache<u8, String> = test.store.cache("bodies");
     cache_body(&test, &cache, "n").await;
     test.add("m", "ada", "other").await.expect("writes");
     rename_as(&test, "m", "one").await.expect("the same value again");

@@ -151,7 +151,7 @@ async fn a_slow_read_is_kept_however_much_was_written_meanwhile() {
     let test = Database::Sqlite.open();
     test.add("n", "ada", "one").await.expect("writes");
     let read = body(&test.store, "n").await;
-    let cache: Cache<u8, u8> = test.store.cache("numbers", 10);
+    let cache: Cache<u8, u8> = test.store.cache("numbers");
     let before = cache.position();
     for number in 0..1_100 {
         let id = format!("m{number}");

@@ -3,6 +3,7 @@
 mod approval;
 mod baseline;
 mod ceiling;
+mod tokens;
 
 pub use ceiling::{CeilingReport, find_ceiling};
 
@@ -25,6 +26,7 @@ use crate::report::{RunReport, print_result, progress, render, write_json};
 use crate::setup::{Account, Accounts, Population, populate, refresh_tokens};
 use approval::approve;
 use baseline::baseline_accounts;
+use tokens::many_tokens;
 
 const USERS_DEFAULT: usize = 1_000;
 const SUBSCRIPTION_PERCENT: u32 = 70;
@@ -159,6 +161,9 @@ enum SsoReport {
 
 /// `sarsen bench sso`.
 pub async fn sso(args: &SsoArgs, launcher: &Launcher) -> Result<(), Error> {
+    if args.many.tokens.is_some() {
+        return many_tokens(args, &args.many, launcher).await;
+    }
     if shared_database(args.common.database.as_deref(), args.instances)?.is_some() {
         launcher.for_tools()?;
     }

@@ -85,7 +85,7 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
         service: client.service.as_ref().map(|_| client.service_slug.clone()),
         customer,
     };
-    let access_token = tokens::sign_access(&ring, &claims, client.access_token_typ, now)?;
+    let access_token = sign_access(app, &ring, &claims, client, now)?;
     let id_token = match subject {
         Some(subject) => {
             let claims = id_claims(app, client, &issue, subject, now);
@@ -120,8 +120,21 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
         customer: None,
     };
     let ring = app.lookups.ring(now).await?;
-    let access_token = tokens::sign_access(&ring, &claims, client.access_token_typ, now)?;
+    let access_token = sign_access(app, &ring, &claims, client, now)?;
     Ok(respond(access_token, None, None, scope.to_string()))
+}
+
+/// Signs an access token, and notes that its signature is right.
+fn sign_access(
+    app: &App,
+    ring: &Ring,
+    claims: &AccessClaims,
+    client: &Client,
+    now: Time,
+) -> identity::Result<String> {
+    let (token, key) = tokens::sign_access(ring, claims, client.access_token_typ, now)?;
+    app.lookups.note_signed(&token, &key, claims.exp, now);
+    Ok(token)
 }
 
 fn respond(

@@ -4,6 +4,7 @@
 mod clients;
 mod codes;
 mod introspection;
+mod known_signatures;
 mod options;
 mod overload;
 mod refresh;
