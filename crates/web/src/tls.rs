@@ -6,13 +6,15 @@ use metrics::{Labels, Page};
 use parking_lot::RwLock;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::ResolvesServerCert;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
@@ -27,11 +29,35 @@ const CHALLENGE: &[u8] = b"acme-tls/1";
 #[derive(Clone)]
 pub struct Tls(Arc<RwLock<Loaded>>);
 
-/// What was read of the files.
+/// What connections use.
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// When the first certificate of the chain ends.
-    ends: Option<i64>,
+    ends: Ends,
+}
+
+/// When the first certificate of the chain ends, in Unix seconds; 0 while that is not known.
+type Ends = Arc<AtomicI64>;
+
+/// Notes the end of the certificates that a resolver returns.
+#[derive(Debug)]
+struct Noting {
+    resolver: Arc<dyn ResolvesServerCert>,
+    ends: Ends,
+}
+
+impl ResolvesServerCert for Noting {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_challenge = hello.alpn().is_some_and(|mut names| names.any(|name| name == CHALLENGE));
+        let pair = self.resolver.resolve(hello)?;
+        if !is_challenge {
+            self.ends.store(end_of(&pair.cert), Relaxed);
+        }
+        Some(pair)
+    }
+}
+
+fn end_of(chain: &[CertificateDer<'_>]) -> i64 {
+    chain.iter().filter_map(|certificate| certificate::not_after(certificate)).min().unwrap_or_default()
 }
 
 /// What the client has chosen in a handshake.
@@ -72,13 +98,15 @@ impl Tls {
         Ok(Tls(Arc::new(RwLock::new(load(certificate, key)?))))
     }
 
-    /// Uses the certificates of `resolver`. A handshake fails as long as it has none.
+    /// Uses the certificates of `resolver`. A handshake fails as long as it has none; [`Tls::ends`] is known from the first
+    /// one on.
     pub fn with_resolver(resolver: Arc<dyn ResolvesServerCert>) -> Result<Tls, TlsError> {
         let unusable = |error: rustls::Error| TlsError::Certificate(format!("cannot be used: {error}"));
         let builder = builder().map_err(unusable)?;
-        let mut config = builder.with_cert_resolver(resolver);
+        let ends = Ends::default();
+        let mut config = builder.with_cert_resolver(Arc::new(Noting { resolver, ends: ends.clone() }));
         config.alpn_protocols = PROTOCOLS.iter().chain([&CHALLENGE]).map(|name| name.to_vec()).collect();
-        Ok(Tls(Arc::new(RwLock::new(Loaded { config: Arc::new(config), ends: None }))))
+        Ok(Tls(Arc::new(RwLock::new(Loaded { config: Arc::new(config), ends }))))
     }
 
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
@@ -88,9 +116,9 @@ impl Tls {
         Ok(())
     }
 
-    /// When the certificate ends, or the first one of its chain, in Unix seconds. None if it cannot be read.
+    /// When the certificate ends, or the first one of its chain, in Unix seconds. None if that is not known.
     pub fn ends(&self) -> Option<i64> {
-        self.0.read().ends
+        Some(self.0.read().ends.load(Relaxed)).filter(|ends| *ends != 0)
     }
 
     /// Adds the end of the certificate to a page, if there is one.
@@ -137,7 +165,7 @@ fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
     if chain.is_empty() {
         return Err(broken(&"it has no certificate"));
     }
-    let ends = chain.iter().filter_map(|certificate| certificate::not_after(certificate)).min();
+    let ends = Arc::new(AtomicI64::new(end_of(&chain)));
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsError::Key(format!("is not a private key in PEM ({error}); use the key without a passphrase"))
     })?;

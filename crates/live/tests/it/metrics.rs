@@ -3,6 +3,8 @@
 use crate::app::start;
 use crate::client::Client;
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 const ALERTS: &str = include_str!("../../../../deploy/alerts.yaml");
 const MANUAL: &str = include_str!("../../../../docs/operate/monitoring.md");
@@ -47,5 +49,19 @@ async fn alert_rules_and_the_manual_name_the_metrics_of_a_back_end() {
         let page = ada.send("GET", "/metrics", &[], "").body;
         assert!(page.contains(sample), "{sample} is not in\n{page}");
     }
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs promtool, of the Debian package prometheus"]
+async fn soak_promtool_accepts_the_page_of_a_back_end() {
+    let server = start().await;
+    let page = Client::new(server.running.address, "ada").send("GET", "/metrics", &[], "").body;
+    let mut promtool = Command::new("promtool");
+    let promtool = promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().expect("promtool runs");
+    promtool.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("written");
+    let output = promtool.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server.running.stop().await;
 }

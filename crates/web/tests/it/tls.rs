@@ -105,14 +105,14 @@ fn connector(trusted: &[CertificateDer<'static>], protocols: &[&[u8]]) -> TlsCon
     TlsConnector::from(Arc::new(config))
 }
 
-/// Has a certificate for challenges only.
+/// Has a certificate for challenges, and for HTTP/1.1 when it is issued.
 #[derive(Debug)]
-struct Challenged(Arc<CertifiedKey>);
+struct Challenged(Arc<CertifiedKey>, Arc<AtomicBool>);
 
 impl ResolvesServerCert for Challenged {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let is_challenge = hello.alpn()?.eq([b"acme-tls/1"]);
-        is_challenge.then(|| self.0.clone())
+        (is_challenge || self.1.load(SeqCst)).then(|| self.0.clone())
     }
 }
 
@@ -123,7 +123,9 @@ async fn a_challenge_is_answered_before_there_is_a_certificate() {
     let der = CertificateDer::from_pem_slice(&own.certificate).expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(&own.key).expect("PEM");
     let pair = CertifiedKey::from_der(vec![der.clone()], key, &aws_lc_rs::default_provider());
-    let tls = Tls::with_resolver(Arc::new(Challenged(Arc::new(pair.expect("a pair"))))).expect("usable");
+    let is_issued = Arc::new(AtomicBool::new(false));
+    let resolver = Challenged(Arc::new(pair.expect("a pair")), is_issued.clone());
+    let tls = Tls::with_resolver(Arc::new(resolver)).expect("usable");
     let (running, address, seen) = start_with(&tls).await;
     let connect = async |protocol: &[u8]| {
         let stream = TcpStream::connect(address).await?;
@@ -137,7 +139,15 @@ async fn a_challenge_is_answered_before_there_is_a_certificate() {
     let _ = challenged.read_to_end(&mut answer).await;
     assert!(answer.is_empty());
     until("all are closed", || seen.counts.open() == 0).await;
-    assert_eq!(seen.counts.failed_handshakes(), 1);
+    assert_eq!(
+        (seen.counts.failed_handshakes(), tls.ends()),
+        (1, None),
+        "the end of a challenge does not count"
+    );
+    is_issued.store(true, SeqCst);
+    connect(b"http/1.1").await.expect("a handshake");
+    assert_eq!(tls.ends(), Tls::new(&own.certificate, &own.key).expect("a certificate").ends());
+    assert!(tls.ends().is_some());
     running.stop().await;
 }
 
