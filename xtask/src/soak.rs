@@ -5,6 +5,7 @@
 //!   the letter (`tests/relying_parties`).
 //! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
+//! - `schedules`: publication and caches in many orders of threads (`store/src/schedules.rs`).
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
 //!
@@ -22,8 +23,14 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &str);
 
-const STEPS: [(&str, Step); 5] =
-    [("cross", cross), ("relying-parties", relying_parties), ("edge", edge), ("cost", cost), ("long", long)];
+const STEPS: [(&str, Step); 6] = [
+    ("cross", cross),
+    ("relying-parties", relying_parties),
+    ("edge", edge),
+    ("cost", cost),
+    ("schedules", schedules),
+    ("long", long),
+];
 
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
@@ -31,7 +38,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     let (only, filter) = chosen(args)?;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost"));
+    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost" | "schedules"));
     let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
@@ -118,6 +125,17 @@ fn counted(python: &mut Command) -> Result<Counts, String> {
     Ok(of_pytest(&outcome.stdout).with_status(outcome.success))
 }
 
+fn schedules(report: &mut Report, _servers: &Servers, _filter: &str) {
+    report.step("schedules", || {
+        // A target folder of its own: the flag would have everything else built again.
+        let mut command =
+            places::cargo(&["test", "--release", "--package", "store", "--no-default-features"]);
+        command.args(["--lib", "schedules::", "--target-dir"]).arg(places::target().join("shuttle"));
+        let outcome = process::run(command.env("RUSTFLAGS", "--cfg shuttle"), LIMIT)?;
+        Ok(of_cargo(&outcome.stdout).with_status(outcome.success))
+    });
+}
+
 fn long(report: &mut Report, servers: &Servers, filter: &str) {
     report.step("long", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
@@ -131,13 +149,13 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 #[test]
 fn a_filter_means_the_long_tests() {
     assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    for step in ["cross", "relying-parties", "edge", "cost"] {
+    for step in ["cross", "relying-parties", "edge", "cost", "schedules"] {
         assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
     }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
     assert!(
         chosen(&["--only", "everything"])
-            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, long"))
+            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, schedules, long"))
     );
     assert!(chosen(&["--fast"]).is_err());
 }

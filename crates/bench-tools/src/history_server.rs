@@ -35,10 +35,37 @@ pub struct Args {
 /// What the back end, or the library below it, does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Plant {
+    /// A commit is published before it can be read (SQLite)
+    PublishBeforeCommit,
+    /// The change log is followed by its sequence (MySQL, two instances)
+    OrderBySequence,
+    /// A client that comes back gets `same`, whatever it holds
+    SameOnReturn,
+    /// A failed run of a live query counts as one with an equal result
+    FailedRunIsUnchanged,
+    /// Row changes are sent whatever a stream holds
+    AnyBase,
+    /// A change between a run and its watch is not noticed
+    GapAfterRun,
     /// A row that leaves a team declares its new team only
     MissingKey,
     /// A changed row declares the key of the next row
     OtherRow,
+}
+
+impl Plant {
+    /// Plants it, if it is a bug of the libraries. The others are in the mutations.
+    fn plant(self) {
+        match self {
+            Plant::PublishBeforeCommit => store::planted::plant(store::planted::Bug::PublishBeforeCommit),
+            Plant::OrderBySequence => store::planted::plant(store::planted::Bug::OrderBySequence),
+            Plant::SameOnReturn => live::planted::plant(live::planted::Bug::SameOnReturn),
+            Plant::FailedRunIsUnchanged => live::planted::plant(live::planted::Bug::FailedRunIsUnchanged),
+            Plant::AnyBase => live::planted::plant(live::planted::Bug::AnyBase),
+            Plant::GapAfterRun => live::planted::plant(live::planted::Bug::GapAfterRun),
+            Plant::MissingKey | Plant::OtherRow => {}
+        }
+    }
 }
 
 const MIGRATIONS: &[Migration] = &[Migration {
@@ -269,6 +296,7 @@ impl Mutation for AppendAlone {
 /// Serves until a signal stops it.
 pub fn run(args: &Args) -> Result<()> {
     let _log = logs::start("warn", LogFormat::Text, false)?;
+    args.plant.into_iter().for_each(Plant::plant);
     FAILING.get_or_init(|| Failing { every: args.failing, runs: AtomicU64::new(0) });
     let app = App::new()
         .query::<GetRow>()

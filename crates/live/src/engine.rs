@@ -8,7 +8,8 @@
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
 use crate::frame::Frame;
-use crate::group::{Found, Group, GroupKey, GroupState, Member, Metrics, Phase, Work};
+use crate::group::{Failures, Found, Group, GroupKey, GroupState, Member, Metrics, Phase, Work};
+use crate::planted::{Bug, is_planted};
 use crate::stream::Stream;
 use crate::{Limits, Problem};
 use parking_lot::Mutex;
@@ -41,6 +42,7 @@ pub(crate) struct Engine {
     queue: Mutex<Queue>,
     work: Notify,
     permits: Semaphore,
+    failures: Mutex<Failures>,
     /// How long groups wait for their run, smoothed, in microseconds.
     wait_us: AtomicU64,
 }
@@ -81,6 +83,7 @@ impl Ord for Delayed {
 struct Shown {
     version: Version,
     settled: Version,
+    taken: Duration,
     seen: Position,
     took: Duration,
 }
@@ -94,6 +97,7 @@ impl Engine {
         let engine = Arc::new(Engine {
             store,
             permits: Semaphore::new(limits.runs_max),
+            failures: Mutex::default(),
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
@@ -117,16 +121,17 @@ impl Engine {
     }
 
     /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
-    /// result yet, or none as new as `held`. Returns whether its result is surely not older than `held`.
+    /// result yet, or none that is surely as new as `held`: the client's version, and its digest if that is known. Returns
+    /// whether it runs.
     pub(crate) fn join(
         self: &Arc<Engine>,
         key: GroupKey,
         stream: &Arc<Stream>,
         slot: u32,
-        held: Option<Version>,
+        held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
     ) -> (Arc<Group>, bool) {
-        let (group, must_run, is_covered) = {
+        let (group, must_run) = {
             let mut groups = self.groups.lock();
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
@@ -135,9 +140,18 @@ impl Engine {
             let mut state = group.state.lock();
             state.members.push(Member { stream: stream.clone(), slot });
             state.empty_since = None;
-            // A later run may have found the frame's result again; the client needs it with a version that is not older.
-            let shown = state.frame.as_ref().map(|frame| frame.version).or(state.checked);
-            let is_covered = held.is_some_and(|held| state.covers(held));
+            let is_covered = held.is_some_and(|(held, _)| state.covers(held));
+            let shown = match &state.frame {
+                // A later run may have found the frame's result again; the client needs it with a version that is not
+                // older.
+                Some(frame) if held.is_some_and(|(_, digest)| digest == Some(&*frame.digest)) => {
+                    Some(frame.version)
+                }
+                // Another result must have all that the client has seen, which its version alone does not say.
+                Some(frame) => Some(frame.settled),
+                None => state.checked,
+            };
+            let held = held.map(|(version, _)| version);
             let is_behind = match (shown, held) {
                 (None, _) => true,
                 _ if is_covered => false,
@@ -150,12 +164,12 @@ impl Engine {
                 state.needed = if is_newer { Some(held) } else { state.needed };
             }
             drop(state);
-            (group.clone(), is_behind, is_covered)
+            (group.clone(), is_behind)
         };
         if must_run {
             self.touch(&group);
         }
-        (group, is_covered)
+        (group, must_run)
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -249,7 +263,9 @@ impl Engine {
             state.started = Some(started);
             state.asked = state.needed;
             is_point &= group.is_point;
-            if let Some(version) = state.needed {
+            // Nor older than the last run, which a replica may be.
+            let shown = state.checked.filter(|_| self.store.is_shared());
+            for version in shown.into_iter().chain(state.needed) {
                 needed = Some(needed.filter(|needed| !version.replaces(*needed)).unwrap_or(version));
             }
         }
@@ -268,9 +284,9 @@ impl Engine {
         let took = started.elapsed();
         self.metrics.run_times.observe(took);
         match answered {
-            Ok(Answer { value, version, settled, seen, .. }) => {
+            Ok(Answer { value, version, settled, taken, seen, .. }) => {
                 for (group, (found, keys)) in groups.iter().zip(value) {
-                    let shown = Shown { version, settled, seen, took };
+                    let shown = Shown { version, settled, taken, seen, took };
                     self.finish(group, found, keys, shown);
                 }
             }
@@ -280,7 +296,7 @@ impl Engine {
 
     /// Takes the result of a run: watches its keys, and gives it to the subscribers if it is new.
     fn finish(self: &Arc<Engine>, group: &Arc<Group>, found: Found, keys: Vec<Key>, shown: Shown) {
-        let Shown { version, settled, .. } = shown;
+        let Shown { version, settled, taken, .. } = shown;
         self.metrics.runs.fetch_add(1, Relaxed);
         let output = match found {
             Found::Output(output) => output,
@@ -304,7 +320,8 @@ impl Engine {
         // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
         // commits wait.
         let before = group.state.lock().frame.clone();
-        let frame = Frame::new((version, settled), output, before.as_deref(), self.limits.frame_bytes_max);
+        let frame =
+            Frame::new((version, settled, taken), output, before.as_deref(), self.limits.frame_bytes_max);
         let mut state = group.state.lock();
         // A version that was asked for while this run was under way gets a run of its own.
         let was_asked = state.asked.is_some() && state.asked == state.needed;
@@ -359,7 +376,8 @@ impl Engine {
         });
         state.keys = keys;
         state.phase = Phase::Idle;
-        state.watch.is_none() || is_older || !is_answered
+        let has_gap = state.watch.is_none() && !is_planted(Bug::GapAfterRun);
+        has_gap || is_older || !is_answered
     }
 
     fn after(&self, group: &Arc<Group>, again: bool) {
@@ -372,12 +390,16 @@ impl Engine {
     fn fail(&self, group: &Arc<Group>, problem: &Problem) {
         self.metrics.runs_failed.fetch_add(1, Relaxed);
         let mut state = group.state.lock();
+        if is_planted(Bug::FailedRunIsUnchanged) && state.checked.is_some() {
+            state.phase = Phase::Idle;
+            return;
+        }
         state.failures = state.failures.saturating_add(1);
         state.phase = Phase::Queued;
         state.asked = None;
         let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
-        if state.failures.is_power_of_two() {
-            tracing::warn!(query = group.key.query, code = %problem.code, failures = state.failures,
+        if let Some(failures) = self.failures.lock().note(Instant::now()) {
+            tracing::warn!(query = group.key.query, code = %problem.code, failures,
                 "a live query failed and is run again");
         }
         state.due = Instant::now() + pause;
@@ -400,8 +422,8 @@ impl Engine {
         self.groups.lock().values().cloned().collect()
     }
 
-    /// Whether everything up to this version has been published in this process.
-    pub(crate) fn has_published(&self, version: Version) -> bool {
-        self.store.version().replaces(version)
+    /// Whether every change that a frame shows has been published in this process.
+    pub(crate) fn has_published(&self, frame: &Frame) -> bool {
+        self.store.has_published(frame.version, frame.taken)
     }
 }

@@ -4,17 +4,23 @@
 //! data, and the rest is shared.
 
 use crate::Problem;
+use crate::planted::{Bug, is_planted};
 use crate::query::{Output, Row, Rows};
 use aws_lc_rs::digest;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Version;
 
 /// The result of a group's run, encoded.
 pub(crate) struct Frame {
     /// The version of the snapshot.
     pub(crate) version: Version,
+    /// The result has every commit before this version.
+    pub(crate) settled: Version,
+    /// When the snapshot had been taken.
+    pub(crate) taken: Duration,
     /// Stands for the result: equal results have equal digests.
     pub(crate) digest: Arc<str>,
     /// Whether it is a problem, such as "not found".
@@ -38,7 +44,7 @@ impl Frame {
     /// Encodes a result. `before` is the group's last frame. `settled` is written where it differs from the version: the
     /// result has every commit before it.
     pub(crate) fn new(
-        (version, settled): (Version, Version),
+        (version, settled, taken): (Version, Version, Duration),
         outcome: Result<Output, Problem>,
         before: Option<&Frame>,
         bytes_max: usize,
@@ -48,14 +54,14 @@ impl Frame {
             false => Ok(output),
         });
         let digest = digest_of(&outcome);
-        let settled = match settled == version {
+        let settled_text = match settled == version {
             true => String::new(),
             false => format!("\"settled\":\"{settled}\","),
         };
         let tail = match &outcome {
             Ok(output) => {
                 format!(
-                    "\"version\":\"{version}\",{settled}\"digest\":\"{digest}\",\"value\":{}}}\n\n",
+                    "\"version\":\"{version}\",{settled_text}\"digest\":\"{digest}\",\"value\":{}}}\n\n",
                     output.text
                 )
             }
@@ -67,14 +73,14 @@ impl Frame {
             let (base, by) = (before.version, quoted(new.by));
             let changes = changes(&old.all, &new.all)?;
             let text = format!(
-                "\"version\":\"{version}\",{settled}\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
+                "\"version\":\"{version}\",{settled_text}\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
             );
             // Where most rows have changed, the whole value is shorter.
             (text.len() < tail.len()).then(|| RowsTail { base: (base, before.digest.clone()), text })
         });
         let is_problem = outcome.is_err();
         let list = outcome.ok().and_then(|output| output.rows);
-        Frame { version, digest: digest.into(), is_problem, list, tail: tail.into(), rows }
+        Frame { version, settled, taken, digest: digest.into(), is_problem, list, tail: tail.into(), rows }
     }
 
     /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.
@@ -85,7 +91,9 @@ impl Frame {
         takes_rows: bool,
         out: &mut String,
     ) {
-        let rows = self.rows.as_ref().filter(|rows| takes_rows && sent == Some(&rows.base));
+        let is_base =
+            |rows: &RowsTail| sent == Some(&rows.base) || sent.is_some() && is_planted(Bug::AnyBase);
+        let rows = self.rows.as_ref().filter(|rows| takes_rows && is_base(rows));
         let (name, tail): (&str, &str) = match (self.is_problem, rows) {
             (false, Some(rows)) => ("rows", &rows.text),
             (false, None) => ("value", &self.tail),

@@ -165,6 +165,28 @@ impl Group {
     }
 }
 
+/// Between two lines of the log about failed runs.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+
+/// Failed runs, of which one a second is logged: a database that is away fails all of them.
+#[derive(Default)]
+pub(crate) struct Failures {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Failures {
+    /// Notes one. Returns the number of failures since the last line of the log, if it is time for another line.
+    pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
+        self.since += 1;
+        if self.logged.is_some_and(|logged| now.saturating_duration_since(logged) < LOG_PAUSE) {
+            return None;
+        }
+        self.logged = Some(now);
+        Some(std::mem::take(&mut self.since))
+    }
+}
+
 /// Counters, for `/metrics`.
 #[derive(Default)]
 pub(crate) struct Metrics {
@@ -181,4 +203,17 @@ pub(crate) struct Metrics {
     pub(crate) streams_opened: AtomicU64,
     pub(crate) streams_refused: AtomicU64,
     pub(crate) calls: AtomicU64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_runs_are_logged_once_a_second_with_their_number() {
+        let (mut failures, began) = (Failures::default(), Instant::now());
+        let logged: Vec<Option<u64>> =
+            [0, 10, 990, 1000, 1010, 3000].map(|ms| failures.note(began + Duration::from_millis(ms))).into();
+        assert_eq!(logged, [Some(1), None, None, Some(3), None, Some(2)]);
+    }
 }

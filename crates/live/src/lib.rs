@@ -67,6 +67,7 @@
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
 //! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later. `typescript.rs`: types for clients.
+//! - `planted.rs`: bugs on purpose, for the checker of histories.
 
 mod app;
 pub mod auth;
@@ -78,6 +79,10 @@ mod frame;
 mod group;
 mod http;
 mod idempotent;
+#[cfg(not(feature = "fault-injection"))]
+mod planted;
+#[cfg(feature = "fault-injection")]
+pub mod planted;
 mod problem;
 mod program;
 mod query;

@@ -9,9 +9,9 @@ use crate::engine::Shared;
 use crate::key_index::{Owner, OwnerId};
 use crate::not_before::min_version;
 use crate::recheck::{Queries, Recheck};
+use crate::sync::Mutex;
 use crate::weigh::Weigh;
 use crate::{Error, Key, Position, Snapshot, Time};
-use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 

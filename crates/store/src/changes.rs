@@ -4,12 +4,12 @@
 //! thread *before* `write` returns, so caches are up to date by then.
 
 use crate::key_index::KeyIndex;
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::{Epoch, Position, Version};
 use crate::{Key, Uptime};
-use parking_lot::RwLock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A published commit. Commits of other instances may be published several at once.
@@ -41,6 +41,8 @@ pub(crate) struct Feed {
     shown: AtomicU64,
     /// Every state from this version on includes all that this process has committed.
     written: AtomicU64,
+    /// All that was visible at this moment has been published, in microseconds of `clock`.
+    read_at: AtomicU64,
     /// When cached entries become stale, in microseconds of `clock`; [`ALWAYS`] if this process is the only writer.
     fresh_until: AtomicU64,
     clock: Arc<dyn Uptime>,
@@ -62,6 +64,7 @@ impl Feed {
             snapshot_end: AtomicU64::new(0),
             shown: AtomicU64::new(number),
             written: AtomicU64::new(0),
+            read_at: AtomicU64::new(0),
             fresh_until: AtomicU64::new(ALWAYS),
             index: KeyIndex::new(Position(number), clock.clone()),
             clock,
@@ -125,10 +128,17 @@ impl Feed {
     }
 
     /// Every commit before `horizon`, of any instance, has been published, and so has everything else that was visible
-    /// shortly before `until`. Cached entries are fresh up to then.
-    pub(crate) fn advance(&self, horizon: u64, until: Duration) {
+    /// at `read`. Cached entries are fresh for `lag_max` from then on.
+    pub(crate) fn advance(&self, horizon: u64, read: Duration, lag_max: Duration) {
         self.horizon.fetch_max(horizon, Ordering::AcqRel);
-        self.fresh_until.store(until.as_micros() as u64, Ordering::Release);
+        self.read_at.store(read.as_micros() as u64, Ordering::Release);
+        self.fresh_until.store((read + lag_max).as_micros() as u64, Ordering::Release);
+    }
+
+    /// Whether everything is published that a snapshot shows which has this version and was taken before `taken`. While a
+    /// transaction stays open, the horizon does not move, but the log is read.
+    pub(crate) fn has_published(&self, version: Version, taken: Duration) -> bool {
+        self.version().replaces(version) || self.read_at.load(Ordering::Acquire) > taken.as_micros() as u64
     }
 
     /// The last read of the change log included no commit from `end` on. It may have missed some before.
@@ -238,10 +248,10 @@ mod tests {
     fn a_feed_with_other_writers_is_fresh_until_its_deadline() {
         let feed = feed(7);
         assert_eq!(state(&feed), (true, 7, Position(7)));
-        feed.advance(900, NOW * 2);
+        feed.advance(900, NOW, NOW);
         feed.publish(vec![Key::table("users")]);
         assert_eq!(state(&feed), (true, 900, Position(8)));
-        feed.advance(800, NOW);
+        feed.advance(800, NOW, Duration::ZERO);
         assert_eq!(state(&feed), (false, 900, Position(8)), "versions do not go backwards");
     }
 
@@ -256,7 +266,7 @@ mod tests {
         assert!(feed.covers(feed.shown()));
         let other = Version { epoch: Epoch(2), number: 1 };
         assert_eq!((feed.covers(other), feed.needed(other)), (false, u64::MAX), "of another history");
-        feed.advance(8, NOW * 2);
+        feed.advance(8, NOW, NOW);
         feed.begin_epoch(Epoch(2), 3, 4);
         assert!(feed.covers(other));
         assert_eq!((feed.version().number(), feed.shown().number(), feed.written()), (3, 4, 4));
@@ -266,10 +276,25 @@ mod tests {
     fn with_other_writers_the_horizon_decides_what_is_covered() {
         let feed = feed(7);
         let covers = |number| feed.covers(feed.at(number));
-        feed.advance(0, NOW);
+        feed.advance(0, NOW, Duration::ZERO);
         assert!(covers(0) && !covers(1), "versions are not comparable");
-        feed.advance(900, NOW);
+        feed.advance(900, NOW, Duration::ZERO);
         feed.note_shown(905);
         assert_eq!((feed.shown().number(), covers(900), covers(905)), (905, true, false));
+    }
+
+    #[test]
+    fn a_snapshot_is_published_by_the_horizon_or_by_a_later_read_of_the_log() {
+        let feed = feed(7);
+        feed.advance(900, NOW, Duration::ZERO);
+        let later = NOW + Duration::from_millis(1);
+        assert!(feed.has_published(feed.at(900), later));
+        assert!(
+            !feed.has_published(feed.at(905), NOW),
+            "the log was read at the same moment, perhaps before"
+        );
+        // The horizon stands still while a transaction stays open.
+        feed.advance(900, later, Duration::ZERO);
+        assert!(feed.has_published(feed.at(905), NOW) && !feed.has_published(feed.at(905), later));
     }
 }

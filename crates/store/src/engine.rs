@@ -31,6 +31,12 @@ pub(crate) trait Database {
     #[cfg(feature = "fault-injection")]
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error>;
 
+    /// See [`crate::fault_injection::end_sessions`].
+    #[cfg(feature = "fault-injection")]
+    fn end_sessions(&self, _url: &str) -> Result<(), Error> {
+        Err(Error::Open("SQLite has no connections to end; give the URL of a server".to_owned()))
+    }
+
     /// See [`crate::fault_injection::pause_replay`].
     #[cfg(feature = "fault-injection")]
     fn pause_replay(&self, _url: &str) -> Result<Undo, Error> {

@@ -1,5 +1,5 @@
 //! Faults that a load test injects into a database server: a transaction that stays open, a standby that does not
-//! replay. Exists only with the feature `fault-injection`.
+//! replay, connections that end. Exists only with the feature `fault-injection`.
 //!
 //! The drivers block: call and drop nothing here on an asynchronous thread.
 
@@ -31,6 +31,11 @@ impl Drop for Fault {
 pub fn hold_transaction(url: &str) -> Result<Fault, Error> {
     let undo = database(&Options::new(url, &[]))?.hold_transaction(url)?;
     Ok(Fault(Some(undo)))
+}
+
+/// Ends about half of the connections to the database at `url`, whatever they do.
+pub fn end_sessions(url: &str) -> Result<(), Error> {
+    database(&Options::new(url, &[]))?.end_sessions(url)
 }
 
 /// Pauses the replay of the PostgreSQL standby at `url`, so that it falls behind its primary.

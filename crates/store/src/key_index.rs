@@ -9,9 +9,9 @@
 //! the few places of a key are a list.
 
 use crate::history::History;
+use crate::sync::Mutex;
 use crate::version::Position;
 use crate::{Key, Uptime};
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 use std::sync::{Arc, Weak};

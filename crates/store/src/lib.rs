@@ -20,7 +20,8 @@
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
 //!   them. `history.rs`: which keys were published lately. `cache.rs`, `watch.rs`: the caches that the feed invalidates
-//!   and the watches that it calls. `recheck.rs` tests declarations.
+//!   and the watches that it calls. `recheck.rs` tests declarations. `sync.rs`, `schedules.rs`: their locks, and tests in
+//!   many orders of threads.
 //! - `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a
 //!   clock that counts suspension.
 //! - `engine.rs`: what the handle and the back ends share. `queue.rs`, `timings.rs`, `job.rs`, `replies.rs`,
@@ -29,7 +30,8 @@
 //! - `sqlite/`, `postgres/`, `mysql/`: the back ends. `remote/`: what the last two have in common. None of their types is
 //!   public.
 //! - [`backup`]: copies, checks and restores SQLite files. [`transfer`]: copies whole tables between databases
-//!   (`table.rs`). `fault_injection.rs` (feature `fault-injection`): faults for load tests. `testing/` (feature
+//!   (`table.rs`). `fault_injection.rs` (feature `fault-injection`): faults for load tests. `planted.rs`: bugs on purpose,
+//!   for the checker of histories. `testing/` (feature
 //!   `testing`): throw-away databases.
 //!
 //! # Promises
@@ -68,6 +70,10 @@ mod mysql;
 mod not_before;
 mod open;
 mod options;
+#[cfg(not(feature = "fault-injection"))]
+mod planted;
+#[cfg(feature = "fault-injection")]
+pub mod planted;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
@@ -78,10 +84,13 @@ mod recheck;
 mod remote;
 mod replies;
 mod runtime;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod sql;
 mod sqlite;
 mod stats;
 mod store;
+mod sync;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;

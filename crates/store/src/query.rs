@@ -2,6 +2,7 @@
 
 use crate::job::{Plan, QueryKind};
 use crate::{Error, Key, Position, Snapshot, Store, Version};
+use std::time::Duration;
 
 /// How a query is run. The default reads the primary's newest state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,8 @@ pub struct Answer<T> {
     /// The snapshot includes every commit before this version: it is the same, except on PostgreSQL while commits overlap.
     /// A result with `settled` at or after [`Store::acknowledged`] shows what was acknowledged then.
     pub settled: Version,
+    /// When the snapshot had been taken, for [`Store::has_published`].
+    pub taken: Duration,
     /// Everything that this process had published up to here is in the snapshot. What is published later may be.
     pub seen: Position,
     /// What the result depends on, as the query declared it ([`Snapshot::depends`]).
@@ -74,16 +77,18 @@ impl Store {
             true => (QueryKind::List, needed.max(feed.snapshot_end())),
             false => (QueryKind::Scan, needed),
         };
+        let clock = self.inner.shared.options.following.clock.clone();
         let run = move |snapshot: &mut Snapshot<'_>| {
             let numbers = snapshot.version_number()?.zip(snapshot.settled_number()?);
-            Ok::<_, E>((snapshot.recorded(&mut query)?, numbers))
+            let taken = clock.now();
+            Ok::<_, E>((snapshot.recorded(&mut query)?, numbers, taken))
         };
-        let ((value, keys), numbers) = match read.point {
+        let ((value, keys), numbers, taken) = match read.point {
             true => self.point(run).await?,
             false => self.queue(run, Plan { kind, needed, background: read.background }).await?,
         };
         let (number, settled) = numbers.unwrap_or((seen.0, seen.0));
         let (version, settled) = (Version { epoch, number }, Version { epoch, number: settled });
-        Ok(Answer { value, version, settled, seen, keys })
+        Ok(Answer { value, version, settled, taken, seen, keys })
     }
 }

@@ -131,6 +131,11 @@ impl Store {
         self.inner.shared.feed.version()
     }
 
+    /// Whether this process has published every change that an answer shows.
+    pub fn has_published(&self, version: Version, taken: Duration) -> bool {
+        self.inner.shared.feed.has_published(version, taken)
+    }
+
     /// No response of this process has shown a state newer than this version. A client that sends it with its next
     /// request, to any instance, is served inside [`crate::not_before`].
     pub fn shown(&self) -> Version {

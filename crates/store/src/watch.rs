@@ -3,8 +3,8 @@
 use crate::changes::Feed;
 use crate::engine::Shared;
 use crate::key_index::{Digest, Owner, OwnerId};
+use crate::sync::Mutex;
 use crate::{Key, Position, Store};
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -58,7 +58,14 @@ impl Store {
 }
 
 impl Watches {
-    fn begin(&self, feed: &Feed, owner: OwnerId, keys: &[Key], seen: Position, wake: Wake) -> Option<u32> {
+    pub(crate) fn begin(
+        &self,
+        feed: &Feed,
+        owner: OwnerId,
+        keys: &[Key],
+        seen: Position,
+        wake: Wake,
+    ) -> Option<u32> {
         let depends_on = feed.index.digests(keys);
         let mut slots = self.slots.lock();
         let slot = slots.free.pop().unwrap_or_else(|| {

@@ -68,6 +68,8 @@ export interface Answer<V> {
   value: V;
   /** The version of the database that the answer comes from, or at which the mutation was committed. */
   version: string | undefined;
+  /** Of a query whose answer may lack commits just before its version (PostgreSQL): it has every commit before this one. */
+  settled?: string;
 }
 
 /** So often `call` repeats a mutation with an idempotency key. */

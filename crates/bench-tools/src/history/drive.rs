@@ -1,8 +1,10 @@
 //! A run from its start to the history that it leaves: rounds of writes, and rests between them.
 
 use super::Args;
+use super::backup::Backup;
+use super::checker::check::check;
 use super::checker::record::{Client, Era, Event, History, Micros, Query, RowState, Seen};
-use super::faults::{Backup, Fault};
+use super::faults::Fault;
 use super::run::http::Connection;
 use super::run::servers::Servers;
 use super::run::watcher::Habit;
@@ -22,7 +24,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// Runs. Returns the history, answers that no fault explains, and how many streams were opened.
 pub fn drive(args: &Args) -> Result<(History, Vec<String>, usize), String> {
     let mut servers = Servers::start(args.recipe(), args.instances)?;
-    let run = Run::new(servers.addresses.clone(), args.seed);
+    let run = Run::new(servers.addresses.clone(), args.seed, args.pause);
     writer::seed(&run)?;
     let mut driver = Driver { args, run: &run, starts: vec![0], eras: Vec::new(), backup: None };
     let driven = std::thread::scope(|scope| {
@@ -42,20 +44,9 @@ pub fn drive(args: &Args) -> Result<(History, Vec<String>, usize), String> {
         driven
     });
     driven?;
-    let log = driver.log()?;
-    driver.eras.push(Era { ended: None, log });
-    let (eras, starts) = (driver.eras, driver.starts);
+    let seen = std::mem::take(&mut run.record().seen);
+    let history = driver.history(seen)?;
     let mut record = run.record();
-    let history = History {
-        versions: args.versions(),
-        // With a replica, only answers to carried versions are promised to be new.
-        reads_are_fresh: args.replica.is_none(),
-        epoch_starts: if args.is_sqlite() { starts } else { Vec::new() },
-        clients: std::mem::take(&mut record.clients),
-        attempts: std::mem::take(&mut record.attempts),
-        seen: std::mem::take(&mut record.seen),
-        eras,
-    };
     let failures = std::mem::take(&mut record.failures);
     Ok((history, failures, record.streams))
 }
@@ -87,6 +78,12 @@ impl Driver<'_> {
                 }
             }
             self.rest()?;
+            if self.args.plant.is_some() {
+                let seen = self.run.record().seen.clone();
+                if !check(&self.history(seen)?).complaints.is_empty() {
+                    return Ok(());
+                }
+            }
             if self.args.fault.contains(&Fault::Restore) {
                 self.between_rounds(round, servers)?;
             }
@@ -94,16 +91,18 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Takes a backup after the first round, and restores it after the third.
+    /// Takes a backup after the first round, and restores it after the third; the same in every ten rounds.
     fn between_rounds(&mut self, round: u32, servers: &mut Servers) -> Result<(), String> {
-        match (round, &self.backup) {
+        match (round % 10, &self.backup) {
             (1, _) => {
-                servers.stop(0)?;
-                self.backup = Some(Backup::take(&self.args.database)?);
+                servers.stop_all()?;
+                // A new one has the same name as the old one, which goes with its value.
+                self.backup = None;
+                self.backup = Some(Backup::take(self.args.server_url(), &std::env::temp_dir())?);
             }
             (3, Some(backup)) => {
                 let log = self.log()?;
-                servers.stop(0)?;
+                servers.stop_all()?;
                 backup.restore()?;
                 // Until the clients have read what the server had sent.
                 self.run.pause(DRAIN);
@@ -112,7 +111,7 @@ impl Driver<'_> {
             _ => return Ok(()),
         }
         self.starts.push(self.run.now());
-        servers.restart(0)
+        servers.restart_all()
     }
 
     /// Lets the writers rest, waits until every client holds the newest state, and records that it should.
@@ -121,7 +120,9 @@ impl Driver<'_> {
         if !self.run.until_rested(REST_LIMIT) {
             return Err("mutations are still under way a minute after the last one was sent".to_owned());
         }
-        let until = Instant::now() + QUIET_LIMIT;
+        // A client that comes back receives what a planted bug has kept from it, so that the bug may not show later.
+        let limit = if self.args.plant.is_some() { QUIET_LIMIT / 3 } else { QUIET_LIMIT };
+        let until = Instant::now() + limit;
         let newest = self.newest(until)?;
         while Instant::now() < until && !self.is_quiet(&newest) {
             std::thread::park_timeout(Duration::from_millis(20));
@@ -142,7 +143,7 @@ impl Driver<'_> {
             let rows = loop {
                 let asked = reader::ask(&mut connection, self.run.addresses[0], &query, version.as_ref())?;
                 match asked {
-                    Some((_, rows)) => break rows,
+                    Some(read) => break read.value,
                     None if Instant::now() > until => return Err("a query has no answer at rest".to_owned()),
                     None => std::thread::park_timeout(Duration::from_millis(20)),
                 }
@@ -159,6 +160,23 @@ impl Driver<'_> {
                 held.value.as_ref().is_some_and(|value| newest.get(query) == Some(&value.rows))
             }
             Client::Reader { .. } => true,
+        })
+    }
+
+    /// Everything up to now, with what clients have seen.
+    fn history(&self, seen: Vec<Seen>) -> Result<History, String> {
+        let log = self.log()?;
+        let record = self.run.record();
+        let last = Era { ended: None, log };
+        Ok(History {
+            versions: self.args.versions(),
+            // With a replica, only answers to carried versions are promised to be new.
+            reads_are_fresh: self.args.replica.is_none(),
+            epoch_starts: if self.args.is_sqlite() { self.starts.clone() } else { Vec::new() },
+            clients: record.clients.clone(),
+            attempts: record.attempts.clone(),
+            seen,
+            eras: self.eras.iter().cloned().chain([last]).collect(),
         })
     }
 

@@ -4,8 +4,10 @@ use super::Args;
 use super::random::Random;
 use super::run::Run;
 use super::run::servers::Servers;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How often all clients come back in a storm.
+const STORM: u32 = 4;
 
 /// What goes wrong during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,7 +22,11 @@ pub enum Fault {
     PauseReplay,
     /// A transaction that has written stays open for up to two seconds (PostgreSQL, MySQL)
     HoldTransaction,
-    /// Once, the database is restored from a backup (SQLite)
+    /// The database server ends about half of its connections (PostgreSQL, MySQL)
+    KillBackends,
+    /// All streams end at once and come back, a few times
+    Storm,
+    /// Once, the database is restored from a backup
     Restore,
 }
 
@@ -31,10 +37,9 @@ impl Fault {
             Fault::PauseReplay if args.replica.is_none() => {
                 Err("--fault pause-replay needs --replica".into())
             }
-            Fault::HoldTransaction if args.is_sqlite() => {
-                Err("--fault hold-transaction needs a database server".into())
+            Fault::HoldTransaction | Fault::KillBackends if args.is_sqlite() => {
+                Err("--fault hold-transaction and kill-backends need a database server".into())
             }
-            Fault::Restore if !args.is_sqlite() => Err("--fault restore needs an SQLite database".into()),
             _ => Ok(()),
         }
     }
@@ -68,45 +73,22 @@ impl Fault {
                 fault.end().map_err(undo)?;
             }
             Fault::HoldTransaction => {
-                let fault = server::fault_injection::hold_transaction(&args.database).map_err(undo)?;
+                let fault = server::fault_injection::hold_transaction(args.server_url()).map_err(undo)?;
                 run.pause(time);
                 fault.end().map_err(undo)?;
+            }
+            Fault::KillBackends => {
+                server::fault_injection::end_sessions(args.server_url()).map_err(undo)?;
+            }
+            Fault::Storm => {
+                for _ in 0..STORM {
+                    run.storm();
+                    run.pause(time / STORM);
+                }
             }
             // Between two rounds; see `Backup`.
             Fault::Restore => {}
         }
         Ok(None)
     }
-}
-
-/// A copy of an SQLite database, taken while no server has it open.
-pub struct Backup {
-    database: PathBuf,
-    copy: PathBuf,
-}
-
-impl Backup {
-    /// Copies the database.
-    pub fn take(url: &str) -> Result<Backup, String> {
-        let database = PathBuf::from(url.trim_start_matches("sqlite:"));
-        let copy = with_ending(&database, ".backup");
-        std::fs::copy(&database, &copy).map_err(|error| format!("the database cannot be copied: {error}"))?;
-        Ok(Backup { database, copy })
-    }
-
-    /// Puts the copy in its place.
-    pub fn restore(&self) -> Result<(), String> {
-        for ending in ["-wal", "-shm"] {
-            // There is none after a clean stop.
-            let _ = std::fs::remove_file(with_ending(&self.database, ending));
-        }
-        let copied = std::fs::copy(&self.copy, &self.database);
-        copied.map(drop).map_err(|error| format!("the backup cannot be restored: {error}"))
-    }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut text = path.as_os_str().to_owned();
-    text.push(ending);
-    text.into()
 }

@@ -2,9 +2,10 @@
 //! judges what the clients saw.
 //!
 //! `checker/` judges and knows only the protocol. `run/` has the clients and the servers. `drive.rs` is the run itself:
-//! rounds of writes with faults, each followed by a rest in which every client must reach the newest state. `faults.rs`:
-//! the faults. The back end under test is `history_server.rs`.
+//! rounds of writes with faults, each followed by a rest in which every client must reach the newest state. `faults.rs`,
+//! `backup.rs`: the faults. The back end under test is `history_server.rs`.
 
+mod backup;
 mod checker;
 mod drive;
 mod faults;
@@ -25,13 +26,16 @@ pub struct Args {
     /// An empty database
     #[arg(long, value_name = "URL")]
     database: String,
+    /// The server itself, where the database is reached by a pooler (PostgreSQL)
+    #[arg(long, value_name = "URL")]
+    direct: Option<String>,
     /// A replica of it (PostgreSQL)
     #[arg(long, value_name = "URL")]
     replica: Option<String>,
     /// Servers on the database; one for SQLite
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     instances: usize,
-    /// How long to write
+    /// How long to write; with a planted bug, at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     seconds: u64,
     /// What the choices of all clients and faults begin with
@@ -46,6 +50,9 @@ pub struct Args {
     /// Clients that read
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     readers: usize,
+    /// The longest pause of a writer between two mutations, in milliseconds
+    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
+    pause: u32,
     /// What goes wrong; may be given several times
     #[arg(long, value_enum)]
     fault: Vec<Fault>,
@@ -63,6 +70,11 @@ pub struct Args {
 impl Args {
     fn is_sqlite(&self) -> bool {
         self.database.starts_with("sqlite:")
+    }
+
+    /// For what is done to the database server.
+    fn server_url(&self) -> &str {
+        self.direct.as_deref().unwrap_or(&self.database)
     }
 
     fn versions(&self) -> Versions {

@@ -46,7 +46,7 @@ async fn read(
     let read = Context::read(query.is_point, version);
     let run = move |snapshot: &mut Snapshot<'_>| (bound.run)(snapshot);
     let answer = context.store().query(read, run).await?;
-    Ok(answered(&answer.value.text, answer.version))
+    Ok(answered(&answer.value.text, answer.version, answer.settled))
 }
 
 async fn write(
@@ -96,7 +96,10 @@ async fn write(
             false => context.store().write(mutation.name, command).await,
         };
         match written {
-            Ok(text) => return Ok(answered(&text, context.store().acknowledged())),
+            Ok(text) => {
+                let version = context.store().acknowledged();
+                return Ok(answered(&text, version, version));
+            }
             // The same request has just stored its answer.
             Err(problem) if again && problem.status == StatusCode::CONFLICT && problem.code == "conflict" => {
                 again = false;
@@ -106,9 +109,14 @@ async fn write(
     }
 }
 
-fn answered(value: &str, version: Version) -> Response {
+/// `settled` is written where it differs from the version, as in frames.
+fn answered(value: &str, version: Version, settled: Version) -> Response {
+    let settled = match settled == version {
+        true => String::new(),
+        false => format!(",\"settled\":\"{settled}\""),
+    };
     let version = version.to_string();
-    let body = ["{\"value\":", value, ",\"version\":\"", &version, "\"}"].concat();
+    let body = ["{\"value\":", value, ",\"version\":\"", &version, "\"", &settled, "}"].concat();
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -3,7 +3,9 @@
 use crate::app::{serve, serve_with, start};
 use crate::client::{Client, Event};
 use serde_json::{Value, json};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use store::testing::{Kind, kind, postgres::with_client};
 
 fn get(key: &str, id: i64) -> Value {
     json!({ "key": key, "query": "get_counter", "args": { "id": id } })
@@ -27,7 +29,7 @@ async fn a_subscriber_receives_the_value_and_then_each_change() {
     let answer = ada.call("increment", json!({ "id": 1 }));
     let second = events.expect("value");
     assert_eq!(second.value()["value"], 1);
-    if store::testing::kind() != store::testing::Kind::Mysql {
+    if kind() != Kind::Mysql {
         assert!(second.id > first.id && *second.id >= *answer.json()["version"].as_str().expect("a version"));
     }
     server.running.stop().await;
@@ -150,6 +152,49 @@ async fn after_a_restart_equal_results_are_one_line() {
     ada.value("increment", json!({ "id": 1 }));
     assert_eq!(events.expect("value").value()["value"], 1);
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_moves_gets_no_state_that_lacks_a_late_commit() {
+    if kind() != Kind::Postgres {
+        return;
+    }
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    // A transaction that ends after a later one. It writes no row of the change log, so no instance notices it.
+    let config = server.database.url().parse().expect("a URL");
+    let ((commit, may_commit), (began, wait)) = (channel::<()>(), channel());
+    let late = std::thread::spawn(move || {
+        with_client(config, move |client| {
+            client.batch_execute("BEGIN; UPDATE counters SET value = 7 WHERE id = 1").expect("runs");
+            began.send(()).expect("the test waits");
+            // The test may have failed.
+            let _ = may_commit.recv();
+            client.batch_execute("COMMIT").expect("runs");
+        });
+    });
+    wait.recv().expect("it begins");
+    ada.value("create", json!({ "id": 2 }));
+    let other = serve(&server.database).await;
+    let moved = Client::new(other.address, "ada");
+    let mut without = moved.live(json!([get("a", 1)]));
+    without.expect("hello");
+    assert_eq!(without.expect("value").value()["value"], 0);
+    drop(commit);
+    late.join().expect("it commits");
+    let mut events = ada.live(json!([get("a", 1)]));
+    events.expect("hello");
+    let held = events.expect("value");
+    assert_eq!(held.value()["value"], 7);
+    // If nothing else has begun a transaction, both frames have one version.
+    let mut again = get("a", 1);
+    again["have"] = have(&held);
+    let mut events = moved.live(json!([again]));
+    events.expect("hello");
+    events.expect("same");
+    other.stop().await;
+    server.running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,9 @@
 use crate::app::start;
 use crate::client::Client;
 use serde_json::json;
+use std::sync::mpsc::channel;
+use store::fault_injection::hold_transaction;
+use store::testing::{Kind, kind};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_reads_and_a_mutation_changes() {
@@ -85,5 +88,34 @@ async fn a_planned_task_runs_once_and_changes_live_queries() {
     let mut events = ada.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
     assert_eq!(ada.value("twice", json!({ "id": 1 })), 1);
     events.until(|value| value["value"] == 2);
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_on_postgres_says_which_commits_it_surely_has() {
+    if kind() != Kind::Postgres {
+        return;
+    }
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let url = server.database.url();
+    // What holds the transaction stays on its thread, because the driver blocks.
+    let ((stop, stopped), (began, wait)) = (channel::<()>(), channel());
+    let held = std::thread::spawn(move || {
+        let held = hold_transaction(&url).expect("a transaction");
+        began.send(()).expect("the test waits");
+        // The test may have failed.
+        let _ = stopped.recv();
+        held.end().expect("it lasted");
+    });
+    wait.recv().expect("it begins");
+    let written = ada.call("increment", json!({ "id": 1 })).json();
+    assert_eq!(written["settled"], json!(null));
+    let answer = ada.call("get_counter", json!({ "id": 1 })).json();
+    let [settled, version] = ["settled", "version"].map(|field| answer[field].as_str().expect("a version"));
+    assert!(settled < version && version >= written["version"].as_str().expect("a version"), "{answer}");
+    drop(stop);
+    held.join().expect("it ends");
     server.running.stop().await;
 }

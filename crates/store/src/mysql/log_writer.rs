@@ -5,6 +5,7 @@ use super::change_log::{self, LogEntry};
 use super::commit_outcome;
 use super::connection::Connection;
 use super::publisher::Publisher;
+use crate::planted::{self, Bug, is_planted};
 use crate::remote::{ChangeLog, CommitOutcome, ReconnectingSession, TxMode};
 use crate::{Error, Key};
 use std::hash::{BuildHasher as _, RandomState};
@@ -37,6 +38,9 @@ impl ChangeLog for LogWriter {
         self.mark = self.mark.wrapping_add(1);
         let entry = change_log::write(connection, keys, self.mark)?;
         self.publisher.note_own(entry.seq);
+        if is_planted(Bug::OrderBySequence) && entry.seq.is_multiple_of(2) {
+            planted::wait();
+        }
         Ok(entry)
     }
 

@@ -75,4 +75,9 @@ impl Database for Mysql {
     fn hold_transaction(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::hold_transaction(Address::parse(url)?)
     }
+
+    #[cfg(feature = "fault-injection")]
+    fn end_sessions(&self, url: &str) -> Result<(), Error> {
+        fault_injection::end_sessions(Address::parse(url)?)
+    }
 }

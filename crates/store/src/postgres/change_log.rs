@@ -81,9 +81,9 @@ const SLICE: u64 = 5000;
 /// instance that sees ids go back increments it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct History {
-    number: i64,
-    database: i64,
-    timeline: String,
+    pub(super) number: i64,
+    pub(super) database: i64,
+    pub(super) timeline: String,
 }
 
 impl History {

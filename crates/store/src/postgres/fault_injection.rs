@@ -1,4 +1,4 @@
-//! A transaction that stays open, and a standby that falls behind: on purpose, for a load test.
+//! A transaction that stays open, connections that end, and a standby that falls behind: on purpose, for a load test.
 
 use super::address::Address;
 use super::change_log;
@@ -9,6 +9,8 @@ use crate::threads::pause;
 use crate::{Error, Row};
 use std::time::Duration;
 
+const END: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.5";
 const REPLAY: &str = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN 'primary'
     WHEN pg_is_wal_replay_paused() THEN 'paused' ELSE 'replays' END";
 /// Tries to let a standby go on, and the pause between two: it must not be left behind for ever.
@@ -25,6 +27,10 @@ pub(super) fn hold_transaction(address: Address) -> Result<Undo, Error> {
         connection.batch("SELECT 1")?;
         connection.batch("ROLLBACK")
     }))
+}
+
+pub(super) fn end_sessions(address: Address) -> Result<(), Error> {
+    Connection::connect(&address.primary()?)?.batch_outside_tx(END)
 }
 
 pub(super) fn pause_replay(address: Address) -> Result<Undo, Error> {

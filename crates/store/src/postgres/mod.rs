@@ -81,6 +81,11 @@ impl Database for Postgres {
     }
 
     #[cfg(feature = "fault-injection")]
+    fn end_sessions(&self, url: &str) -> Result<(), Error> {
+        fault_injection::end_sessions(parse(url)?)
+    }
+
+    #[cfg(feature = "fault-injection")]
     fn pause_replay(&self, url: &str) -> Result<Undo, Error> {
         fault_injection::pause_replay(parse(url)?)
     }

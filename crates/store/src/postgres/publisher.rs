@@ -62,7 +62,7 @@ impl Publisher {
     ) -> Publisher {
         let (following, now) = (&options.following, feed.uptime());
         feed.note_snapshot_end(snapshot.xmax());
-        feed.advance(snapshot.xmin(), now + following.lag_max);
+        feed.advance(snapshot.xmin(), now, following.lag_max);
         let state = State {
             snapshot,
             own: HashSet::new(),
@@ -140,6 +140,8 @@ impl Publisher {
         if other_history {
             self.feed.begin_epoch(epoch, news.snapshot.xmin(), news.snapshot.xmax());
         }
+        // Before the changes are published: what they cause to be read from a replica must have them.
+        self.feed.note_snapshot_end(news.snapshot.xmax());
         if connected_anew || foreign || missed || went_back || other_history {
             tracing::warn!(
                 connected_anew,
@@ -176,8 +178,7 @@ impl Publisher {
         state.snapshot = news.snapshot;
         let horizon = state.snapshot.xmin();
         state.own.retain(|xid| *xid >= horizon);
-        self.feed.note_snapshot_end(state.snapshot.xmax());
-        self.feed.advance(horizon, asked + self.lag_max);
+        self.feed.advance(horizon, asked, self.lag_max);
         self.plan_cut(&mut state, asked);
     }
 
@@ -225,6 +226,7 @@ fn version_with(xid: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::change_log::History;
     use super::*;
     use crate::BootTime;
 
@@ -238,5 +240,24 @@ mod tests {
         assert_eq!(feed.written(), 9);
         publisher.maybe_committed("12", vec![Key::table("users")]);
         assert_eq!(feed.written(), 13);
+    }
+
+    #[test]
+    fn what_a_change_causes_to_be_read_must_have_it() {
+        let feed = Arc::new(Feed::new(Epoch(1), 7, Arc::new(BootTime)));
+        let snapshot = PgSnapshot::parse("7:7:").expect("reads");
+        let publisher =
+            Publisher::new(feed.clone(), snapshot, Arc::default(), &Options::new("postgres://db.test", &[]));
+        let (needed, reads) = (Arc::new(AtomicU64::new(0)), feed.clone());
+        let noted = needed.clone();
+        feed.subscribe(Box::new(move |_| noted.store(reads.snapshot_end(), Ordering::Relaxed)));
+        let news = News {
+            snapshot: PgSnapshot::parse("9:9:").expect("reads"),
+            history: History { number: 0, database: 1, timeline: String::new() },
+            cut_below: 0,
+            changes: vec![(8, vec![Key::table("users")])],
+        };
+        publisher.publish_read(news, Epoch(1), Duration::ZERO);
+        assert_eq!(needed.load(Ordering::Relaxed), 9);
     }
 }

@@ -11,6 +11,7 @@ use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
 use crate::engine::Shared;
 use crate::job::Command;
+use crate::planted::{self, Bug, is_planted};
 use crate::tx::Connection as _;
 use crate::{Error, Key, Snapshot, Tx, Value};
 use std::collections::VecDeque;
@@ -234,6 +235,11 @@ impl Writer {
         let number = self.number + u64::from(batch.wrote);
         // A reader may see the commit before it is published.
         shared.feed.note_shown(number);
+        let is_early = batch.wrote && is_planted(Bug::PublishBeforeCommit);
+        if is_early {
+            shared.feed.publish(batch.changed.clone());
+            planted::wait();
+        }
         let committed = self.flush(batch.wrote, number);
         let took = began.elapsed();
         match committed {
@@ -244,7 +250,10 @@ impl Writer {
                     stats.committed(took);
                     batch.changed.sort_unstable();
                     batch.changed.dedup();
-                    shared.feed.publish(std::mem::take(&mut batch.changed));
+                    let changed = std::mem::take(&mut batch.changed);
+                    if !is_early {
+                        shared.feed.publish(changed);
+                    }
                     self.check_caches(&mut batch);
                 }
                 stats.commands.fetch_add(batch.kept, Relaxed);

@@ -1,7 +1,8 @@
 //! Throw-away databases for tests of every crate: a file of SQLite, or a database on the server that the environment
 //! names (`postgres.rs`, `mysql.rs`). `SARSEN_TEST_DATABASE` says which; `cargo xtask test` starts the servers.
 //! `held.rs`: nobody can write to a table for a while. `own_server.rs` and `own_mariadb.rs` are for tests that want a
-//! server to themselves (`own.rs`: whichever it is), `certificates.rs` for those over TLS. `rows.rs`: tables of cases.
+//! server to themselves (`own.rs`: whichever it is; `pooler.rs`: PgBouncer before it), `certificates.rs` for those over
+//! TLS. `rows.rs`: tables of cases.
 
 pub mod certificates;
 pub mod held;
@@ -10,6 +11,7 @@ pub mod own;
 pub mod own_mariadb;
 pub mod own_server;
 pub mod parsers;
+pub mod pooler;
 pub mod postgres;
 pub mod rows;
 

@@ -2,7 +2,7 @@
 
 use crate::instances::soon;
 use crate::support::{Database, MIGRATIONS, TestStore, add};
-use store::fault_injection::{Fault, hold_transaction, pause_replay};
+use store::fault_injection::{Fault, end_sessions, hold_transaction, pause_replay};
 use store::testing::own_server::OwnServer;
 use store::testing::postgres::with_client;
 use store::{Error, Options, Store};
@@ -87,6 +87,26 @@ async fn a_transaction_that_is_held_keeps_a_number_of_the_log() {
     assert!(newest(&test) - before > test.mysql().number(&missing), "it was rolled back");
 }
 
+/// So often that nothing is left of what each time half of is ended.
+const ENDED: usize = 30;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_ended_whatever_they_do() {
+    let postgres = Database::postgres().map(Database::open);
+    let mysql = Database::mysql().map(Database::open);
+    let urls =
+        [postgres.as_ref().map(|test| test.database().url()), mysql.as_ref().map(|test| test.mysql().url())];
+    for url in urls.into_iter().flatten() {
+        let of_transaction = url.clone();
+        let held = Held::begin(move || hold_transaction(&of_transaction));
+        aside(move || (0..ENDED).try_for_each(|_| end_sessions(&url))).await.expect("ends sessions");
+        assert!(held.end().is_err());
+    }
+    for test in [postgres, mysql].iter().flatten() {
+        add(&test.store, "n", "ada", "n").await.expect("connections are replaced");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_stands_still_until_the_end() {
     const NOTES: &str = "SELECT COUNT(*) FROM notes";
@@ -120,6 +140,8 @@ async fn what_cannot_be_disturbed_is_refused() {
     assert!(said("sqlite:x.db".to_owned()).await.contains("only a standby of PostgreSQL"));
     let held = aside(|| hold_transaction("sqlite:x.db").err().expect("refused").to_string()).await;
     assert!(held.contains("SQLite"), "{held}");
+    let ended = aside(|| end_sessions("sqlite:x.db").expect_err("refused").to_string()).await;
+    assert!(ended.contains("SQLite"), "{ended}");
     let Some(test) = Database::postgres().map(Database::open) else { return };
     assert!(said(test.database().url()).await.contains("is no standby"));
 }

@@ -2,52 +2,12 @@
 
 use crate::instances::{NOW, keep, rename, soon};
 use crate::support::{MIGRATIONS, add};
-use std::fs;
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::Child;
 use std::time::Duration;
-use store::testing::own_server::{OwnServer, free_port};
+use store::testing::own_server::OwnServer;
+use store::testing::pooler::Pooler;
 use store::testing::postgres::with_client;
 use store::testing::say_skipped;
 use store::{Error, Options, Sql, Store, Value, args, sql};
-
-/// PgBouncer with a handful of connections for everybody.
-struct Pooler {
-    process: Child,
-    port: u16,
-}
-
-impl Pooler {
-    fn start(server: &OwnServer) -> Option<Pooler> {
-        let program = Path::new("/usr/sbin/pgbouncer");
-        if !program.exists() {
-            return None;
-        }
-        let port = free_port();
-        let (settings, users) = (server.folder().join("pooler.ini"), server.folder().join("users"));
-        let text = format!(
-            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-             listen_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\n\
-             pool_mode = transaction\ndefault_pool_size = 5\nserver_reset_query =\n",
-            server.port,
-            users.display()
-        );
-        fs::write(&settings, text).expect("writes");
-        fs::write(&users, format!("\"sarsen\" \"{}\"\n", server.password)).expect("writes");
-        server.give(&settings);
-        server.give(&users);
-        let process = server.command_of(program).arg(&settings).spawn().expect("starts");
-        Some(Pooler { process, port })
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        self.process.kill().expect("ends");
-        self.process.wait().expect("ends");
-    }
-}
 
 fn options(url: String) -> Options {
     let mut options = Options::new(url, MIGRATIONS);
@@ -65,9 +25,7 @@ async fn everything_works_behind_a_pooler_and_nothing_is_left_on_its_sessions() 
     let Some(pooler) = Pooler::start(&server) else {
         return say_skipped("behind a pooler: there is no pgbouncer");
     };
-    soon("the pooler listens", || TcpStream::connect(("127.0.0.1", pooler.port)).is_ok()).await;
-    let url = format!("{}?pooler=transaction", server.url_at("127.0.0.1", pooler.port));
-    let mut pooled = options(url);
+    let mut pooled = options(pooler.url(&server));
     pooled.following.direct_url = Some(server.url());
     pooled.following.poll = Duration::from_millis(100);
     // More connections than the pooler has: sessions change hands all the time.
@@ -115,7 +73,6 @@ async fn a_url_of_a_pooler_that_does_not_say_so_is_told_what_to_add() {
     let Some(pooler) = Pooler::start(&server) else {
         return say_skipped("behind a pooler: there is no pgbouncer");
     };
-    soon("the pooler listens", || TcpStream::connect(("127.0.0.1", pooler.port)).is_ok()).await;
     let url = server.url_at("127.0.0.1", pooler.port);
     let options = Options { writers: 8, ..options(url) };
     let one = Store::open(options.clone());

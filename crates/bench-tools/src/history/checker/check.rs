@@ -132,6 +132,7 @@ impl<'a> Checker<'a> {
             (state.revs, state.newest) = (HashMap::new(), None);
         }
         let has_versions = self.history.versions != Versions::None;
+        let is_exact = self.history.versions == Versions::Exact;
         match (&self.history.clients[seen.client], &seen.event) {
             (Client::Watcher(query), Event::Quiet) => {
                 let newest = self.truths[era].newest(query, seen.at);
@@ -154,11 +155,13 @@ impl<'a> Checker<'a> {
                 verdict.sames += usize::from(matches!(event, Event::Same { .. }));
                 let named = values.by_digest.entry((query, digest(event), era));
                 same_value(named, digest(event), &held.rows)?;
-                if self.history.versions == Versions::Exact {
+                if is_exact {
                     let named = values.by_version.entry((query, held.version.clone()));
                     same_value(named, &held.version.0, &held.rows)?;
                 }
-                let (version, settled) = (held.version.clone(), held.settled.clone());
+                let version = held.version.clone();
+                // `same` confirms the state for its version, which lacks nothing where versions are exact.
+                let settled = if is_exact { version.clone() } else { held.settled.clone() };
                 let rows = held.rows.clone();
                 let bounds = Bounds { settled: Some(&settled), received: seen.at, ..Bounds::default() };
                 self.compare(era, query, &rows, bounds)?;
@@ -167,7 +170,10 @@ impl<'a> Checker<'a> {
                 }
                 state.advance_rows(&rows)
             }
-            (Client::Reader { carries }, Event::Answer { query, started, carried, version, rows }) => {
+            (
+                Client::Reader { carries },
+                Event::Answer { query, started, carried, version, settled, rows },
+            ) => {
                 verdict.states += 1;
                 let is_older = carried.as_ref().and_then(|carried| version.compare(carried));
                 if has_versions && is_older.is_some_and(std::cmp::Ordering::is_lt) {
@@ -176,10 +182,8 @@ impl<'a> Checker<'a> {
                 }
                 let answered_before = if self.history.reads_are_fresh { *started } else { 0 };
                 let carried = carried.as_ref();
-                // An answer says nothing of what its snapshot lacks; where versions are not exact, only its order counts.
-                let is_whole = matches!(self.history.versions, Versions::Exact | Versions::AtLeast);
                 let bounds = Bounds {
-                    settled: is_whole.then_some(version),
+                    settled: Some(settled.as_ref().unwrap_or(version)),
                     carried: carried.map(|carried| (carried, *started)),
                     answered_before,
                     received: seen.at,

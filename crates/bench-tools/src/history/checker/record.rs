@@ -135,6 +135,8 @@ pub enum Event {
         carried: Option<Version>,
         /// The version of the answer.
         version: Version,
+        /// The version up to which it lacks nothing, where that is another one.
+        settled: Option<Version>,
         /// The rows; one or none for [`Query::Row`].
         rows: Vec<RowState>,
     },
@@ -163,8 +165,8 @@ pub enum Versions {
     /// A state holds at least the commits that were answered with its version or an earlier one.
     AtLeast,
     /// They order states, but a state may lack single commits that were answered with an earlier version: PostgreSQL
-    /// counts transactions in the order in which they began. Frames say from which version back they lack nothing
-    /// (`settled`).
+    /// counts transactions in the order in which they began. Frames and answers to queries say from which version back
+    /// they lack nothing (`settled`).
     Ordered,
     /// They mean nothing to clients.
     None,

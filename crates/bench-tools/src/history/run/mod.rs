@@ -15,6 +15,7 @@ use crate::history::checker::held::Held;
 use crate::history::checker::record::{Attempt, Client, Event, Micros, Query, Seen, Version};
 use crate::history::random::Random;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,12 @@ pub struct Run {
     /// The servers.
     pub addresses: Vec<SocketAddr>,
     seed: u64,
+    /// The longest pause of a writer between two mutations.
+    pub pause_ms: u32,
     phase: Mutex<(Phase, usize)>,
     changed: Condvar,
+    /// All streams end when it changes.
+    storms: AtomicU64,
     record: Mutex<Record>,
 }
 
@@ -66,13 +71,15 @@ pub struct Record {
 
 impl Run {
     /// A run that begins now.
-    pub fn new(addresses: Vec<SocketAddr>, seed: u64) -> Run {
+    pub fn new(addresses: Vec<SocketAddr>, seed: u64, pause_ms: u32) -> Run {
         Run {
             began: Instant::now(),
             addresses,
             seed,
+            pause_ms,
             phase: Mutex::new((Phase::Resting, 0)),
             changed: Condvar::new(),
+            storms: AtomicU64::new(0),
             record: Mutex::default(),
         }
     }
@@ -122,6 +129,16 @@ impl Run {
         if record.failures.len() < 20 {
             record.failures.push(what);
         }
+    }
+
+    /// Lets all streams end.
+    pub fn storm(&self) {
+        self.storms.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    pub fn storms(&self) -> u64 {
+        self.storms.load(Ordering::Relaxed)
     }
 
     /// The present phase.

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 const PAUSE_MS: u32 = 20;
 
+/// An answer.
 #[derive(Deserialize)]
-struct Read {
-    value: Vec<RowState>,
+pub struct Read {
+    /// The rows.
+    pub value: Vec<RowState>,
     version: Version,
+    settled: Option<Version>,
 }
 
 /// Reads until the run is over.
@@ -30,9 +33,9 @@ pub fn read(run: &Run, number: usize, carries: bool) {
         let query = any_query(&mut random);
         let started = run.now();
         match ask(&mut connection, run.address(&mut random), &query, carried.as_ref()) {
-            Ok(Some((version, rows))) => {
+            Ok(Some(Read { value: rows, version, settled })) => {
                 newest = newer(newest, Some(version.clone()));
-                run.see(client, Event::Answer { query, started, carried, version, rows });
+                run.see(client, Event::Answer { query, started, carried, version, settled, rows });
             }
             Ok(None) => {}
             Err(what) => run.fail(what),
@@ -56,14 +59,13 @@ pub fn ask(
     address: SocketAddr,
     query: &Query,
     carried: Option<&Version>,
-) -> Result<Option<(Version, Vec<RowState>)>, String> {
+) -> Result<Option<Read>, String> {
     let (name, args) = call(query);
     let version: Vec<(&str, &str)> =
         carried.iter().map(|version| ("Sarsen-Version", version.0.as_str())).collect();
     match connection.request(address, &format!("POST /rpc/{name}"), &version, &args.to_string()) {
         Ok(Answer { status: 200, body }) => {
-            let read: Read = serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
-            Ok(Some((read.version, read.value)))
+            serde_json::from_str(&body).map(Some).map_err(|error| format!("{error}: {body}"))
         }
         Ok(Answer { status: 500.., .. }) | Err(_) => {
             *connection = Connection::default();

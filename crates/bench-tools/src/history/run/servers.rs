@@ -65,6 +65,16 @@ impl Servers {
         }
     }
 
+    /// Asks all to stop, one after the other.
+    pub fn stop_all(&mut self) -> Result<(), String> {
+        (0..self.children.len()).try_for_each(|number| self.stop(number))
+    }
+
+    /// Starts all again after [`Servers::stop_all`].
+    pub fn restart_all(&mut self) -> Result<(), String> {
+        (0..self.children.len()).try_for_each(|number| self.restart(number))
+    }
+
     /// Starts one again after [`Servers::kill`].
     pub fn restart(&mut self, number: usize) -> Result<(), String> {
         self.children[number] = self.spawn(self.addresses[number])?;

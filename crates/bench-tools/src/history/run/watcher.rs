@@ -87,8 +87,8 @@ fn stream(
         Habit::Storm => Duration::from_millis(u64::from(20 + random.below(400))),
         _ => Duration::from_millis(u64::from(1000 + random.below(20_000))),
     };
-    let began = Instant::now();
-    while run.phase() != Phase::Over && began.elapsed() < life {
+    let (began, storms) = (Instant::now(), run.storms());
+    while run.phase() != Phase::Over && began.elapsed() < life && run.storms() == storms {
         match stream.event(LOOK) {
             Ok(Some(text)) => take(run, &text)?,
             Ok(None) => {}

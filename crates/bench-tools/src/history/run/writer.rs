@@ -10,8 +10,6 @@ use std::time::Duration;
 /// How often a mutation is sent that gets no answer.
 const TRIES: usize = 400;
 const RETRY: Duration = Duration::from_millis(50);
-/// The longest pause between two mutations.
-const PAUSE_MS: u32 = 8;
 
 #[derive(Deserialize)]
 struct Written {
@@ -64,7 +62,7 @@ pub fn write(run: &Run, number: usize) {
         }
         run.record().attempts.push(Attempt { id, started, outcome });
         run.has_written();
-        run.pause(Duration::from_millis(u64::from(random.below(PAUSE_MS))));
+        run.pause(Duration::from_millis(u64::from(random.below(run.pause_ms))));
     }
 }
 

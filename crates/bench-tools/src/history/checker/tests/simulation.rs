@@ -293,7 +293,8 @@ impl World {
             let rows = self.shown(&query, older, random, bug);
             let sent = carried.clone().filter(|_| carries);
             // The answer says that it is new enough: its rows are not.
-            let event = Event::Answer { query, started, carried: sent, version: version(at), rows };
+            let event =
+                Event::Answer { query, started, carried: sent, version: version(at), settled: None, rows };
             carried = Some(version(at));
             seen.push(Seen { client, at: started + 1, event });
         }
