@@ -179,7 +179,8 @@ impl KeyIndex {
         }
     }
 
-    /// Notes a change and calls every owner that depends on one of its keys. One change at a time.
+    /// Notes a change and calls every owner that depends on one of its keys, the last that was added first. One change at a
+    /// time.
     pub(crate) fn publish(&self, position: Position, keys: &[Key]) {
         let (mut tables, mut places) = (Vec::new(), Vec::new());
         let is_everything = keys.iter().any(Key::is_everything);
@@ -206,11 +207,11 @@ impl KeyIndex {
             }
             owners.clone()
         };
-        let owners = owners.iter().map(Weak::upgrade);
         places.sort_unstable();
         places.dedup();
-        for (number, owner) in (0..).zip(owners) {
-            let Some(owner) = owner else { continue };
+        // The watches are the first owner and come last: who was called by one finds no older entry in a cache.
+        for (number, owner) in owners.iter().enumerate().rev() {
+            let (number, Some(owner)) = (number as u32, owner.upgrade()) else { continue };
             if is_everything {
                 owner.touched_all();
                 continue;

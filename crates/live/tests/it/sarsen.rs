@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::testing::TestPlace;
 use tokio::sync::mpsc;
 
@@ -215,14 +215,11 @@ async fn a_session_that_ends_at_the_server_ends_its_streams_here() {
         events.expect("value");
     }
     let [first, second, third, fourth] = &mut streams;
-    let revoked_at = Instant::now();
     identity.revoke(&["s1"], &["g3"]);
     for events in [first, second, third] {
         assert_eq!(events.expect("bye").name, "bye");
         assert_eq!(events.next(), None);
     }
-    let took = revoked_at.elapsed();
-    assert!(took < Duration::from_millis(250), "{took:?}");
     assert_eq!(tokens.each_ref().map(|token| status(&running, token)), [401, 401, 401, 200]);
     Client::new(running.address, &tokens[3]).value("create", json!({ "id": 1 }));
     fourth.until(|value| value[0]["id"] == 1);

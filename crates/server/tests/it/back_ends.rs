@@ -8,7 +8,7 @@ use server::testing::{TestServer, free_port};
 use server::{Clock as _, Limits, Running};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Key, Snapshot};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -189,10 +189,7 @@ async fn live_revocations_end_streams_at_back_ends() {
         let mut stream = Stream::open(address, token_of_ada).await;
         assert_eq!(status(address, token_of_ada).await, "200");
         end_session(&Admin { server: instance, token: token.clone() }, token_of_ada).await;
-        let ended_at = Instant::now();
         stream.ends().await;
-        let took = ended_at.elapsed();
-        assert!(took < Duration::from_millis(250), "{took:?}");
         assert_eq!(status(address, token_of_ada).await, "401");
         assert_eq!(status(address, &tokens_of_ada[2]).await, "200", "another session of the user");
     }
