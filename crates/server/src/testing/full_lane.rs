@@ -37,7 +37,6 @@ impl TestServer {
     /// Fills the part of the lane that is open to strangers. Of equals, the newest is shed from now on.
     pub async fn fill_lane(&self) -> FullLane {
         let mut lane = FullLane { app: self.app.clone(), gate: Arc::default(), jobs: Vec::new() };
-        let (common, _) = self.app.hash_lane.room_without_chance();
         // These keep the threads busy.
         let threads = lane.app.settings.hash_threads.unwrap_or(0);
         let threads =
@@ -46,6 +45,8 @@ impl TestServer {
         while self.app.hash_lane.waiting() > 0 {
             tokio::task::yield_now().await;
         }
+        // After the last job before: its time changes the room, perhaps later than its answer comes.
+        let (common, _) = self.app.hash_lane.room_without_chance();
         lane.add(common, false).await;
         lane
     }
