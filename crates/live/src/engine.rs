@@ -122,7 +122,7 @@ impl Engine {
 
     /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
     /// result yet, or none that is surely as new as `held`: the client's version, and its digest if that is known. Returns
-    /// whether it runs.
+    /// the ask that a run must answer first, if there is one ([`GroupState::asks`]).
     pub(crate) fn join(
         self: &Arc<Engine>,
         key: GroupKey,
@@ -130,8 +130,8 @@ impl Engine {
         slot: u32,
         held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
-    ) -> (Arc<Group>, bool) {
-        let (group, must_run) = {
+    ) -> (Arc<Group>, Option<u64>) {
+        let (group, ask) = {
             let mut groups = self.groups.lock();
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
@@ -140,7 +140,8 @@ impl Engine {
             let mut state = group.state.lock();
             state.members.push(Member { stream: stream.clone(), slot });
             state.empty_since = None;
-            let is_covered = held.is_some_and(|(held, _)| state.covers(held));
+            let has_versions = self.store.has_common_versions();
+            let is_covered = has_versions && held.is_some_and(|(held, _)| state.covers(held));
             let shown = match &state.frame {
                 // A later run may have found the frame's result again; the client needs it with a version that is not
                 // older.
@@ -160,16 +161,19 @@ impl Engine {
                 (Some(_), None) => false,
             };
             if is_behind && let Some(held) = held {
+                let is_asked = has_versions && state.needed.is_some_and(|needed| held <= needed);
+                state.asks += u64::from(!is_asked);
                 let is_newer = state.needed.is_none_or(|needed| held.replaces(needed));
                 state.needed = if is_newer { Some(held) } else { state.needed };
             }
+            let ask = is_behind.then_some(state.asks);
             drop(state);
-            (group.clone(), is_behind)
+            (group.clone(), ask)
         };
-        if must_run {
+        if ask.is_some() {
             self.touch(&group);
         }
-        (group, must_run)
+        (group, ask)
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -261,7 +265,8 @@ impl Engine {
             state.phase = Phase::Running;
             self.note_wait(started.saturating_duration_since(state.due));
             state.started = Some(started);
-            state.asked = state.needed;
+            state.asks_of_run = state.asks;
+            state.needed_of_run = state.needed;
             is_point &= group.is_point;
             // Nor older than the last run, which a replica may be.
             let shown = state.checked.filter(|_| self.store.is_shared());
@@ -323,8 +328,7 @@ impl Engine {
         let frame =
             Frame::new((version, settled, taken), output, before.as_deref(), self.limits.frame_bytes_max);
         let mut state = group.state.lock();
-        // A version that was asked for while this run was under way gets a run of its own.
-        let was_asked = state.asked.is_some() && state.asked == state.needed;
+        let was_asked = state.asks_of_run > state.answered;
         let was_awaited = std::mem::take(&mut state.awaited);
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
@@ -340,13 +344,14 @@ impl Engine {
             }
         }
         let again = self.settle(group, &mut state, keys, shown);
+        let answered = state.answered;
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
         let members: Vec<_> = match (is_new && !is_older) || was_asked || was_awaited {
             true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
             false => Vec::new(),
         };
         drop(state);
-        members.iter().for_each(|(stream, slot)| stream.mark(*slot, was_asked));
+        members.iter().for_each(|(stream, slot)| stream.mark(*slot, answered));
         self.after(group, again);
     }
 
@@ -361,10 +366,11 @@ impl Engine {
         let Shown { version, seen, took, .. } = shown;
         let is_older = state.checked.is_some_and(|checked| version < checked);
         state.checked = if is_older { state.checked } else { Some(version) };
-        let is_answered = state.needed == state.asked;
-        state.covered = state.asked.or(state.covered);
+        // Those that asked while this run was under way get a run of their own.
+        state.answered = state.asks_of_run;
+        let is_answered = state.asks == state.answered;
+        state.covered = state.needed_of_run.take().or(state.covered);
         state.needed = state.needed.filter(|_| !is_answered);
-        state.asked = None;
         state.failures = 0;
         state.runs += 1;
         state.last_run = took;
@@ -396,7 +402,7 @@ impl Engine {
         }
         state.failures = state.failures.saturating_add(1);
         state.phase = Phase::Queued;
-        state.asked = None;
+        state.needed_of_run = None;
         let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
         if let Some(failures) = self.failures.lock().note(Instant::now()) {
             tracing::warn!(query = group.key.query, code = %problem.code, failures,

@@ -74,10 +74,17 @@ pub(crate) struct GroupState {
     pub(crate) frame: Option<Shared>,
     /// The version that the last run has shown; the frame may be older, if the result was equal.
     pub(crate) checked: Option<Version>,
+    /// Counts the subscribers that need a run which begins after they joined. Versions would not do: without versions in
+    /// common (MySQL), two results can have the same one.
+    pub(crate) asks: u64,
+    /// `asks`, as the present run began, or the last one.
+    pub(crate) asks_of_run: u64,
+    /// The asks that runs have answered.
+    pub(crate) answered: u64,
     /// A subscriber holds this version from elsewhere: the next run must not be older.
     pub(crate) needed: Option<Version>,
     /// `needed`, as the present run began.
-    pub(crate) asked: Option<Version>,
+    pub(crate) needed_of_run: Option<Version>,
     /// The last version that a run was asked for and has answered. Thousands of clients that come back after a restart hold
     /// the same version of the last process.
     pub(crate) covered: Option<Version>,
@@ -102,7 +109,8 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    /// Whether the frame is of a run that was asked for this version of another history, or for a later one of that.
+    /// Whether the frame is of a run that was asked for this version of another history, or for a later one of that. Only
+    /// where instances have versions in common.
     pub(crate) fn covers(&self, version: Version) -> bool {
         let is_of_another = |frame: &Shared| frame.version.epoch() != version.epoch();
         self.frame.as_ref().is_some_and(is_of_another)
@@ -126,8 +134,11 @@ impl Group {
                 phase: Phase::Idle,
                 frame: None,
                 checked: None,
+                asks: 0,
+                asks_of_run: 0,
+                answered: 0,
                 needed: None,
-                asked: None,
+                needed_of_run: None,
                 covered: None,
                 awaited: false,
                 standing: None,

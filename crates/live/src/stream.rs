@@ -110,8 +110,8 @@ struct Subscription {
     is_behind: bool,
     /// What the client said that it holds; until the first event.
     held: Option<Box<Held>>,
-    /// No frame older than this is sent: the client holds it already.
-    not_before: Option<Version>,
+    /// No frame older than this version is sent, which the client holds already, until the group has answered this ask.
+    not_before: Option<Box<(Version, u64)>>,
     /// Version and digest of what was sent last.
     sent: Option<(Version, Arc<str>)>,
 }
@@ -292,20 +292,20 @@ impl Stream {
         let is_point = entry.is_point;
         let digest = held.as_ref().map(|held| held.digest.as_str());
         let known = not_before.map(|version| (version, digest));
-        let (group, must_run) =
+        let (group, ask) =
             self.engine.join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run)));
-        let not_before = not_before.filter(|_| must_run);
+        let not_before = not_before.zip(ask).map(Box::new);
         // The group may have run before its subscription had its slot.
-        let is_answered = {
+        let answered = {
             let mut group = group.state.lock();
             let is_current = group.phase == Phase::Idle && group.frame.is_some();
             group.awaited |= !is_current;
-            is_current.then_some(group.needed.is_none() && group.asked.is_none())
+            is_current.then_some(group.answered)
         };
         let subscription = Subscription::new(Source::Group(group), rows, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
-        if let Some(is_answered) = is_answered {
-            self.mark(slot, is_answered);
+        if let Some(answered) = answered {
+            self.mark(slot, answered);
         }
     }
 
@@ -356,13 +356,11 @@ impl Stream {
         self.state.lock().expires = expires;
     }
 
-    /// The group of this slot has a newer frame, or has answered for a version that was asked for.
-    pub(crate) fn mark(&self, slot: u32, is_answered: bool) {
+    /// The group of this slot has a newer frame, or has answered the asks up to `answered`.
+    pub(crate) fn mark(&self, slot: u32, answered: u64) {
         let mut state = self.state.lock();
         let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
-        if is_answered {
-            subscription.not_before = None;
-        }
+        subscription.not_before = subscription.not_before.take().filter(|waits| waits.1 > answered);
         if !subscription.is_behind {
             subscription.is_behind = true;
             state.behind.push_back(slot);
@@ -477,7 +475,7 @@ impl Stream {
             let is_held = subscription.held.as_ref().is_some_and(|held| *held.digest == *frame.digest);
             let shown = if is_held { checked } else { frame.settled };
             let is_older = |held: Version| shown.partial_cmp(&held).is_none_or(std::cmp::Ordering::is_lt);
-            if subscription.not_before.is_some_and(is_older) {
+            if subscription.not_before.as_ref().is_some_and(|waits| is_older(waits.0)) {
                 // The group runs again for this version, and marks the subscription then.
                 subscription.is_behind = false;
                 continue;

@@ -128,8 +128,9 @@ impl CacheMemory {
 
     /// Takes memory from the caches for good.
     pub(crate) fn reserve(&self, bytes: usize) {
-        let less = |budget: usize| Some(budget.saturating_sub(bytes));
-        let _ = self.budget.fetch_update(Relaxed, Relaxed, less);
+        // Under the lock, so that two do not take the same.
+        let _queues = self.queues.lock();
+        self.budget.store(self.budget.load(Relaxed).saturating_sub(bytes), Relaxed);
     }
 
     /// The largest entry.
@@ -184,7 +185,11 @@ impl CacheMemory {
         if queues.small.len() + queues.main.len() > 2 * live + STALE_MAX {
             queues.remove_stale();
         }
-        while self.used.load(Relaxed) > self.budget.load(Relaxed) && self.evict(&mut queues) {}
+        let is_over = || self.used.load(Relaxed) > self.budget.load(Relaxed);
+        let mut has_evicted = true;
+        while has_evicted && is_over() {
+            has_evicted = self.evict(&mut queues);
+        }
     }
 
     /// Evicts one entry. Returns false if there is none.

@@ -131,6 +131,12 @@ impl Store {
         self.inner.shared.feed.version()
     }
 
+    /// Whether versions mean the same on every instance: not on MySQL with several, where a version of another instance
+    /// says nothing here, and two results of one version may differ.
+    pub fn has_common_versions(&self) -> bool {
+        self.inner.shared.feed.versions_are_shared()
+    }
+
     /// Whether this process has published every change that an answer shows.
     pub fn has_published(&self, version: Version, taken: Duration) -> bool {
         self.inner.shared.feed.has_published(version, taken)

@@ -73,6 +73,7 @@ impl LogReader {
         let connection = self.connection.insert(open);
         let asked = self.following.clock.now();
         let before = self.publisher.snapshot();
+        self.publisher.reading();
         let mut news = change_log::news(connection, &before)?;
         if news.snapshot.xmax() < before.xmax() {
             change_log::begin_history(connection, &news.history)?;

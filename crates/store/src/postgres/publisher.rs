@@ -37,6 +37,8 @@ pub(super) struct Publisher {
     state: Mutex<State>,
     /// The log may be cut off before this transaction; 0 when there is no need.
     cut_below: AtomicU64,
+    /// The newest version that this process has committed since the present read of the log began.
+    written_since: AtomicU64,
 }
 
 struct State {
@@ -78,6 +80,7 @@ impl Publisher {
             kept: following.kept,
             state: Mutex::new(state),
             cut_below: AtomicU64::new(0),
+            written_since: AtomicU64::new(0),
         }
     }
 
@@ -88,7 +91,7 @@ impl Publisher {
 
     /// Publishes a commit of this process that is durable.
     pub(super) fn committed(&self, xid: &str, keys: Vec<Key>) {
-        self.feed.note_written(version_with(xid));
+        self.note_written(xid);
         if keys.is_empty() {
             return;
         }
@@ -112,9 +115,22 @@ impl Publisher {
     /// Publishes what may have been committed, or may be yet: then the tail will publish it again. Its caller is told
     /// to look, so no list comes from a replica that does not know how it ended.
     pub(super) fn maybe_committed(&self, xid: &str, keys: Vec<Key>) {
-        self.feed.note_written(version_with(xid));
+        self.note_written(xid);
         let _turn = self.state.lock();
         self.publish(keys);
+    }
+
+    /// A history that began meanwhile has forgotten what [`Publisher::committing`] noted, so it is noted again.
+    fn note_written(&self, xid: &str) {
+        let version = version_with(xid);
+        self.written_since.fetch_max(version, Ordering::AcqRel);
+        self.feed.note_shown(version);
+        self.feed.note_written(version);
+    }
+
+    /// A read of the log begins: it shows all that was committed before.
+    pub(super) fn reading(&self) {
+        self.written_since.store(0, Ordering::Release);
     }
 
     /// The tail cannot read the log; when it can again, everything may have changed.
@@ -138,7 +154,9 @@ impl Publisher {
         let went_back = news.snapshot.xmax() < state.snapshot.xmax();
         let other_history = epoch != self.feed.epoch();
         if other_history {
-            self.feed.begin_epoch(epoch, news.snapshot.xmin(), news.snapshot.xmax());
+            // Commits of the new history that this read does not show have been answered already.
+            let end = news.snapshot.xmax().max(self.written_since.load(Ordering::Acquire));
+            self.feed.begin_epoch(epoch, news.snapshot.xmin(), end);
         }
         // Before the changes are published: what they cause to be read from a replica must have them.
         self.feed.note_snapshot_end(news.snapshot.xmax());
@@ -240,6 +258,28 @@ mod tests {
         assert_eq!(feed.written(), 9);
         publisher.maybe_committed("12", vec![Key::table("users")]);
         assert_eq!(feed.written(), 13);
+    }
+
+    #[test]
+    fn a_new_history_includes_what_was_committed_while_the_log_was_read() {
+        let feed = Arc::new(Feed::new(Epoch(1), 900, Arc::new(BootTime)));
+        let snapshot = PgSnapshot::parse("900:900:").expect("reads");
+        let publisher =
+            Publisher::new(feed.clone(), snapshot, Arc::default(), &Options::new("postgres://db.test", &[]));
+        publisher.committed("899", vec![]);
+        publisher.reading();
+        publisher.committed("11", vec![]);
+        let news = News {
+            snapshot: PgSnapshot::parse("9:9:").expect("reads"),
+            history: History { number: 1, database: 1, timeline: String::new() },
+            cut_below: 0,
+            changes: Vec::new(),
+        };
+        publisher.publish_read(news, Epoch(2), Duration::ZERO);
+        assert_eq!((feed.written(), feed.shown().number()), (12, 12));
+        publisher.committing("12");
+        publisher.committed("12", vec![]);
+        assert_eq!((feed.written(), feed.shown().number()), (13, 13));
     }
 
     #[test]

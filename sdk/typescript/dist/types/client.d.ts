@@ -61,6 +61,8 @@ export interface Answer<V> {
     value: V;
     /** The version of the database that the answer comes from, or at which the mutation was committed. */
     version: string | undefined;
+    /** Of a query whose answer may lack commits just before its version (PostgreSQL): it has every commit before this one. */
+    settled?: string;
 }
 export declare class Client<A extends ApiShape = AnyApi> {
     #private;
