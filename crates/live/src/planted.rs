@@ -8,7 +8,7 @@ pub enum Bug {
     FailedRunIsUnchanged = 1,
     /// A client that comes back gets `same`, whatever it holds.
     SameOnReturn,
-    /// Row changes are sent to every stream that takes them, whatever it holds. Most looks at a frame wait, so that streams
+    /// Row changes are sent to every stream that takes them, whatever it holds. Streams wait before they send, so that they
     /// pass over frames.
     AnyBase,
     /// A change between a run and its watch is not noticed.
@@ -30,11 +30,12 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
     PLANTED.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
-/// Whether a stream waits before it sends a frame, so that a planted bug can show.
+/// Whether a stream waits before it sends a frame, so that a planted bug can show: it may send for ten of eighty
+/// milliseconds.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn holds_frames() -> bool {
-    static LOOKS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    is_planted(Bug::AnyBase) && !LOOKS.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(8)
+    static BEGAN: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    is_planted(Bug::AnyBase) && BEGAN.elapsed().as_millis() % 80 >= 10
 }
 
 #[cfg(not(feature = "fault-injection"))]
