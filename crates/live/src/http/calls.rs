@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use store::{Snapshot, Tx, Version};
+use store::{Read, Snapshot, Tx, Version};
 
 pub(super) async fn call(
     State(context): State<Context>,
@@ -75,7 +75,7 @@ async fn write(
             if let Some(key) = &key
                 && let Some(answer) = key.answer(tx, now)?
             {
-                return Ok(answer);
+                return Ok((answer, true));
             }
             let answer = run(tx, &Given::new(now, random, &registry))?;
             if let Some(key) = &key {
@@ -89,15 +89,19 @@ async fn write(
                     "a command was slow; it holds up others"
                 );
             }
-            Ok::<_, Problem>(answer)
+            Ok::<_, Problem>((answer, false))
         };
         let written = match mutation.is_batched {
             true => context.store().write_batched(mutation.name, command).await,
             false => context.store().write(mutation.name, command).await,
         };
         match written {
-            Ok(text) => {
-                let version = context.store().acknowledged();
+            Ok((text, is_replay)) => {
+                let version = match is_replay && context.store().is_shared() {
+                    // Another instance may have written it: a state that has it is newer than what this one has written.
+                    true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
+                    false => context.store().acknowledged(),
+                };
                 return Ok(answered(&text, version, version));
             }
             // The same request has just stored its answer.

@@ -1,6 +1,6 @@
 //! Calls.
 
-use crate::app::start;
+use crate::app::{serve, start};
 use crate::client::Client;
 use serde_json::json;
 use std::sync::mpsc::channel;
@@ -78,6 +78,29 @@ fn send_one(address: std::net::SocketAddr) -> (u16, serde_json::Value) {
     let ada = Client::new(address, "ada");
     let answer = ada.send("POST", "/rpc/increment", &[("Idempotency-Key", "k2")], "{\"id\":1}");
     (answer.status, answer.json()["value"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_another_instance_repeats_has_a_version_with_its_write() {
+    // On SQLite there is one instance, and on MySQL the versions of instances do not compare.
+    if kind() != Kind::Postgres {
+        return;
+    }
+    let server = start().await;
+    let other = serve(&server.database).await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let send = |address| {
+        let headers = [("Idempotency-Key", "k1")];
+        let answer =
+            Client::new(address, "ada").send("POST", "/rpc/increment", &headers, "{\"id\":1}").json();
+        assert_eq!(answer["value"], 1, "{answer}");
+        answer["version"].as_str().expect("a version").to_owned()
+    };
+    let (first, again) = (send(server.running.address), send(other.address));
+    assert!(again >= first, "{again} after {first}");
+    other.stop().await;
+    server.running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

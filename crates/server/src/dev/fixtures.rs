@@ -179,7 +179,8 @@ impl Account {
                 user: id.clone(),
                 client: client.clone(),
                 session: session.clone(),
-                scope: Scope::parse("profile email"),
+                // Without a refresh token the janitor would delete it a week after its access token.
+                scope: Scope::parse("offline_access profile email"),
             };
             (grant, NewRefresh::first(at, random))
         };

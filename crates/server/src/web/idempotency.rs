@@ -110,7 +110,13 @@ impl Attempt {
         match state {
             State::First if response.status().is_success() => self.store(app, response).await,
             State::Untouched | State::First => response,
-            State::Repeats(Earlier::Answered { id, status, answer }) => replay(app, &id, status, &answer),
+            State::Repeats(Earlier::Answered { id, status, answer }) => {
+                // Another instance may have written: after a read the version of the response includes that.
+                match app.store.read(|_| Ok::<_, Error>(())).await {
+                    Ok(()) => replay(app, &id, status, &answer),
+                    Err(error) => Problem::from(error).into_response(),
+                }
+            }
             State::Repeats(Earlier::Running) => Problem {
                 retry_after: Some(Duration::from_secs(1)),
                 ..conflict(
