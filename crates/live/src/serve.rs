@@ -141,7 +141,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let store = Store::open(options)?;
     let listen = |error| Error::Listen { address: settings.listen, error };
     let bound = Bound::new(&[settings.listen]).map_err(listen)?;
-    let app = app.query::<canary::Sung>().every("live.clean_answers", CLEANING, idempotent::clean);
+    let app = app.query::<canary::WrittenAt>().every("live.clean_answers", CLEANING, idempotent::clean);
     let (stop, stopped) = watch::channel(false);
     let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));
     let context = Context(Arc::new(Parts {

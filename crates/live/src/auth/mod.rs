@@ -13,6 +13,8 @@ mod issuer;
 mod keys;
 mod local;
 mod sarsen;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod token;

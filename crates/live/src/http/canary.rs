@@ -14,13 +14,13 @@ use store::{Key, Snapshot, Sql, Tx, args, sql};
 use utoipa::ToSchema;
 
 /// The table, made at the start of every app.
-pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_canaries (
+pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_canary (
     instance {key} NOT NULL PRIMARY KEY,
-    sung BIGINT NOT NULL
+    written_at BIGINT NOT NULL
 ) {table};";
 
-static READ: Sql = sql("SELECT sung FROM live_canaries WHERE instance = ?1");
-static SING: Sql = store::upsert("live_canaries", &["instance"], &["sung"]);
+static READ: Sql = sql("SELECT written_at FROM live_canary WHERE instance = ?1");
+static WRITE: Sql = store::upsert("live_canary", &["instance"], &["written_at"]);
 
 const LIMIT: Duration = Duration::from_secs(2);
 /// How old the last result may be for `/readyz`.
@@ -36,7 +36,7 @@ pub(crate) struct Canary(tokio::sync::Mutex<Option<(Instant, bool)>>);
 
 /// The query that the internal subscriber has.
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Sung {
+pub(crate) struct WrittenAt {
     instance: String,
 }
 
@@ -53,7 +53,7 @@ impl Claims for CanaryOnly {
     }
 }
 
-impl Query for Sung {
+impl Query for WrittenAt {
     const NAME: &'static str = "live.canary";
     const POINT: bool = true;
     type Claims = CanaryOnly;
@@ -66,7 +66,7 @@ impl Query for Sung {
 }
 
 fn key(instance: &str) -> Key {
-    Key::row("live_canaries", "instance", instance)
+    Key::row("live_canary", "instance", instance)
 }
 
 impl Canary {
@@ -78,7 +78,7 @@ impl Canary {
         {
             return well;
         }
-        let well = matches!(tokio::time::timeout(LIMIT, sing(context)).await, Ok(Ok(())));
+        let well = matches!(tokio::time::timeout(LIMIT, change_arrives(context)).await, Ok(Ok(())));
         if !well {
             tracing::warn!("a change did not reach a live query within {} s", LIMIT.as_secs());
         }
@@ -87,14 +87,14 @@ impl Canary {
     }
 }
 
-async fn sing(context: &Context) -> Result<(), Problem> {
+async fn change_arrives(context: &Context) -> Result<(), Problem> {
     let caller = Caller { subject: Some(SUBJECT.to_owned()), ..Caller::default() };
     let instance = context.0.instance.clone();
-    let wanted = Wanted::new(Sung::NAME, serde_json::json!({ "instance": instance }));
+    let wanted = Wanted::new(WrittenAt::NAME, serde_json::json!({ "instance": instance }));
     let body = context.0.streams.once_for_the_server(context, caller, wanted);
     let now = context.now();
     let command = move |tx: &mut Tx<'_>| {
-        tx.exec(&SING, args![&instance, now])?;
+        tx.exec(&WRITE, args![&instance, now])?;
         tx.changed(key(&instance));
         Ok::<_, store::Error>(())
     };

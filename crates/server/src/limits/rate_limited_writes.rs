@@ -1,20 +1,21 @@
 //! Rows that are written at most once in a while, however often the event happens: a user was seen, a client used PKCE, an
 //! API key was used. The time of the last write is kept in memory. No request waits for the write; if the writer refuses
-//! it, the next event writes.
+//! it, the next event writes. However many users there are, the writer gets a bounded number of these writes.
 
 use identity::ids::{ApiKeyId, ClientId, UserId};
 use identity::{Time, api_keys, clients, users};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::time::Duration;
 use store::Store;
 
-/// Beyond this many users, clients or keys the oldest entries are dropped; then a row may be written once more.
-const REMEMBERED: usize = 50_000;
+/// If more users, clients or keys than this come within the time of a limit, the others are written the next time. That
+/// many take 9 MB, and there are two parts.
+const REMEMBERED: usize = 450_000;
 
 /// When a user was last seen.
-pub(crate) struct LastSeen(AtMostEvery<UserId>);
+pub(crate) struct LastSeen(AtMostEvery);
 
 impl Default for LastSeen {
     fn default() -> LastSeen {
@@ -33,7 +34,7 @@ impl LastSeen {
 }
 
 /// When a client last sent a PKCE challenge.
-pub(crate) struct PkceUse(AtMostEvery<ClientId>);
+pub(crate) struct PkceUse(AtMostEvery);
 
 impl Default for PkceUse {
     fn default() -> PkceUse {
@@ -52,7 +53,7 @@ impl PkceUse {
 }
 
 /// When an API key was last used.
-pub(crate) struct KeyUse(AtMostEvery<ApiKeyId>);
+pub(crate) struct KeyUse(AtMostEvery);
 
 impl Default for KeyUse {
     fn default() -> KeyUse {
@@ -70,31 +71,92 @@ impl KeyUse {
     }
 }
 
-/// The time of the last write for each key.
-struct AtMostEvery<K> {
+/// The times of the last writes, by a hash of what was written. Two with one hash are written as one.
+struct AtMostEvery {
     at_most_every: Duration,
-    written: Mutex<HashMap<K, Time>>,
+    hasher: RandomState,
+    written: Mutex<Written>,
 }
 
-impl<K: Clone + Eq + Hash> AtMostEvery<K> {
-    fn every(at_most_every: Duration) -> AtMostEvery<K> {
-        AtMostEvery { at_most_every, written: Mutex::default() }
+/// Seconds of the last writes, in two parts: nothing has to look through them to forget the oldest.
+struct Written {
+    recent: HashMap<u64, u32>,
+    before: HashMap<u64, u32>,
+    /// When the first of `recent` may have been written.
+    since: Time,
+}
+
+impl AtMostEvery {
+    fn every(at_most_every: Duration) -> AtMostEvery {
+        let written = Written { recent: HashMap::new(), before: HashMap::new(), since: Time::from_millis(0) };
+        AtMostEvery { at_most_every, hasher: RandomState::new(), written: Mutex::new(written) }
     }
 
     /// Calls `write` if the last write for `key` is long enough ago. `write` returns whether the writer accepted it.
-    fn note(&self, key: &K, now: Time, write: impl FnOnce() -> bool) {
+    fn note(&self, key: &impl Hash, now: Time, write: impl FnOnce() -> bool) {
+        let key = self.hasher.hash_one(key);
+        let seconds = |time: Time| u32::try_from(time.seconds()).unwrap_or(0);
         let mut written = self.written.lock();
-        if written.get(key).is_some_and(|last| now.since(*last) < self.at_most_every) {
+        if now.since(written.since) >= self.at_most_every {
+            written.before = std::mem::take(&mut written.recent);
+            written.since = now;
+        }
+        let is_recent =
+            |last: &u32| u64::from(seconds(now).saturating_sub(*last)) < self.at_most_every.as_secs();
+        let last = written.recent.get(&key).or_else(|| written.before.get(&key));
+        if last.is_some_and(is_recent) || written.recent.len() >= REMEMBERED {
             return;
         }
-        if written.len() >= REMEMBERED {
-            written.retain(|_, last| now.since(*last) < self.at_most_every / 2);
-            if written.len() >= REMEMBERED {
-                written.clear();
-            }
-        }
         if write() {
-            written.insert(key.clone(), now);
+            written.recent.insert(key, seconds(now));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(300);
+
+    /// How many of these users are written.
+    fn written(limit: &AtMostEvery, users: std::ops::Range<usize>, second: i64) -> usize {
+        let mut count = 0;
+        for user in users {
+            limit.note(&user, Time::from_millis(second * 1000), || {
+                count += 1;
+                true
+            });
+        }
+        count
+    }
+
+    #[test]
+    fn each_user_is_written_once_in_a_while_however_many_there_are() {
+        let limit = AtMostEvery::every(EVERY);
+        let users = 0..REMEMBERED / 4;
+        for (second, expected) in [(1000, users.len()), (1001, 0), (1299, 0), (1300, users.len()), (1301, 0)]
+        {
+            assert_eq!(written(&limit, users.clone(), second), expected, "after {second} s");
+        }
+        assert_eq!(written(&limit, users.start..1, 1599), 0);
+        assert_eq!(written(&limit, users.start..1, 1600), 1);
+    }
+
+    #[test]
+    fn more_users_than_are_remembered_do_not_keep_the_writer_busy() {
+        let limit = AtMostEvery::every(EVERY);
+        let users = 0..REMEMBERED + 1000;
+        assert_eq!(written(&limit, users.clone(), 1000), REMEMBERED);
+        assert_eq!(written(&limit, users.clone(), 1100), 0);
+        assert_eq!(written(&limit, users.clone(), 1300), REMEMBERED);
+    }
+
+    #[test]
+    fn what_the_writer_refuses_is_tried_again() {
+        let limit = AtMostEvery::every(EVERY);
+        let now = Time::from_millis(1_000_000);
+        limit.note(&1, now, || false);
+        assert_eq!(written(&limit, 1..2, 1000), 1);
     }
 }

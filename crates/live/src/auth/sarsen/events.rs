@@ -5,26 +5,26 @@ const EVENT_SIZE_MAX: usize = 8 * 1024 * 1024;
 
 /// An event, or a sign of life without a name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub(in crate::auth) struct Event {
     /// `event`.
-    pub(super) name: String,
+    pub(in crate::auth) name: String,
     /// `id`, if there is one. An empty one forgets the last.
-    pub(super) id: Option<String>,
+    pub(in crate::auth) id: Option<String>,
     /// `retry`, in milliseconds.
-    pub(super) retry: Option<u64>,
+    pub(in crate::auth) retry: Option<u64>,
     /// The lines of `data`.
-    pub(super) data: String,
+    pub(in crate::auth) data: String,
 }
 
 /// Splits a stream of bytes into events.
 #[derive(Default)]
-pub(super) struct Events {
+pub(in crate::auth) struct Events {
     rest: Vec<u8>,
 }
 
 impl Events {
     /// Adds bytes and returns the events that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
+    pub(in crate::auth) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
         // An end may begin with the last byte of before.
         let mut searched = self.rest.len().saturating_sub(1);
         self.rest.extend_from_slice(bytes);

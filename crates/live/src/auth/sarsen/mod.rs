@@ -16,6 +16,8 @@ mod follow;
 mod revocations;
 mod roles;
 
+#[cfg(feature = "testing")]
+pub(super) use events::Events;
 pub(crate) use revocations::TABLE as REVOCATIONS;
 pub(crate) use roles::TABLE as ROLES;
 
