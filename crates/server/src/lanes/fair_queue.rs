@@ -2,7 +2,7 @@
 //!
 //! It has two parts: the reserve, which only known browsers enter, and the common part. In each part one network has at
 //! most a quarter of the room; in the common part one organization has at most half. A job that exceeds a limit does not
-//! lose by being last: of all jobs that the limit concerns, one of the heaviest network or organization leaves, at random
+//! lose by being last: of all jobs that the limit concerns, one of the heaviest network or organization leaves, by chance
 //! among equals. From the reserve it goes to the common part; from there it is shed. The weight of a network or
 //! organization is the number of its jobs that wait or ran lately, so that one that comes again and again is heavier than
 //! one that is new.
@@ -77,14 +77,14 @@ impl<J> FairQueue<J> {
         Some(job)
     }
 
-    /// Adds a job and removes those for which there is no room, which may include the new one. `draw` returns a number
-    /// below its argument.
+    /// Adds a job and removes those for which there is no room, which may include the new one. `choose` gets equals, the
+    /// oldest first, and returns the place of the one that leaves.
     pub fn push(
         &mut self,
         origin: Origin,
         job: J,
         room: Room,
-        mut draw: impl FnMut(usize) -> usize,
+        mut choose: impl FnMut(&[&J]) -> usize,
     ) -> Vec<J> {
         for (recent, places) in self.recent.iter_mut().zip([room.common, room.reserve]) {
             recent.drain(..recent.len().saturating_sub(RECENT * places));
@@ -93,12 +93,12 @@ impl<J> FairQueue<J> {
         let reserved = origin.known.is_some();
         self.jobs.push_back(Waiting { origin: origin.clone(), reserved, job });
         if !reserved {
-            self.make_room(&origin, room, &mut draw, &mut shed);
+            self.make_room(&origin, room, &mut choose, &mut shed);
         }
-        while reserved && let Some(leaving) = self.surplus(&origin, true, room, &mut draw) {
+        while reserved && let Some(leaving) = self.surplus(&origin, true, room, &mut choose) {
             self.jobs[leaving].reserved = false;
             let moved = self.jobs[leaving].origin.clone();
-            self.make_room(&moved, room, &mut draw, &mut shed);
+            self.make_room(&moved, room, &mut choose, &mut shed);
         }
         shed
     }
@@ -108,10 +108,10 @@ impl<J> FairQueue<J> {
         &mut self,
         new: &Origin,
         room: Room,
-        draw: &mut impl FnMut(usize) -> usize,
+        choose: &mut impl FnMut(&[&J]) -> usize,
         shed: &mut Vec<J>,
     ) {
-        while let Some(leaving) = self.surplus(new, false, room, draw) {
+        while let Some(leaving) = self.surplus(new, false, room, choose) {
             shed.extend(self.jobs.remove(leaving).map(|waiting| waiting.job));
         }
     }
@@ -122,11 +122,12 @@ impl<J> FairQueue<J> {
         new: &Origin,
         reserved: bool,
         room: Room,
-        draw: &mut impl FnMut(usize) -> usize,
+        choose: &mut impl FnMut(&[&J]) -> usize,
     ) -> Option<usize> {
         let limit = self.exceeded(new, reserved, room)?;
         let heaviest = self.heaviest(new, reserved, limit);
-        heaviest.get(draw(heaviest.len())).copied()
+        let jobs: Vec<&J> = heaviest.iter().map(|place| &self.jobs[*place].job).collect();
+        heaviest.get(choose(&jobs)).copied()
     }
 
     /// A limit of a part that a job from `new` has exceeded.
@@ -215,7 +216,9 @@ mod tests {
         let mut queue = FairQueue::default();
         for turn in 0..100_u8 {
             let organization = if turn % 2 == 0 { "acme" } else { "platform" };
-            queue.push(stranger(turn % 7, organization), "attack", ROOM, |most| usize::from(turn) % most);
+            queue.push(stranger(turn % 7, organization), "attack", ROOM, |equals| {
+                usize::from(turn) % equals.len()
+            });
         }
         assert_eq!(queue.len(), ROOM.common);
         queue
@@ -226,7 +229,8 @@ mod tests {
         for organization in ["quiet", "acme"] {
             for draw in 0..ROOM.common {
                 let mut queue = attacked();
-                let shed = queue.push(stranger(200, organization), "user", ROOM, |most| draw % most);
+                let shed =
+                    queue.push(stranger(200, organization), "user", ROOM, |equals| draw % equals.len());
                 assert_eq!(shed, ["attack"], "{organization}");
             }
         }
@@ -238,7 +242,7 @@ mod tests {
         queue.push(stranger(200, "quiet"), "user", ROOM, |_| 0);
         for turn in 0..1000_u32 {
             let origin = stranger((turn % 7) as u8, if turn % 3 == 0 { "acme" } else { "platform" });
-            let shed = queue.push(origin, "attack", ROOM, |most| turn as usize % most);
+            let shed = queue.push(origin, "attack", ROOM, |equals| turn as usize % equals.len());
             assert!(!shed.contains(&"user"));
         }
     }
@@ -250,7 +254,7 @@ mod tests {
             assert!(queue.push(known(100 + who, &who.to_string()), "known", ROOM, |_| 0).is_empty());
         }
         assert_eq!(queue.len(), ROOM.common + ROOM.reserve);
-        let shed = queue.push(known(150, "five"), "known", ROOM, |most| most - 1);
+        let shed = queue.push(known(150, "five"), "known", ROOM, |equals| equals.len() - 1);
         assert_eq!(shed, ["attack"], "one more takes a place of the common part, as a light network");
     }
 
@@ -259,10 +263,12 @@ mod tests {
         let mut queue = FairQueue::default();
         let room = Room { reserve: 12, ..ROOM };
         for who in 0..200_u8 {
-            queue.push(known(who % 5, &who.to_string()), "attack", room, |most| usize::from(who) % most);
+            queue.push(known(who % 5, &who.to_string()), "attack", room, |equals| {
+                usize::from(who) % equals.len()
+            });
         }
         for _ in 0..PER_KNOWN {
-            assert_eq!(queue.push(known(200, "olga"), "owner", room, |most| most - 1), ["attack"]);
+            assert_eq!(queue.push(known(200, "olga"), "owner", room, |equals| equals.len() - 1), ["attack"]);
         }
         let owners = queue.jobs.iter().filter(|waiting| waiting.job == "owner" && waiting.reserved).count();
         assert_eq!(owners, PER_KNOWN);
@@ -279,9 +285,13 @@ mod tests {
             for turn in 0..12_u8 {
                 queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, |_| 0);
             }
-            assert_eq!(queue.push(stranger(100, "a"), "user", ROOM, |most| draw % most), ["attack"]);
+            assert_eq!(
+                queue.push(stranger(100, "a"), "user", ROOM, |equals| draw % equals.len()),
+                ["attack"]
+            );
             for turn in 0..100_u8 {
-                let shed = queue.push(stranger(turn % 4, "b"), "attack", ROOM, |most| (draw * 7) % most);
+                let shed =
+                    queue.push(stranger(turn % 4, "b"), "attack", ROOM, |equals| (draw * 7) % equals.len());
                 assert_eq!(shed, ["attack"]);
             }
             assert!(queue.recent[0].len() <= RECENT * ROOM.common);

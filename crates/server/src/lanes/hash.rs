@@ -14,6 +14,8 @@ use web::network::network;
 
 /// How long a job may wait before it starts.
 const DEADLINE: Duration = Duration::from_millis(1500);
+/// How long a job may be shed, if others of the same weight came later.
+const SHED_WITHIN: Duration = Duration::from_millis(25);
 /// The lowest priority, as `nice` counts: requests come first.
 pub(crate) const LOWEST_PRIORITY: i32 = 19;
 
@@ -168,7 +170,7 @@ impl Shared {
         let room = self.room(threads);
         let mut queue = self.queue.lock();
         let wait = self.average() * ((queue.jobs.len() + queue.running) / threads) as u32;
-        let shed = queue.jobs.push(origin, job, room, |most| self.draw(most));
+        let shed = queue.jobs.push(origin, job, room, |equals| self.choose(equals));
         drop(queue);
         self.refused.fetch_add(shed.len() as u64, Ordering::Relaxed);
         self.arrived.notify_one();
@@ -182,6 +184,13 @@ impl Shared {
     /// As many places as threads can serve within the deadline.
     fn room(&self, threads: usize) -> Room {
         Room::of((DEADLINE.as_nanos() / self.average().as_nanos()) as usize * threads, threads)
+    }
+
+    /// The one of these jobs that is shed, by chance. Of those that came lately, if there are any: who is refused shall
+    /// hear it at once, not after a wait.
+    fn choose(&self, equals: &[&Job]) -> usize {
+        let late = equals.iter().position(|job| job.arrived.elapsed() < SHED_WITHIN).unwrap_or(0);
+        late + self.draw(equals.len() - late)
     }
 
     /// A number below `most`.
@@ -236,6 +245,21 @@ mod tests {
 
     fn from<'a>(address: &str, organization: &'a str) -> Asker<'a> {
         Asker { address: address.parse().expect("an address"), organization, known: None }
+    }
+
+    #[tokio::test]
+    async fn of_equals_one_that_came_lately_is_shed() {
+        let lane = HashLane::start(Some(1), 0, Arc::new(Seeded::new(1)));
+        let job = |arrived| Job { arrived, run: Box::new(|| ()), wanted: Box::new(|| true) };
+        let now = Instant::now();
+        let (old, late) = (now.checked_sub(SHED_WITHIN * 40).unwrap_or(now), now + Duration::from_secs(3600));
+        let jobs = [job(old), job(old), job(late), job(late)];
+        let chosen = |jobs: &[Job]| {
+            let equals: Vec<&Job> = jobs.iter().collect();
+            (0..100).map(|_| lane.shared.choose(&equals)).collect::<std::collections::BTreeSet<usize>>()
+        };
+        assert_eq!(chosen(&jobs), [2, 3].into());
+        assert_eq!(chosen(&jobs[..2]), [0, 1].into(), "if none came lately, any");
     }
 
     #[tokio::test]

@@ -92,7 +92,7 @@ impl Connection {
         )?;
         self.batch(match role {
             Role::Writer => "PRAGMA cache_size = -2048;",
-            Role::Reader => "PRAGMA cache_size = -256; PRAGMA query_only = ON;",
+            Role::Reader => "PRAGMA cache_size = -1024; PRAGMA query_only = ON;",
             Role::Checkpointer => "PRAGMA cache_size = -64;",
         })?;
         let (deadline, opened) = (self.deadline.clone(), self.opened);
