@@ -18,7 +18,7 @@ use store::{Migration, Read, Store, Time};
 /// What one client, and all together, may take. All of them are settings.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Streams of this process.
+    /// Streams of this process. Callers without a token have at most half of them.
     pub streams_max: usize,
     /// Streams of one user.
     pub streams_per_caller_max: usize,
@@ -26,6 +26,8 @@ pub struct Limits {
     pub streams_per_network_max: usize,
     /// Subscriptions of one stream.
     pub subscriptions_max: usize,
+    /// Subscriptions of all streams of one user, or of one network without a token.
+    pub subscriptions_per_caller_max: usize,
     /// Bytes of one answer of a live query.
     pub frame_bytes_max: usize,
     /// Runs of live queries at a time.
@@ -49,6 +51,7 @@ impl Default for Limits {
             streams_per_caller_max: 100,
             streams_per_network_max: 1_000,
             subscriptions_max: 500,
+            subscriptions_per_caller_max: 10_000,
             frame_bytes_max: 1024 * 1024,
             runs_max: 64,
             body_bytes_max: 256 * 1024,

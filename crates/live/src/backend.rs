@@ -170,6 +170,10 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> R
     let (head, body) = request.into_parts();
     let most = parts.context.0.limits.body_bytes_max;
     let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);
+    // PostgreSQL stores no U+0000.
+    if head.uri.path_and_query().is_some_and(|uri| uri.as_str().contains("%00")) {
+        return Err(Problem::invalid("", "An address with the character U+0000 (`%00`) is not accepted."));
+    }
     match web::body::read(body, peer.body_time, most).await {
         Ok(bytes) => Ok(Request::from_parts(head, Body::from(bytes))),
         Err(Failure::TooLarge) => {

@@ -8,7 +8,7 @@
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
 use crate::frame::Frame;
-use crate::group::{Failures, Found, Group, GroupKey, GroupState, Member, Metrics, Phase, Work};
+use crate::group::{Failures, Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::planted::{Bug, is_planted};
 use crate::stream::Stream;
 use crate::{Limits, Problem};
@@ -138,7 +138,7 @@ impl Engine {
                 Arc::new(Group::new(key.clone(), is_point, work))
             });
             let mut state = group.state.lock();
-            state.members.push(Member { stream: stream.clone(), slot });
+            state.members.add(stream.clone(), slot);
             state.empty_since = None;
             let has_versions = self.store.has_common_versions();
             let is_covered = has_versions && held.is_some_and(|(held, _)| state.covers(held));

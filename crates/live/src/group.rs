@@ -3,6 +3,7 @@
 use crate::Problem;
 use crate::caller::Caller;
 use crate::frame::Shared;
+use crate::members::Members;
 use crate::query::{Output, RunQuery};
 use crate::stream::Stream;
 use metrics::Histogram;
@@ -94,7 +95,7 @@ pub(crate) struct GroupState {
     pub(crate) standing: Option<Option<Caller>>,
     pub(crate) watch: Option<Watch>,
     pub(crate) keys: Vec<Key>,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Members,
     /// When a key changed that the last run does not know.
     pub(crate) touched: Instant,
     /// When the next run may begin.
@@ -118,12 +119,6 @@ impl GroupState {
     }
 }
 
-/// A subscriber: a slot of a stream.
-pub(crate) struct Member {
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) slot: u32,
-}
-
 impl Group {
     pub(crate) fn new(key: GroupKey, is_point: bool, work: Work) -> Group {
         Group {
@@ -144,7 +139,7 @@ impl Group {
                 standing: None,
                 watch: None,
                 keys: Vec::new(),
-                members: Vec::new(),
+                members: Members::default(),
                 touched: Instant::now(),
                 due: Instant::now(),
                 started: None,
@@ -165,11 +160,7 @@ impl Group {
     /// Ends a subscription.
     pub(crate) fn leave(&self, stream: &Stream, slot: u32) {
         let mut state = self.state.lock();
-        let place =
-            state.members.iter().position(|member| member.slot == slot && member.stream.id == stream.id);
-        if let Some(place) = place {
-            state.members.swap_remove(place);
-        }
+        state.members.remove(stream.id, slot);
         if state.members.is_empty() {
             state.empty_since = Some(Instant::now());
         }

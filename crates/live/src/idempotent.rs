@@ -19,6 +19,8 @@ pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_answers (
 
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 3600);
 const KEY_BYTES_MAX: usize = 255;
+/// 22 letters of base64url have 128 bits.
+const ANONYMOUS_KEY_BYTES_MIN: usize = 22;
 const PAGE: usize = 500;
 
 static READ: Sql = sql("SELECT body, answer FROM live_answers WHERE id = ?1 AND at_ms > ?2");
@@ -38,6 +40,14 @@ impl Key {
     pub(crate) fn new(key: &str, subject: Option<&str>, mutation: &str, body: &[u8]) -> Result<Key, Problem> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             let detail = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters.");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail));
+        }
+        // Callers without a subject share their keys: who guesses one gets the answer of another.
+        if subject.is_none() && key.len() < ANONYMOUS_KEY_BYTES_MIN {
+            let detail = format!(
+                "Without a token `Idempotency-Key` must have at least {ANONYMOUS_KEY_BYTES_MIN} characters, \
+                 chosen at random, such as a UUID."
+            );
             return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid_idempotency_key", detail));
         }
         let scope =

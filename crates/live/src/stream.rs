@@ -17,11 +17,12 @@ use axum::body::Bytes;
 use http_body::{Body, Frame as BodyFrame};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::collections::VecDeque;
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use store::{Time, Version};
@@ -44,8 +45,9 @@ pub(crate) struct Wanted {
     /// The client's name for it.
     pub(crate) key: String,
     pub(crate) query: String,
-    #[serde(default = "no_arguments")]
-    pub(crate) args: Value,
+    /// As the client wrote them: they are read when their length is known to be allowed.
+    #[serde(default)]
+    pub(crate) args: Option<Box<RawValue>>,
     /// What the client holds, as `<version>/<digest>`.
     #[serde(default)]
     pub(crate) have: Option<String>,
@@ -56,13 +58,21 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// A subscription of the server itself.
-    pub(crate) fn new(query: &str, args: Value) -> Wanted {
+    pub(crate) fn new(query: &str, args: &Value) -> Wanted {
+        let args = to_raw_value(args).ok();
         Wanted { key: String::new(), query: query.to_owned(), args, have: None, rows: false }
     }
-}
 
-fn no_arguments() -> Value {
-    Value::Object(serde_json::Map::new())
+    /// The length of the arguments as they were sent.
+    pub(crate) fn args_bytes(&self) -> usize {
+        self.args.as_ref().map_or(0, |args| args.get().len())
+    }
+
+    fn arguments(&self) -> Result<Value, Problem> {
+        let Some(args) = &self.args else { return Ok(Value::Object(serde_json::Map::new())) };
+        let wrong = |error| Problem::invalid("args", format!("The arguments are not valid: {error}."));
+        serde_json::from_str(args.get()).map_err(wrong)
+    }
 }
 
 /// What tells the standings of callers apart.
@@ -78,6 +88,8 @@ pub(crate) struct Stream {
     pub(crate) secret: [u8; 32],
     engine: Arc<Engine>,
     registry: Arc<Registry>,
+    /// The subscriptions of all streams of its caller.
+    owned: Arc<AtomicUsize>,
     /// Held while a subscription is added.
     changing: Mutex<()>,
     state: Mutex<State>,
@@ -151,7 +163,7 @@ impl Subscription {
             Source::Group(group) => Wanted {
                 key: serde_json::from_str(&self.key).ok()?,
                 query: group.key.query.to_owned(),
-                args: serde_json::from_str(&group.key.args).ok()?,
+                args: Some(RawValue::from_string(group.key.args.to_string()).ok()?),
                 have: None,
                 rows: self.rows,
             },
@@ -166,6 +178,7 @@ impl Stream {
         caller: Caller,
         engine: Arc<Engine>,
         registry: Arc<Registry>,
+        owned: Arc<AtomicUsize>,
     ) -> Arc<Stream> {
         let expires = caller.expires;
         let state = State {
@@ -186,6 +199,7 @@ impl Stream {
             secret,
             engine,
             registry,
+            owned,
             changing: Mutex::default(),
             state: Mutex::new(state),
         })
@@ -270,10 +284,12 @@ impl Stream {
         let (key, rows) = (frame::quoted(&wanted.key), wanted.rows);
         let caller = self.state.lock().caller.clone();
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
-            let bound = (entry.bind)(wanted.args.clone(), &caller)?;
-            Ok((entry, bound))
+            let args = wanted.arguments()?;
+            // Written anew, so that two spellings of the same arguments have one group.
+            let text = args.to_string();
+            Ok((entry, text, (entry.bind)(args, &caller)?))
         });
-        let (entry, bound) = match bound {
+        let (entry, args, bound) = match bound {
             Ok(bound) => bound,
             Err(problem) => {
                 let mut text = String::new();
@@ -283,8 +299,8 @@ impl Stream {
                 return self.notice(text);
             }
         };
-        let args = wanted.args.to_string().into();
-        let group_key = GroupKey { query: entry.name, args, claims: bound.claims.as_str().into() };
+        let group_key =
+            GroupKey { query: entry.name, args: args.into(), claims: bound.claims.as_str().into() };
         let held = wanted.have.as_deref().and_then(Held::parse).map(Box::new);
         let not_before = held.as_ref().map(|held| held.version).or(sent);
         let slot = self.free_slot();
@@ -295,15 +311,15 @@ impl Stream {
         let (group, ask) =
             self.engine.join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run)));
         let not_before = not_before.zip(ask).map(Box::new);
-        // The group may have run before its subscription had its slot.
+        let subscription = Subscription::new(Source::Group(group.clone()), rows, key);
+        self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
+        // The group may have run before its subscription had its slot; a run that ends after this finds it there.
         let answered = {
             let mut group = group.state.lock();
             let is_current = group.phase == Phase::Idle && group.frame.is_some();
             group.awaited |= !is_current;
             is_current.then_some(group.answered)
         };
-        let subscription = Subscription::new(Source::Group(group), rows, key);
-        self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
         if let Some(answered) = answered {
             self.mark(slot, answered);
         }
@@ -321,6 +337,7 @@ impl Stream {
     fn fill_slot(&self, slot: usize, subscription: Subscription) {
         if let Some(free) = self.state.lock().subscriptions.get_mut(slot) {
             *free = Some(subscription);
+            self.owned.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -338,6 +355,7 @@ impl Stream {
     /// Returns the version that was sent last; `None` if there was no subscription.
     fn remove_slot(&self, slot: u32) -> Option<Option<Version>> {
         let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
+        self.owned.fetch_sub(1, Ordering::Relaxed);
         removed.group().into_iter().for_each(|group| group.leave(self, slot));
         Some(removed.sent.map(|(version, _)| version))
     }
@@ -345,6 +363,17 @@ impl Stream {
     /// The number of its subscriptions.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().subscriptions.iter().flatten().count()
+    }
+
+    /// The number of its subscriptions whose keys are not among these.
+    pub(crate) fn len_without(&self, keys: &HashSet<String>) -> usize {
+        let state = self.state.lock();
+        state.subscriptions.iter().flatten().filter(|subscription| !keys.contains(&*subscription.key)).count()
+    }
+
+    /// The number of subscriptions of all streams of its caller.
+    pub(crate) fn owned(&self) -> usize {
+        self.owned.load(Ordering::Relaxed)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -555,6 +584,7 @@ impl Stream {
         state.ended = true;
         drop(state);
         standing.into_iter().for_each(|group| group.leave(self, STANDING));
+        self.owned.fetch_sub(subscriptions.iter().flatten().count(), Ordering::Relaxed);
         for (slot, subscription) in (0..).zip(subscriptions) {
             if let Some(Source::Group(group)) = subscription.map(|subscription| subscription.source) {
                 group.leave(self, slot);

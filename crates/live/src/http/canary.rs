@@ -90,7 +90,7 @@ impl Canary {
 async fn change_arrives(context: &Context) -> Result<(), Problem> {
     let caller = Caller { subject: Some(SUBJECT.to_owned()), ..Caller::default() };
     let instance = context.0.instance.clone();
-    let wanted = Wanted::new(WrittenAt::NAME, serde_json::json!({ "instance": instance }));
+    let wanted = Wanted::new(WrittenAt::NAME, &serde_json::json!({ "instance": instance }));
     let body = context.0.streams.once_for_the_server(context, caller, wanted);
     let now = context.now();
     let command = move |tx: &mut Tx<'_>| {

@@ -14,6 +14,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use std::future::poll_fn;
+use std::time::Duration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +106,7 @@ async fn held(
     wanted: Vec<Wanted>,
 ) -> Result<Response, Problem> {
     let caller = context.caller(&headers).await?;
+    let left = caller.expires.map_or(Duration::MAX, |expires| expires.since(context.now()));
     let body = context.0.streams.once(&context, caller, address, wanted)?;
     let mut events = String::new();
     let collect = async {
@@ -122,7 +124,7 @@ async fn held(
     let mut stopped = context.0.streams_stopped.clone();
     tokio::select! {
         () = collect => {}
-        () = tokio::time::sleep(context.0.limits.poll_time) => {}
+        () = tokio::time::sleep(context.0.limits.poll_time.min(left)) => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
     }
     drop::<StreamBody>(body);

@@ -52,9 +52,38 @@ fn version_of(headers: &HeaderMap) -> Option<Version> {
 /// A JSON object from a body; no body is an object without members.
 fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
+    if has_nul(body) {
+        return Err(Problem::invalid("", "Text with the character U+0000 is not accepted."));
+    }
     let mut reader = serde_json::Deserializer::from_slice(body);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default();
         Problem::invalid(field, format!("The body is not valid: {}.", error.into_inner()))
     })
+}
+
+/// Whether JSON has text with U+0000, which PostgreSQL does not store.
+pub(crate) fn has_nul(json: &[u8]) -> bool {
+    let escape = b"\\u0000";
+    let is_escaped = |at: usize| json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+    let mut places = json.windows(escape.len()).enumerate().filter(|(_, window)| window == escape);
+    places.any(|(at, _)| !is_escaped(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_nul;
+
+    #[test]
+    fn only_the_character_itself_is_refused() {
+        for (json, expected) in [
+            (r#"{"a":"\u0000"}"#, true),
+            (r#"{"a":"\\\u0000"}"#, true),
+            (r#"{"a":"\\u0000"}"#, false),
+            (r#"{"a":"u0000 \u0001"}"#, false),
+            ("", false),
+        ] {
+            assert_eq!(has_nul(json.as_bytes()), expected, "{json}");
+        }
+    }
 }

@@ -9,13 +9,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// The length of the arguments of a subscription, which are kept as long as it lasts.
+const ARGS_BYTES_MAX: usize = 4096;
 /// How often streams are looked at for heartbeats and expired tokens.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -29,10 +31,19 @@ pub(crate) struct Streams {
 #[derive(Default)]
 struct Open {
     by_name: HashMap<String, Arc<Stream>>,
-    by_caller: HashMap<String, usize>,
+    by_caller: HashMap<String, Owned>,
     /// Streams and long polls.
     all: usize,
+    /// Those of callers without a token.
+    anonymous: usize,
     stopping: bool,
+}
+
+/// What a user has open, or a network without a token.
+#[derive(Default)]
+struct Owned {
+    streams: usize,
+    subscriptions: Arc<AtomicUsize>,
 }
 
 impl Streams {
@@ -46,9 +57,9 @@ impl Streams {
     ) -> Result<StreamBody, Problem> {
         let limits = &context.0.limits;
         check(&wanted, 0, limits)?;
-        let left = self.admit(context, &caller, address)?;
+        let (owned, left) = self.admit(context, &caller, address, wanted.len())?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
-        let stream = self.stream(context, caller, sha256(secret.as_bytes()));
+        let stream = self.stream(context, caller, sha256(secret.as_bytes()), owned);
         self.open.lock().by_name.insert(name.clone(), stream.clone());
         context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
         stream.notice(frame::hello(&name, &secret));
@@ -68,7 +79,8 @@ impl Streams {
         context: &Context,
         caller: &Caller,
         address: IpAddr,
-    ) -> Result<impl FnOnce() + Send + use<>, Problem> {
+        subscriptions: usize,
+    ) -> Result<(Arc<AtomicUsize>, impl FnOnce() + Send + use<>), Problem> {
         let limits = &context.0.limits;
         // No token has a subject that begins like this.
         let (owner, own_max, limit) = match &caller.subject {
@@ -82,34 +94,49 @@ impl Streams {
             ),
         };
         let mut open = self.open.lock();
-        let own = open.by_caller.get(&owner).copied().unwrap_or_default();
+        let is_anonymous = caller.subject.is_none();
+        // Half of the places are for users: without a token anybody can fill the others from many networks.
+        let is_full = open.all >= limits.streams_max
+            || (is_anonymous && open.anonymous >= limits.streams_max.div_ceil(2));
+        let own = open.by_caller.get(&owner).map_or(0, |owned| owned.streams);
+        let subscribed =
+            open.by_caller.get(&owner).map_or(0, |owned| owned.subscriptions.load(Ordering::Relaxed));
         let refused = if open.stopping {
             Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
-        } else if open.all >= limits.streams_max {
-            let detail = format!("This server has its {} streams open (`streams_max`).", limits.streams_max);
+        } else if is_full {
+            let detail = match is_anonymous {
+                true => "This server has all streams open that it has for callers without a token. Sign in."
+                    .to_owned(),
+                false => format!("This server has its {} streams open (`streams_max`).", limits.streams_max),
+            };
             Some(Problem::unavailable(detail, Duration::from_secs(5)))
         } else if own >= own_max {
             Some(Problem::limit(format!("You have {own} streams open, as many as one {limit}. Close one.")))
         } else {
-            None
+            check_owned(subscribed, subscriptions, limits).err()
         };
         if let Some(problem) = refused {
             context.0.engine.metrics.streams_refused.fetch_add(1, Ordering::Relaxed);
             return Err(problem);
         }
         open.all += 1;
-        *open.by_caller.entry(owner.clone()).or_default() += 1;
+        open.anonymous += usize::from(is_anonymous);
+        let owned = open.by_caller.entry(owner.clone()).or_default();
+        owned.streams += 1;
+        let subscriptions = owned.subscriptions.clone();
         let opened = self.open.clone();
-        Ok(move || {
+        let left = move || {
             let mut open = opened.lock();
             open.all -= 1;
-            if let Some(count) = open.by_caller.get_mut(&owner) {
-                *count -= 1;
-                if *count == 0 {
+            open.anonymous -= usize::from(is_anonymous);
+            if let Some(owned) = open.by_caller.get_mut(&owner) {
+                owned.streams -= 1;
+                if owned.streams == 0 {
                     open.by_caller.remove(&owner);
                 }
             }
-        })
+        };
+        Ok((subscriptions, left))
     }
 
     /// A stream that lasts for one long poll.
@@ -121,8 +148,8 @@ impl Streams {
         wanted: Vec<Wanted>,
     ) -> Result<StreamBody, Problem> {
         check(&wanted, 0, &context.0.limits)?;
-        let left = self.admit(context, &caller, address)?;
-        let stream = self.stream(context, caller, [0; 32]);
+        let (owned, left) = self.admit(context, &caller, address, wanted.len())?;
+        let stream = self.stream(context, caller, [0; 32], owned);
         stream.watch_standing();
         stream.subscribe_all(wanted);
         Ok(StreamBody { stream, on_end: Some(Box::new(left)) })
@@ -135,15 +162,21 @@ impl Streams {
         caller: Caller,
         wanted: Wanted,
     ) -> StreamBody {
-        let stream = self.stream(context, caller, [0; 32]);
+        let stream = self.stream(context, caller, [0; 32], Arc::default());
         stream.subscribe(wanted);
         StreamBody { stream, on_end: None }
     }
 
-    fn stream(&self, context: &Context, caller: Caller, secret: [u8; 32]) -> Arc<Stream> {
+    fn stream(
+        &self,
+        context: &Context,
+        caller: Caller,
+        secret: [u8; 32],
+        owned: Arc<AtomicUsize>,
+    ) -> Arc<Stream> {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         let parts = &context.0;
-        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone())
+        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone(), owned)
     }
 
     /// Changes a running stream.
@@ -176,8 +209,12 @@ impl Streams {
         if caller.subject.is_some() && rights(caller) != rights(&stream.caller()) {
             return Err(elsewhere());
         }
+        let gone = remove.iter().chain(add.iter().map(|wanted| &wanted.key));
+        let present = stream.len_without(&gone.map(|key| frame::quoted(key)).collect::<HashSet<String>>());
+        check(&add, present, limits)?;
+        let others = stream.owned().saturating_sub(stream.len());
+        check_owned(others + present, add.len(), limits)?;
         remove.iter().for_each(|key| stream.unsubscribe(key));
-        check(&add, stream.len(), limits)?;
         if caller.subject.is_some() {
             stream.renew(caller.expires);
         }
@@ -221,6 +258,15 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
             format!("A key may have 128 bytes, this one has {}.", long.key.len()),
         ));
     }
+    if let Some(long) = wanted.iter().find(|wanted| wanted.args_bytes() > ARGS_BYTES_MAX) {
+        let found = long.args_bytes();
+        let detail =
+            format!("The arguments of a subscription may have {ARGS_BYTES_MAX} bytes, these have {found}.");
+        return Err(Problem::invalid("args", detail));
+    }
+    if wanted.iter().filter_map(|wanted| wanted.have.as_ref()).any(|have| have.len() > 256) {
+        return Err(Problem::invalid("have", "`have` may have 256 bytes: a version, a slash, and a digest."));
+    }
     if let Some(long) = wanted.iter().find(|wanted| wanted.query.len() > 128) {
         let detail = format!("A name of a query may have 128 bytes, this one has {}.", long.query.len());
         return Err(Problem::invalid("query", detail));
@@ -228,11 +274,28 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
     Ok(())
 }
 
+/// Refuses more subscriptions than a caller may have in all streams.
+fn check_owned(present: usize, new: usize, limits: &Limits) -> Result<(), Problem> {
+    let most = limits.subscriptions_per_caller_max;
+    match present + new > most {
+        true => Err(Problem::limit(format!(
+            "You have {present} subscriptions; one user, or one network without a token, may have {most} \
+             (`subscriptions_per_caller_max`). End some."
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// What a token gives beyond its time: a stream may be renewed only by one that gives the same.
 fn rights(caller: &Caller) -> Map<String, Value> {
     let mut rights = (*caller.claims).clone();
-    for name in ["exp", "iat", "nbf", "jti"] {
+    for name in ["exp", "iat", "nbf"] {
         rights.remove(name);
+    }
+    // Sarsen's tokens have their grant before a dot, on which the stream stands.
+    let id = rights.remove("jti");
+    if let Some((grant, _)) = id.as_ref().and_then(Value::as_str).and_then(|id| id.split_once('.')) {
+        rights.insert("grant".to_owned(), grant.into());
     }
     rights
 }

@@ -1,7 +1,7 @@
 //! `POST /live/ticket`: lets the browser's own EventSource, which sends no Authorization header, open a stream.
 //!
 //! A ticket opens a stream within 30 seconds. The stream that it opened may be reopened with it, because EventSource
-//! comes back with the same URL, as long as the token lives that the ticket was made with.
+//! comes back with the same URL, as long as the token lives that the ticket was made with, or for an hour without a token.
 
 use crate::app::{Context, random, sha256};
 use crate::backend::ClientAddress;
@@ -14,44 +14,58 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use store::Time;
 
 const LIFE: Duration = Duration::from_secs(30);
 /// How long the stream of a ticket without an expiring token may be reopened.
-const REOPEN: Duration = Duration::from_secs(24 * 3600);
+const REOPEN: Duration = Duration::from_secs(3600);
+/// Callers without a token have at most half of them.
 const TICKETS_MAX: usize = 100_000;
 const TICKETS_PER_CALLER_MAX: usize = 1_000;
 
 #[derive(Default)]
-pub(crate) struct Tickets(Mutex<HashMap<[u8; 32], Ticket>>);
+pub(crate) struct Tickets(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    tickets: HashMap<[u8; 32], Ticket>,
+    by_owner: HashMap<Arc<str>, usize>,
+    /// Those of callers without a token.
+    anonymous: usize,
+}
 
 struct Ticket {
     /// The user, or the network of a caller without a token.
-    owner: String,
+    owner: Arc<str>,
     caller: Caller,
     until: Time,
 }
 
 impl Tickets {
     fn make(&self, caller: Caller, owner: String, now: Time) -> Result<String, Problem> {
-        let mut tickets = self.0.lock();
-        let own = || tickets.values().filter(|ticket| ticket.owner == owner).count();
-        // Counted only where it may matter: it reads all tickets.
-        if tickets.len() >= TICKETS_MAX
-            || (tickets.len() >= TICKETS_PER_CALLER_MAX && own() >= TICKETS_PER_CALLER_MAX)
-        {
+        let mut open = self.0.lock();
+        let is_anonymous = caller.subject.is_none();
+        let is_full =
+            open.tickets.len() >= TICKETS_MAX || (is_anonymous && open.anonymous >= TICKETS_MAX / 2);
+        let own = open.by_owner.get(&*owner).copied().unwrap_or_default();
+        if is_full || own >= TICKETS_PER_CALLER_MAX {
             return Err(Problem::limit("There are too many open tickets. Use those that you have."));
         }
         let text = URL_SAFE_NO_PAD.encode(random());
-        tickets.insert(sha256(text.as_bytes()), Ticket { owner, caller, until: now + LIFE });
+        let owner: Arc<str> = owner.into();
+        *open.by_owner.entry(owner.clone()).or_default() += 1;
+        open.anonymous += usize::from(is_anonymous);
+        let until = until(&caller, now, LIFE);
+        open.tickets.insert(sha256(text.as_bytes()), Ticket { owner, caller, until });
         Ok(text)
     }
 
     /// The caller of a ticket, which may be used again from now on.
     pub(super) fn redeem(&self, text: &str, now: Time) -> Result<Caller, Problem> {
-        let mut tickets = self.0.lock();
-        let ticket = tickets.get_mut(&sha256(text.as_bytes())).filter(|ticket| ticket.until > now);
+        let mut open = self.0.lock();
+        let ticket = open.tickets.get_mut(&sha256(text.as_bytes())).filter(|ticket| ticket.until > now);
         let Some(ticket) = ticket else {
             let detail = "The ticket is not valid any more. Get a new one with POST /live/ticket.";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "invalid_ticket", detail));
@@ -61,8 +75,28 @@ impl Tickets {
     }
 
     pub(super) fn sweep(&self, now: Time) {
-        self.0.lock().retain(|_, ticket| ticket.until > now);
+        let mut open = self.0.lock();
+        let Open { tickets, by_owner, anonymous } = &mut *open;
+        tickets.retain(|_, ticket| {
+            let is_open = ticket.until > now;
+            if !is_open {
+                *anonymous -= usize::from(ticket.caller.subject.is_none());
+                if let Some(count) = by_owner.get_mut(&ticket.owner) {
+                    *count -= 1;
+                    if *count == 0 {
+                        by_owner.remove(&ticket.owner);
+                    }
+                }
+            }
+            is_open
+        });
     }
+}
+
+/// After `life`, and never after the caller's token.
+fn until(caller: &Caller, now: Time, life: Duration) -> Time {
+    let end = now + life;
+    caller.expires.map_or(end, |expires| expires.min(end))
 }
 
 pub(super) async fn make(

@@ -4,6 +4,7 @@ mod app;
 mod authentication;
 mod client;
 mod crowd;
+mod limits;
 mod live;
 mod metrics;
 mod rpc;

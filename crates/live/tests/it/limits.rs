@@ -1,0 +1,151 @@
+//! What one caller may take from a server, so that there is something left for the others.
+
+use crate::app::serve_with;
+use crate::client::{Answer, Client, Event};
+use live::{Running, Settings};
+use serde_json::{Value, json};
+use store::testing::TestPlace;
+
+fn get(key: &str, id: i64) -> Value {
+    json!({ "key": key, "query": "get_counter", "args": { "id": id } })
+}
+
+fn code(answer: &Answer) -> (u16, String, Value) {
+    let document = answer.json();
+    (
+        answer.status,
+        document["code"].as_str().unwrap_or_default().to_owned(),
+        document["errors"][0]["field"].clone(),
+    )
+}
+
+/// Changes the stream that began with this event.
+fn change(client: &Client<'_>, hello: &Event, add: Value, remove: Value) -> Answer {
+    let path = format!("/live/{}", hello.data["stream"].as_str().expect("a name"));
+    let body = json!({ "secret": hello.data["secret"], "add": add, "remove": remove });
+    client.send("POST", &path, &[], &body.to_string())
+}
+
+async fn serve(database: &TestPlace, change: impl FnOnce(&mut Settings)) -> Running {
+    serve_with(database.url(), change).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_a_subscription_are_short() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    for (wanted, field) in [
+        (json!({ "key": "a", "query": "nothing", "args": { "text": "x".repeat(4096) } }), "args"),
+        (json!({ "key": "a", "query": "get_counter", "have": "x".repeat(257) }), "have"),
+        (json!({ "key": "a".repeat(129), "query": "get_counter" }), "key"),
+    ] {
+        let body = json!({ "subscriptions": [wanted] }).to_string();
+        for path in ["/live", "/live/poll"] {
+            let answer = ada.send("POST", path, &[], &body);
+            assert_eq!(code(&answer), (400, "invalid_arguments".into(), json!(field)), "{path}");
+        }
+    }
+    // White space and the order of members make no other subscription.
+    ada.value("create", json!({ "id": 1 }));
+    let mut events = ada.events(
+        "POST",
+        "/live",
+        r#"{"subscriptions":[{"key":"a","query":"get_counter","args": { "id" : 1 } }]}"#,
+    );
+    events.expect("hello");
+    assert_eq!(events.expect("value").value()["value"], 0);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_refused_changes_nothing() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.subscriptions_max = 2).await;
+    let ada = Client::new(running.address, "ada");
+    (1..=3).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    let mut events = ada.live(json!([get("a", 1), get("b", 2)]));
+    let hello = events.expect("hello");
+    events.expect("value");
+    events.expect("value");
+    let long = json!([{ "key": "c".repeat(129), "query": "get_counter", "args": { "id": 3 } }]);
+    assert_eq!(change(&ada, &hello, long, json!(["a", "b"])).status, 400);
+    assert_eq!(code(&change(&ada, &hello, json!([get("c", 3)]), json!([]))).1, "limit_reached");
+    ada.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").data["keys"], json!(["a"]), "it is still there");
+    assert_eq!(
+        change(&ada, &hello, json!([get("b", 3)]), json!([])).status,
+        204,
+        "in place of the other one"
+    );
+    assert_eq!(events.expect("value").value()["id"], 3);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_has_so_many_subscriptions_in_all_streams() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.subscriptions_per_caller_max = 3).await;
+    let (ada, grace) = (Client::new(running.address, "ada"), Client::new(running.address, "grace"));
+    let mut first = ada.live(json!([get("a", 1), get("b", 2)]));
+    let hello = first.expect("hello");
+    let body = json!({ "subscriptions": [get("a", 1), get("b", 2)] }).to_string();
+    let refused = ada.send("POST", "/live", &[], &body);
+    assert_eq!((refused.status, code(&refused).1), (429, "limit_reached".into()));
+    assert!(refused.body.contains("subscriptions_per_caller_max"), "{}", refused.body);
+    grace.live(json!([get("a", 1), get("b", 2)])).expect("hello");
+    assert_eq!(change(&ada, &hello, json!([get("c", 1)]), json!([])).status, 204);
+    assert_eq!(change(&ada, &hello, json!([get("d", 1)]), json!([])).status, 429);
+    assert_eq!(change(&ada, &hello, json!([get("d", 1)]), json!(["a"])).status, 204);
+    drop(first);
+    // The server notices the end of the stream by itself.
+    while ada.send("POST", "/live/poll", &[], &body).status == 429 {}
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_leave_half_of_the_streams_to_users() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.streams_max = 4).await;
+    let stranger = Client::new(running.address, "");
+    let open: Vec<_> = (0..2).map(|_| stranger.live(json!([]))).collect();
+    let refused = stranger.send("POST", "/live", &[], "{}");
+    assert_eq!((refused.status, code(&refused).1), (503, "unavailable".into()));
+    let users: Vec<_> =
+        ["ada", "grace"].map(|user| Client::new(running.address, user).live(json!([]))).into();
+    assert_eq!(Client::new(running.address, "eve").send("POST", "/live", &[], "{}").status, 503);
+    drop((open, users));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_a_database_does_not_store_is_refused() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    let body = r#"{"id":1,"x":"\u0000"}"#;
+    for (method, path, body) in [
+        ("POST", "/rpc/create", body),
+        ("POST", "/rpc/get_counter", body),
+        ("POST", "/live", r#"{"subscriptions":[{"key":"a","query":"get_counter","args":{"id":"\u0000"}}]}"#),
+        ("POST", "/rpc/%00", "{}"),
+        ("GET", "/live/poll?sub=%00", ""),
+    ] {
+        assert_eq!(ada.send(method, path, &[], body).status, 400, "{method} {path} {body}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_token_an_idempotency_key_cannot_be_guessed() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let call = |token: &str, key: &str| {
+        let client = Client::new(running.address, token);
+        code(&client.send("POST", "/rpc/increment", &[("Idempotency-Key", key)], "{\"id\":1}")).1
+    };
+    assert_eq!(call("", "register-ada"), "invalid_idempotency_key");
+    assert_ne!(call("", "0190b5c2-6a58-7e0e-8b0c-3a2f1d9e4c11"), "invalid_idempotency_key");
+    assert_ne!(call("ada", "1"), "invalid_idempotency_key");
+    running.stop().await;
+}
