@@ -351,7 +351,7 @@ impl Engine {
             false => Vec::new(),
         };
         drop(state);
-        members.iter().for_each(|(stream, slot)| stream.mark(*slot, answered));
+        members.iter().for_each(|(stream, slot)| stream.mark(*slot, group, answered));
         self.after(group, again);
     }
 

@@ -156,6 +156,14 @@ impl Subscription {
         }
     }
 
+    /// Whether its frames come from this group, or from none.
+    fn is_of(&self, group: Option<&Arc<Group>>) -> bool {
+        match (self.group(), group) {
+            (Some(own), Some(group)) => Arc::ptr_eq(own, group),
+            (own, group) => own.is_none() && group.is_none(),
+        }
+    }
+
     /// What the client asked for, without what it held then.
     fn wanted(&self) -> Option<Wanted> {
         Some(match &self.source {
@@ -249,15 +257,21 @@ impl Stream {
             return;
         }
         state.caller = caller.clone();
-        let slots: Vec<(u32, Wanted)> = (0..)
+        let slots: Vec<_> = (0..)
             .zip(&state.subscriptions)
-            .filter_map(|(slot, subscription)| Some((slot, subscription.as_ref()?.wanted()?)))
+            .filter_map(|(slot, subscription)| {
+                let subscription = subscription.as_ref()?;
+                Some((slot, subscription.group().cloned(), subscription.wanted()?))
+            })
             .collect();
         drop(state);
         drop(one_at_a_time);
-        for (slot, wanted) in slots {
-            // A client may have ended it meanwhile.
-            if let Some(sent) = self.remove_slot(slot) {
+        for (slot, group, wanted) in slots {
+            // A client may have ended it meanwhile, or put another one into its place.
+            let key = frame::quoted(&wanted.key);
+            let is_it =
+                |subscription: &Subscription| *subscription.key == *key && subscription.is_of(group.as_ref());
+            if let Some(sent) = self.remove_slot(slot, is_it) {
                 self.add(wanted, sent);
             }
         }
@@ -315,13 +329,13 @@ impl Stream {
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
         // The group may have run before its subscription had its slot; a run that ends after this finds it there.
         let answered = {
-            let mut group = group.state.lock();
-            let is_current = group.phase == Phase::Idle && group.frame.is_some();
-            group.awaited |= !is_current;
-            is_current.then_some(group.answered)
+            let mut state = group.state.lock();
+            let is_current = state.phase == Phase::Idle && state.frame.is_some();
+            state.awaited |= !is_current;
+            is_current.then_some(state.answered)
         };
         if let Some(answered) = answered {
-            self.mark(slot, answered);
+            self.mark(slot, &group, answered);
         }
     }
 
@@ -348,13 +362,16 @@ impl Stream {
             subscription.as_ref().is_some_and(|subscription| *subscription.key == *key)
         });
         if let Some(slot) = slot.and_then(|slot| u32::try_from(slot).ok()) {
-            self.remove_slot(slot);
+            self.remove_slot(slot, |subscription| *subscription.key == *key);
         }
     }
 
-    /// Returns the version that was sent last; `None` if there was no subscription.
-    fn remove_slot(&self, slot: u32) -> Option<Option<Version>> {
-        let removed = self.state.lock().subscriptions.get_mut(slot as usize).and_then(Option::take)?;
+    /// Returns the version that was sent last; `None` if there was no such subscription.
+    fn remove_slot(&self, slot: u32, is_it: impl FnOnce(&Subscription) -> bool) -> Option<Option<Version>> {
+        let removed = {
+            let mut state = self.state.lock();
+            state.subscriptions.get_mut(slot as usize)?.take_if(|subscription| is_it(subscription))?
+        };
         self.owned.fetch_sub(1, Ordering::Relaxed);
         removed.group().into_iter().for_each(|group| group.leave(self, slot));
         Some(removed.sent.map(|(version, _)| version))
@@ -385,10 +402,14 @@ impl Stream {
         self.state.lock().expires = expires;
     }
 
-    /// The group of this slot has a newer frame, or has answered the asks up to `answered`.
-    pub(crate) fn mark(&self, slot: u32, answered: u64) {
+    /// The group of this slot has a newer frame, or has answered the asks up to `answered`. The slot may have been taken by
+    /// a subscription of another group meanwhile.
+    pub(crate) fn mark(&self, slot: u32, group: &Arc<Group>, answered: u64) {
         let mut state = self.state.lock();
         let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
+        if !subscription.is_of(Some(group)) {
+            return;
+        }
         subscription.not_before = subscription.not_before.take().filter(|waits| waits.1 > answered);
         if !subscription.is_behind {
             subscription.is_behind = true;
