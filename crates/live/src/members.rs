@@ -17,6 +17,7 @@ pub(crate) struct Member {
 #[derive(Default)]
 pub(crate) struct Members {
     list: Vec<Member>,
+    #[expect(clippy::box_collection, reason = "most groups have no map, and there may be many groups")]
     places: Option<Box<HashMap<(u64, u32), usize>>>,
 }
 
