@@ -38,7 +38,12 @@ def test_the_answers_on_the_page_are_those_of_the_server(demo, site_client, ada)
     assert sorted(samples) == sorted(answers)
     for route, answer in answers.items():
         assert answer.status_code == 200, answer.text
-        assert_shape(json.loads(samples[route].text), answer.json())
+        sample, body = json.loads(samples[route].text), answer.json()
+        # Other tests have made more users, and may have revoked sessions.
+        for part in {"users", "revoked"} & body.keys() if "state" in route else ():
+            count = min(len(sample[part]), len(body[part]))
+            sample[part], body[part] = sample[part][:count], body[part][:count]
+        assert_shape(sample, body)
         # What the section "Cache" says.
         assert "cache-control" not in answer.headers and answer.headers["sarsen-version"]
     for path in ["openid-configuration", "jwks.json"]:

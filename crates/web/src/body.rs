@@ -17,13 +17,24 @@ pub enum Failure {
     Late,
 }
 
-/// Reads a body of at most `most` bytes. A `Content-Length` above the limit is refused before the body is read.
+/// A body that is too large by no more than this is read and thrown away, so that the answer reaches a client or a proxy that
+/// sends before it reads (RFC 9112, section 9.6). The connection of a larger one is closed while it is sent.
+const DISCARDED_MAX: usize = 512 * 1024;
+/// How long that may take.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// Reads a body of at most `most` bytes.
 pub async fn read<B>(body: B, time: Duration, most: usize) -> Result<Bytes, Failure>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    if body.size_hint().lower() > most as u64 {
+    let declared = body.size_hint().lower();
+    if declared > most as u64 {
+        if declared <= (most + DISCARDED_MAX) as u64 {
+            // Whether it arrives or not, the answer is the same.
+            let _ = tokio::time::timeout(time.min(DISCARD_TIME), discard(body)).await;
+        }
         return Err(Failure::TooLarge);
     }
     match tokio::time::timeout(time, Limited::new(body, most).collect()).await {
@@ -32,4 +43,9 @@ where
         Ok(Err(_)) => Err(Failure::Broken),
         Err(_) => Err(Failure::Late),
     }
+}
+
+async fn discard<B: Body<Data = Bytes>>(body: B) {
+    let mut body = std::pin::pin!(body);
+    while let Some(Ok(_)) = body.frame().await {}
 }

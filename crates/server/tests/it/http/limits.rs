@@ -58,6 +58,18 @@ async fn a_body_has_64_kib_at_most() {
     let (answer, took) = unfinished(&server, announced).await;
     assert_eq!(refusal(&answer), error(413, "invalid_request"));
     assert!(took < Duration::from_secs(5), "nobody waits for it");
+
+    // A proxy sends the whole body before it reads the answer, and uses the connection again.
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    let head = "POST /auth/token HTTP/1.1\r\nhost: test\r\ncontent-length: 300000\r\n\r\n";
+    let next = "GET /healthz HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+    for part in [head, &"x".repeat(300_000), next] {
+        stream.write_all(part.as_bytes()).await.expect("the server reads");
+    }
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.expect("two answers");
+    let second = answers.split("HTTP/1.1 ").nth(2).expect("two answers");
+    assert!(answers.starts_with("HTTP/1.1 413 ") && second.starts_with("200 "), "{answers}");
     server.stop().await;
 }
 
