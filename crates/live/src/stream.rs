@@ -35,6 +35,8 @@ const CHUNK: usize = 32 * 1024;
 const NOTICE_BYTES_MAX: usize = 1024 * 1024;
 /// When a client whose stream has ended for a reason of its own may come back.
 const RETURN_MS: u64 = 1_000;
+/// The length of the arguments of a subscription, which are kept as long as it lasts.
+const ARGS_BYTES_MAX: usize = 4096;
 /// How soon a stream looks again whether a version was published.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -132,8 +134,8 @@ struct Subscription {
 enum Source {
     /// The group knows the query and its arguments.
     Group(Arc<Group>),
-    /// Nowhere, while the caller's claims do not allow what was asked for.
-    Refused(Box<Wanted>),
+    /// Nowhere, while the caller's claims do not allow what was asked for; whoever calls, if that is not kept.
+    Refused(Option<Box<Wanted>>),
 }
 
 impl Subscription {
@@ -167,7 +169,7 @@ impl Subscription {
     /// What the client asked for, without what it held then.
     fn wanted(&self) -> Option<Wanted> {
         Some(match &self.source {
-            Source::Refused(wanted) => Wanted { have: None, ..(**wanted).clone() },
+            Source::Refused(wanted) => Wanted { have: None, ..(**wanted.as_ref()?).clone() },
             Source::Group(group) => Wanted {
                 key: serde_json::from_str(&self.key).ok()?,
                 query: group.key.query.to_owned(),
@@ -297,7 +299,15 @@ impl Stream {
         }
         let (key, rows) = (frame::quoted(&wanted.key), wanted.rows);
         let caller = self.state.lock().caller.clone();
+        let is_long = wanted.args_bytes() > ARGS_BYTES_MAX;
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
+            if is_long {
+                let detail = format!(
+                    "The arguments of a subscription may have {ARGS_BYTES_MAX} bytes, these have {}.",
+                    wanted.args_bytes()
+                );
+                return Err(Problem::invalid("args", detail));
+            }
             let args = wanted.arguments()?;
             // Written anew, so that two spellings of the same arguments have one group.
             let text = args.to_string();
@@ -309,7 +319,8 @@ impl Stream {
                 let mut text = String::new();
                 frame::write_error(&key, &problem, &mut text);
                 let slot = self.free_slot();
-                self.fill_slot(slot, Subscription::new(Source::Refused(Box::new(wanted)), rows, key));
+                let source = Source::Refused((!is_long).then(|| Box::new(wanted)));
+                self.fill_slot(slot, Subscription::new(source, rows, key));
                 return self.notice(text);
             }
         };

@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The length of the arguments of a subscription, which are kept as long as it lasts.
-const ARGS_BYTES_MAX: usize = 4096;
 /// How often streams are looked at for heartbeats and expired tokens.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -257,12 +255,6 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
             "key",
             format!("A key may have 128 bytes, this one has {}.", long.key.len()),
         ));
-    }
-    if let Some(long) = wanted.iter().find(|wanted| wanted.args_bytes() > ARGS_BYTES_MAX) {
-        let found = long.args_bytes();
-        let detail =
-            format!("The arguments of a subscription may have {ARGS_BYTES_MAX} bytes, these have {found}.");
-        return Err(Problem::invalid("args", detail));
     }
     if wanted.iter().filter_map(|wanted| wanted.have.as_ref()).any(|have| have.len() > 256) {
         return Err(Problem::invalid("have", "`have` may have 256 bytes: a version, a slash, and a digest."));

@@ -100,8 +100,9 @@ async fn watchers_of_one_row(count: u64) {
     for events in &mut watchers {
         assert_eq!(events.expect("value").value()["value"], 1);
     }
-    // On a server the run may begin before the change counts as published here; then it is repeated once.
-    let runs_max = if server.database.is_shared() { 2 } else { 1 };
+    // On a server a change may be published twice, when the command is answered and when the log is read, and each run may
+    // begin before that, so that it is repeated. The number of watchers has no part in it.
+    let runs_max = if server.database.is_shared() { 4 } else { 1 };
     assert!((1..=runs_max).contains(&(runs() - before)), "{} runs", runs() - before);
     ada.value("increment", json!({ "id": 2 }));
     ada.value("increment", json!({ "id": 1 }));
