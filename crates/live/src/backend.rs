@@ -172,10 +172,16 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> R
     let refuse = |status: StatusCode, code: &'static str, detail: String| Problem::new(status, code, detail);
     // PostgreSQL stores no U+0000.
     if head.uri.path_and_query().is_some_and(|uri| uri.as_str().contains("%00")) {
-        return Err(Problem::invalid("", "An address with the character U+0000 (`%00`) is not accepted."));
+        return Err(Problem::invalid("", "The address has the character U+0000 (`%00`); remove it."));
     }
     match web::body::read(body, peer.body_time, most).await {
-        Ok(bytes) => Ok(Request::from_parts(head, Body::from(bytes))),
+        Ok(bytes) => {
+            let kind = head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+            if kind.starts_with(b"application/json") {
+                crate::http::refuse_nul(&bytes)?;
+            }
+            Ok(Request::from_parts(head, Body::from(bytes)))
+        }
         Err(Failure::TooLarge) => {
             let detail = format!("The body has more than {most} bytes, which is the limit.");
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail))

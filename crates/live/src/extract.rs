@@ -66,9 +66,6 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().unwrap_or_default().trim() {
-            "application/json" if crate::http::has_nul(&body) => {
-                Err(Problem::invalid("", "Text with the character U+0000 is not accepted."))
-            }
             "application/json" if !body.is_empty() => serde_json::from_slice(&body)
                 .map(Fields)
                 .map_err(|error| Problem::invalid("", format!("The body is not a JSON object: {error}."))),

@@ -52,9 +52,7 @@ fn version_of(headers: &HeaderMap) -> Option<Version> {
 /// A JSON object from a body; no body is an object without members.
 fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
-    if has_nul(body) {
-        return Err(Problem::invalid("", "Text with the character U+0000 is not accepted."));
-    }
+    refuse_nul(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default();
@@ -62,8 +60,15 @@ fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Whether JSON has text with U+0000, which PostgreSQL does not store.
-pub(crate) fn has_nul(json: &[u8]) -> bool {
+/// Refuses JSON that has text with U+0000, which PostgreSQL does not store.
+pub(crate) fn refuse_nul(json: &[u8]) -> Result<(), Problem> {
+    match has_nul(json) {
+        true => Err(Problem::invalid("", "A text has the character U+0000 (`\\u0000`); remove it.")),
+        false => Ok(()),
+    }
+}
+
+fn has_nul(json: &[u8]) -> bool {
     let escape = b"\\u0000";
     let is_escaped = |at: usize| json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     let mut places = json.windows(escape.len()).enumerate().filter(|(_, window)| window == escape);

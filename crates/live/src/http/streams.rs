@@ -307,3 +307,21 @@ pub(crate) async fn tick(context: Context, mut stopped: watch::Receiver<bool>) {
         context.0.engine.sweep();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_token_of_another_grant_gives_other_rights() {
+        let of = |jti: &str, exp: i64| {
+            let claims = json!({ "sid": "s", "jti": jti, "exp": exp });
+            let claims = claims.as_object().cloned().unwrap_or_default();
+            rights(&Caller { claims: Arc::new(claims), ..Caller::default() })
+        };
+        assert_eq!(of("g1.x", 1), of("g1.y", 2));
+        assert_ne!(of("g1.x", 1), of("g2.x", 1));
+        assert_eq!(of("one", 1), of("other", 1), "ids of other issuers are random");
+    }
+}

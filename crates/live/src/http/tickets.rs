@@ -110,3 +110,37 @@ pub(super) async fn make(
     let ticket = context.0.streams.tickets.make(caller, owner, context.now())?;
     Ok(Json(json!({ "ticket": ticket, "expires_in": LIFE.as_secs() })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_millis(seconds * 1000)
+    }
+
+    fn user(expires: i64) -> Caller {
+        Caller { subject: Some("ada".to_owned()), expires: Some(at(expires)), ..Caller::default() }
+    }
+
+    #[test]
+    fn a_ticket_ends_with_its_token() {
+        let tickets = Tickets::default();
+        let text = tickets.make(user(10), "ada".to_owned(), at(0)).expect("a ticket");
+        assert!(tickets.redeem(&text, at(9)).is_ok() && tickets.redeem(&text, at(10)).is_err());
+    }
+
+    #[test]
+    fn strangers_leave_half_of_the_tickets_to_users() {
+        let tickets = Tickets::default();
+        let stranger = |network: usize| tickets.make(Caller::default(), format!("\0{network}"), at(0));
+        for number in 0..TICKETS_MAX / 2 {
+            stranger(number / TICKETS_PER_CALLER_MAX).expect("a ticket");
+        }
+        stranger(0).expect_err("one network has its share");
+        stranger(TICKETS_MAX).expect_err("all networks have theirs");
+        tickets.make(user(100), "ada".to_owned(), at(0)).expect("a ticket of a user");
+        tickets.sweep(at(31));
+        stranger(0).expect("they have expired");
+    }
+}

@@ -45,7 +45,7 @@ async fn arguments_of_a_subscription_are_short() {
             assert_eq!(code(&answer), (400, "invalid_arguments".into(), json!(field)), "{path}");
         }
     }
-    // What is wrong with the arguments of one does not concern the others.
+    // Wrong arguments of one subscription leave the others as they are.
     let long = json!({ "key": "a", "query": "get_counter", "args": { "text": "x".repeat(4096) } });
     let mut events = ada.live(json!([long, get("b", 1)]));
     events.expect("hello");
@@ -140,6 +140,10 @@ async fn text_that_a_database_does_not_store_is_refused() {
     ] {
         assert_eq!(ada.send(method, path, &[], body).status, 400, "{method} {path} {body}");
     }
+    // Routes of the app's own too.
+    let json = [("Content-Type", "application/json")];
+    assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\u0000"}"#).status, 400);
+    assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\\u0000"}"#).status, 404, "not the character");
     running.stop().await;
 }
 
@@ -154,5 +158,33 @@ async fn without_a_token_an_idempotency_key_cannot_be_guessed() {
     assert_eq!(call("", "register-ada"), "invalid_idempotency_key");
     assert_ne!(call("", "0190b5c2-6a58-7e0e-8b0c-3a2f1d9e4c11"), "invalid_idempotency_key");
     assert_ne!(call("ada", "1"), "invalid_idempotency_key");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_stay_in_a_large_group_receive_what_follows() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let mut all: Vec<_> = (0..90).map(|_| ada.live(json!([get("a", 1)]))).collect();
+    for events in &mut all {
+        events.expect("hello");
+        events.expect("value");
+    }
+    let mut number = 0;
+    let mut stay: Vec<_> = all.into_iter().filter(|_| (number += 1, number % 3 == 0).1).collect();
+    let subscribers = || {
+        let groups = ada.send("GET", "/live/explain", &[], "").json()["groups"].clone();
+        let groups = groups.as_array().expect("a list").clone();
+        let group = groups.iter().find(|group| group["query"] == "get_counter").expect("the group").clone();
+        group["subscribers"].as_u64().expect("a number")
+    };
+    // The server notices the ends by itself.
+    while subscribers() != 30 {}
+    ada.value("increment", json!({ "id": 1 }));
+    for events in &mut stay {
+        assert_eq!(events.expect("value").value()["value"], 1);
+    }
     running.stop().await;
 }
