@@ -3,10 +3,13 @@
 #![no_main]
 
 use identity::Time;
-use identity::clients::{Client, Kind, check_redirect_uri};
+use identity::clients::{Client, Kind, Pkce, check_redirect_uri};
 use identity::ids::{ClientId, OrganizationId};
+use identity::keys::Algorithm;
 use identity::organizations::DeviceFlow;
+use identity::scopes::Scope;
 use identity::secrets::testing::Seeded;
+use identity::tokens::AccessTokenTyp;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use url::Url;
@@ -25,19 +28,23 @@ static NATIVE: LazyLock<Client> = LazyLock::new(|| {
         name: String::new(),
         grants: vec![],
         device_flow: DeviceFlow::Allowed,
-        pkce_required: true,
+        pkce: Pkce::Required,
+        pkce_used_at: None,
         consent_required: false,
-        id_token_alg: String::new(),
+        id_token_alg: Algorithm::Es256,
+        access_token_typ: AccessTokenTyp::AtJwt,
         redirect_uris: ["http://127.0.0.1/cb", "http://[::1]:80/cb?x=1", "http://127.0.0.1"]
             .map(Into::into)
             .into(),
+        post_logout_redirect_uris: vec![],
+        scope: Scope::default(),
         secret_hashes: vec![],
         created_at: now,
     }
 });
 
 fuzz_target!(|uri: &str| {
-    if check_redirect_uri(uri).is_ok() {
+    if check_redirect_uri("redirect_uris", uri).is_ok() {
         let scheme = uri.split(':').next().unwrap_or_default();
         let mut letters = scheme.chars();
         assert!(letters.next().is_some_and(|letter| letter.is_ascii_alphabetic()), "{uri} is not absolute");

@@ -1,31 +1,30 @@
 //! What a valid access token allows, as the caches hold it: there may be a million, so each is small.
 
-use crate::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
+use crate::ids::{AuditId, ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::scopes::Scope;
+use crate::shared::{Shared, shared_bytes};
 use crate::tokens::AccessClaims;
-use crate::{Error, Result, Time, clients, grants, organizations, revoked_tokens};
-use parking_lot::Mutex;
-use std::collections::HashSet;
-use std::num::NonZeroU128;
+use crate::{Error, Result, Time, clients, grants, organizations, revoked_tokens, tokens};
 use std::sync::Arc;
-use store::{Filled, Snapshot, Weigh, allocated};
-
-/// The most terms that are shared. Tokens of services have one for each client and scope.
-const SHARED_MAX: usize = 4096;
+use store::{Filled, Snapshot, Weigh};
 
 /// A valid access token with the objects that it refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// The user; `None` if the client acts on its own behalf.
-    pub user: Option<UserId>,
-    session: Option<NonZeroU128>,
-    grant: Option<NonZeroU128>,
-    /// The `jti` of a token with which a client acts on its own behalf. Tokens of users are revoked with their grants.
-    pub own_jti: Option<Arc<str>>,
-    /// When the token expires.
-    pub expires_at: Time,
+    holder: Holder,
+    /// In Unix seconds.
+    expires_at: u32,
     /// What it has in common with other tokens of its client.
     pub terms: Arc<Terms>,
+}
+
+/// Who acts with a token. Ids are UUIDs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Holder {
+    /// Tokens of users are revoked with their grants.
+    User { user: [u8; 16], session: [u8; 16], grant: [u8; 16] },
+    /// A client on its own behalf.
+    Client { jti: [u8; 16] },
 }
 
 /// Client, audience and scope of a token.
@@ -48,23 +47,47 @@ pub struct Terms {
 }
 
 impl Access {
+    /// The user; `None` if the client acts on its own behalf.
+    pub fn user(&self) -> Option<UserId> {
+        match self.holder {
+            Holder::User { user, .. } => Some(UserId::from_bytes(user)),
+            Holder::Client { .. } => None,
+        }
+    }
+
     /// The user's session.
     pub fn session(&self) -> Option<SessionId> {
-        self.session.map(|uuid| SessionId::from_uuid(uuid.get()))
+        match self.holder {
+            Holder::User { session, .. } => Some(SessionId::from_bytes(session)),
+            Holder::Client { .. } => None,
+        }
     }
 
     /// The grant of the token.
     pub fn grant(&self) -> Option<GrantId> {
-        self.grant.map(|uuid| GrantId::from_uuid(uuid.get()))
+        match self.holder {
+            Holder::User { grant, .. } => Some(GrantId::from_bytes(grant)),
+            Holder::Client { .. } => None,
+        }
+    }
+
+    /// The `jti` of a token with which a client acts on its own behalf.
+    pub fn own_jti(&self) -> Option<String> {
+        match self.holder {
+            Holder::User { .. } => None,
+            Holder::Client { jti } => Some(tokens::jti_of(&AuditId::from_bytes(jti)).to_owned()),
+        }
+    }
+
+    /// When the token expires.
+    pub fn expires_at(&self) -> Time {
+        Time::from_millis(i64::from(self.expires_at) * 1000)
     }
 }
 
 impl Weigh for Access {
     fn heap_bytes(&self) -> usize {
-        // The set and this access have one each: nobody else has these terms so far.
-        let is_first = Arc::strong_count(&self.terms) <= 2;
-        let terms = if is_first { allocated(size_of::<Terms>()) + self.terms.heap_bytes() } else { 0 };
-        self.user.heap_bytes() + self.own_jti.heap_bytes() + terms
+        shared_bytes(&self.terms)
     }
 }
 
@@ -76,33 +99,13 @@ impl Weigh for Terms {
     }
 }
 
-/// Terms of cached tokens, each once. Clones share them.
-#[derive(Clone, Default)]
-pub(crate) struct SharedTerms(Arc<Mutex<HashSet<Arc<Terms>>>>);
-
-impl SharedTerms {
-    fn share(&self, terms: Terms) -> Arc<Terms> {
-        let mut known = self.0.lock();
-        if let Some(terms) = known.get(&terms) {
-            return terms.clone();
-        }
-        if known.len() >= SHARED_MAX {
-            // Entries keep what they have, and new ones share again.
-            known.clear();
-        }
-        let terms = Arc::new(terms);
-        known.insert(terms.clone());
-        terms
-    }
-}
-
 /// Reads the state of a token whose signature, issuer and times are right. `None` if it was revoked.
 pub(crate) fn read(
     snapshot: &mut Snapshot<'_>,
     claims: &AccessClaims,
-    shared: &SharedTerms,
+    shared: &Shared<Terms>,
     now: Time,
-) -> Result<Option<Filled<Arc<Access>>>> {
+) -> Result<Option<Filled<Access>>> {
     let grant = claims.jti.split_once('.').and_then(|(grant, _)| GrantId::parse(grant).ok());
     match grant {
         Some(id) => of_user(snapshot, claims, &id, shared, now),
@@ -114,30 +117,29 @@ fn of_user(
     snapshot: &mut Snapshot<'_>,
     claims: &AccessClaims,
     id: &GrantId,
-    shared: &SharedTerms,
+    shared: &Shared<Terms>,
     now: Time,
-) -> Result<Option<Filled<Arc<Access>>>> {
+) -> Result<Option<Filled<Access>>> {
     let Some(grant) = grants::get(snapshot, id)?.filter(|grant| grant.is_alive(now)) else {
         return Ok(None);
     };
-    let expires_at = expiry(claims);
+    let ids = (grant.user.to_bytes(), grant.session.to_bytes(), id.to_bytes());
+    let (Some(user), Some(session), Some(id)) = ids else { return Ok(None) };
     let scope = Scope::parse(&claims.scope);
-    let access = Access {
-        session: grant.session.to_uuid().and_then(NonZeroU128::new),
-        grant: id.to_uuid().and_then(NonZeroU128::new),
-        own_jti: None,
-        expires_at,
+    let value = Access {
+        holder: Holder::User { user, session, grant: id },
+        expires_at: expiry(claims),
         terms: shared.share(terms(claims, grant.client, grant.service, grant.organization, scope)),
-        user: Some(grant.user),
     };
-    Ok(Some(Filled { value: Arc::new(access), until: expires_at.min(grant.session_expires_at) }))
+    let until = value.expires_at().min(grant.session_expires_at);
+    Ok(Some(Filled { value, until }))
 }
 
 fn of_client(
     snapshot: &mut Snapshot<'_>,
     claims: &AccessClaims,
-    shared: &SharedTerms,
-) -> Result<Option<Filled<Arc<Access>>>> {
+    shared: &Shared<Terms>,
+) -> Result<Option<Filled<Access>>> {
     if revoked_tokens::contains(snapshot, &claims.jti)? {
         return Ok(None);
     }
@@ -150,17 +152,15 @@ fn of_client(
     if organizations::get(snapshot, &client.organization)?.status != organizations::Status::Active {
         return Ok(None);
     }
+    let Some(jti) = tokens::id_of_jti(&claims.jti).and_then(|id| id.to_bytes()) else { return Ok(None) };
     let scope = Scope::parse(&claims.scope).within(&client.scope);
-    let until = expiry(claims);
-    let access = Access {
-        user: None,
-        session: None,
-        grant: None,
-        own_jti: Some(claims.jti.as_str().into()),
-        expires_at: until,
+    let value = Access {
+        holder: Holder::Client { jti },
+        expires_at: expiry(claims),
         terms: shared.share(terms(claims, id, client.service, client.organization, scope)),
     };
-    Ok(Some(Filled { value: Arc::new(access), until }))
+    let until = value.expires_at();
+    Ok(Some(Filled { value, until }))
 }
 
 fn terms(
@@ -181,8 +181,9 @@ fn terms(
     }
 }
 
-fn expiry(claims: &AccessClaims) -> Time {
-    Time::from_millis(claims.exp.saturating_mul(1000))
+/// In Unix seconds, which fit into 32 bits until 2106.
+fn expiry(claims: &AccessClaims) -> u32 {
+    u32::try_from(claims.exp.max(0)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -191,6 +192,6 @@ mod tests {
 
     #[test]
     fn an_access_is_small_because_there_may_be_a_million() {
-        assert!(size_of::<Access>() <= 80, "{}", size_of::<Access>());
+        assert!(size_of::<Access>() <= 64, "{}", size_of::<Access>());
     }
 }

@@ -10,12 +10,13 @@ use store::{FromValue, Value, ValueRef, Weigh};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
+const PREFIX_MAX: usize = 16;
 
 /// The fixed ids of the clients of `platform`. The command line needs only the server's URL because of them.
 pub const FIRST_PARTY_CLIENTS: [&str; 2] = ["cli", "console"];
 
 /// Generates a UUIDv7 for `now`, in base 32, after the prefix.
-fn make(prefix: &str, now: Time, random: &dyn Random) -> String {
+fn make(prefix: &str, now: Time, random: &dyn Random) -> Arc<str> {
     let mut bytes = [0_u8; 16];
     random.fill(&mut bytes[6..]);
     bytes[..6].copy_from_slice(&now.millis().to_be_bytes()[2..]);
@@ -39,25 +40,38 @@ fn is_digit(letter: u8) -> bool {
 }
 
 /// The id `distance` places after this one in sort order, with the same prefix.
-fn offset(prefix: &str, text: &str, distance: u32) -> String {
+fn offset(prefix: &str, text: &str, distance: u32) -> Arc<str> {
     encode(prefix, decode(prefix, text).wrapping_add(distance.into()))
 }
 
 /// The UUID of a valid id.
 fn decode(prefix: &str, text: &str) -> u128 {
-    text.bytes().skip(prefix.len() + 1).fold(0, |number, letter| {
-        let value = ALPHABET.iter().position(|known| *known == letter).unwrap_or(0);
-        (number << 5) | value as u128
-    })
+    let digits = text.bytes().skip(prefix.len() + 1);
+    digits.fold(0, |number, letter| (number << 5) | u128::from(VALUES[usize::from(letter)]))
 }
 
-fn encode(prefix: &str, number: u128) -> String {
-    let (mut digits, mut rest) = ([0; SUFFIX_LENGTH], number);
-    for digit in digits.iter_mut().rev() {
+/// The values of digits; of all other bytes zero.
+const VALUES: [u8; 256] = {
+    let (mut values, mut value) = ([0; 256], 0);
+    while value < ALPHABET.len() {
+        values[ALPHABET[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+/// An id as text, without the allocation that a `String` would take on its way into an `Arc`.
+fn encode<T: for<'a> From<&'a str>>(prefix: &str, number: u128) -> T {
+    let mut text = [b'_'; PREFIX_MAX + 1 + SUFFIX_LENGTH];
+    let mut rest = number;
+    let (start, digits) = text.split_at_mut(prefix.len() + 1);
+    start.iter_mut().zip(prefix.bytes()).for_each(|(place, letter)| *place = letter);
+    for digit in digits.iter_mut().take(SUFFIX_LENGTH).rev() {
         *digit = ALPHABET[(rest & 31) as usize];
         rest >>= 5;
     }
-    [prefix, "_", &String::from_utf8_lossy(&digits)].concat()
+    let text = &text[..prefix.len() + 1 + SUFFIX_LENGTH];
+    T::from(std::str::from_utf8(text).unwrap_or_default())
 }
 
 /// The smallest possible id with `prefix` created at `moment`. Older ids sort before it.
@@ -77,12 +91,22 @@ macro_rules! ids {
 
             /// Generates an id for `now`.
             pub fn new(now: Time, random: &dyn Random) -> $name {
-                $name(make($prefix, now, random).into())
+                $name(make($prefix, now, random))
             }
 
             /// Creates an id from a UUID.
             pub fn from_uuid(uuid: u128) -> $name {
-                $name(encode($prefix, uuid).into())
+                $name(encode($prefix, uuid))
+            }
+
+            /// The id with the UUID that [`Self::to_bytes`] gave.
+            pub fn from_bytes(uuid: [u8; 16]) -> $name {
+                $name::from_uuid(u128::from_be_bytes(uuid))
+            }
+
+            /// The UUID as bytes, for what is kept in large numbers: half the size of the text, and no allocation.
+            pub fn to_bytes(&self) -> Option<[u8; 16]> {
+                self.to_uuid().map(u128::to_be_bytes)
             }
 
             /// The UUID of an id that has one: the ids of [`FIRST_PARTY_CLIENTS`] have none.
@@ -97,7 +121,7 @@ macro_rules! ids {
 
             /// The id `distance` places after this one in sort order.
             pub fn plus(&self, distance: u32) -> $name {
-                $name(offset($prefix, &self.0, distance).into())
+                $name(offset($prefix, &self.0, distance))
             }
 
             /// The id as text.
@@ -214,6 +238,8 @@ mod tests {
     fn is_digit_matches_the_alphabet() {
         for letter in 0..=u8::MAX {
             assert_eq!(is_digit(letter), ALPHABET.contains(&letter), "{letter}");
+            let place = ALPHABET.iter().position(|known| *known == letter).unwrap_or(0);
+            assert_eq!(usize::from(VALUES[usize::from(letter)]), place);
         }
     }
 

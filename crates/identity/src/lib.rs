@@ -66,6 +66,7 @@ pub mod secrets;
 pub mod services;
 pub mod sessions;
 pub mod settings;
+pub mod shared;
 pub mod subscriptions;
 pub mod tokens;
 pub mod user_codes;

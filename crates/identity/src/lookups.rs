@@ -4,11 +4,12 @@
 //! The functions that read declare the keys of the rows that an entry depends on. A command that changes one of these
 //! keys invalidates the entry. A revocation therefore takes effect in this process before the call that made it returns.
 
-use crate::access::{self, Access, SharedTerms};
+use crate::access::{self, Access, Terms};
 use crate::api_keys::{self, ApiKey};
 use crate::ids::{ClientId, KeyId, OrganizationId, ServiceId, UserId};
 use crate::keys::Ring;
 use crate::secrets::{self, Hash, SecretKey};
+use crate::shared::Shared;
 use crate::tokens;
 use crate::users::{self, User};
 use crate::verified_tokens::VerifiedTokens;
@@ -23,6 +24,9 @@ const TOKEN_LENGTH_MAX: usize = 16 * 1024;
 /// The share of the memory of all caches that is for the signatures of tokens: one part in this many.
 const VERIFIED_PART: usize = 8;
 
+/// Half of the hash of a token.
+type HalfHash = [u8; 16];
+
 /// The caches. Clones share their entries.
 #[derive(Clone)]
 pub struct Lookups {
@@ -30,8 +34,9 @@ pub struct Lookups {
     issuer: Arc<str>,
     secret_key: SecretKey,
     clients: Cache<ClientId, Arc<clients::Client>>,
-    tokens: Cache<Hash, Arc<Access>>,
-    terms: SharedTerms,
+    /// By half of the token's hash: enough that nobody finds another token with the same half.
+    tokens: Cache<HalfHash, Access>,
+    terms: Shared<Terms>,
     verified: VerifiedTokens,
     api_keys: Cache<Hash, Arc<ApiKey>>,
     entitlements: Cache<(UserId, ServiceId), Arc<Entitlement>>,
@@ -46,7 +51,7 @@ impl Lookups {
         Lookups {
             clients: store.cache("clients"),
             tokens: store.cache("tokens"),
-            terms: SharedTerms::default(),
+            terms: Shared::default(),
             verified: VerifiedTokens::new(store.reserve_cache_memory(VERIFIED_PART)),
             api_keys: store.cache("API keys"),
             entitlements: store.cache("entitlements"),
@@ -100,19 +105,19 @@ impl Lookups {
     }
 
     /// Verifies an access token. Returns `None` if it is invalid.
-    pub async fn access(&self, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+    pub async fn access(&self, token: &[u8], now: Time) -> Result<Option<Access>> {
         if token.len() > TOKEN_LENGTH_MAX {
             return Ok(None);
         }
         let hash = secrets::hash(token);
-        if let Some(access) = self.tokens.get(&hash, now) {
+        if let Some(access) = self.tokens.get(&half(&hash), now) {
             return Ok(Some(access));
         }
         // Boxed because a miss is rare: the future of a hit stays small.
         Box::pin(self.verify_uncached(hash, token, now)).await
     }
 
-    async fn verify_uncached(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Arc<Access>>> {
+    async fn verify_uncached(&self, hash: Hash, token: &[u8], now: Time) -> Result<Option<Access>> {
         let Ok(token) = std::str::from_utf8(token) else { return Ok(None) };
         let ring = self.ring(now).await?;
         let mut is_new = true;
@@ -126,7 +131,7 @@ impl Lookups {
         }
         let terms = self.terms.clone();
         let read = move |snapshot: &mut Snapshot<'_>| access::read(snapshot, &claims, &terms, now);
-        self.store.fill_anew(&self.tokens, hash, now, read).await
+        self.store.fill_anew(&self.tokens, half(&hash), now, read).await
     }
 
     /// Notes an access token that `key` has just signed: its first request needs no verification of the signature.
@@ -189,6 +194,10 @@ impl Lookups {
         });
         found.await?.ok_or(Error::NotFound { what: "user" })
     }
+}
+
+fn half(hash: &Hash) -> HalfHash {
+    std::array::from_fn(|place| hash[place])
 }
 
 /// The time of an `exp`.

@@ -61,7 +61,7 @@ pub enum Program {
     /// It sent an API key.
     Key(Arc<ApiKey>),
     /// It sent an access token that a client got for itself.
-    Client(Arc<Access>),
+    Client(Access),
 }
 
 impl Program {

@@ -5,7 +5,7 @@
 //! against the key, not against the token. Tokens are signed after the commit. [`crate::Lookups`] remembers which
 //! signatures are right.
 
-use crate::ids::KeyId;
+use crate::ids::{AuditId, KeyId};
 use crate::keys::{Algorithm, Ring, SigningKey};
 use crate::{Error, Result, Time};
 use base64::Engine as _;
@@ -263,4 +263,14 @@ fn claims_of<T: DeserializeOwned>(token: &str, now: Time) -> Option<T> {
 
 fn payload(token: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()
+}
+
+/// The text of an id in a `jti`: the random part of that of a user's token, and all of that of a client's own.
+pub fn jti_of(unique: &AuditId) -> &str {
+    unique.as_str().get(AuditId::PREFIX.len() + 1..).unwrap_or_default()
+}
+
+/// The id of the `jti` of a client's own token.
+pub(crate) fn id_of_jti(jti: &str) -> Option<AuditId> {
+    AuditId::parse(&[AuditId::PREFIX, "_", jti].concat()).ok()
 }

@@ -24,8 +24,10 @@ const TURNS_MAX: usize = 64;
 const ENTRY_BYTES: usize = 256;
 /// Items of entries that are gone may be this many more than the others before they are removed.
 const STALE_MAX: usize = 1024;
-/// The bytes of an entry in a queue, with the room in which the queue grows.
-pub(crate) const QUEUE_BYTES: usize = 2 * size_of::<Item>();
+/// The bytes of an entry in a queue.
+pub(crate) const QUEUE_BYTES: usize = size_of::<Item>();
+/// A queue grows and shrinks by so many items.
+const BLOCK: usize = 1024;
 
 /// A cache whose entries share the memory.
 pub(crate) trait Resident: Send + Sync {
@@ -100,8 +102,47 @@ pub(crate) struct CacheMemory {
 #[derive(Default)]
 struct Queues {
     caches: Vec<Weak<dyn Resident>>,
-    small: VecDeque<Item>,
-    main: VecDeque<Item>,
+    small: Queue,
+    main: Queue,
+}
+
+/// A queue that has no room for more items than there are, as a ring that doubles would have.
+#[derive(Default)]
+struct Queue {
+    blocks: VecDeque<VecDeque<Item>>,
+    len: usize,
+}
+
+impl Queue {
+    fn push_back(&mut self, item: Item) {
+        if self.blocks.back().is_none_or(|block| block.len() == BLOCK) {
+            self.blocks.push_back(VecDeque::with_capacity(BLOCK));
+        }
+        if let Some(block) = self.blocks.back_mut() {
+            block.push_back(item);
+            self.len += 1;
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Item> {
+        let block = self.blocks.front_mut()?;
+        let item = block.pop_front();
+        if block.is_empty() {
+            self.blocks.pop_front();
+        }
+        self.len -= usize::from(item.is_some());
+        item
+    }
+
+    fn retain(&mut self, is_wanted: impl Fn(&Item) -> bool) {
+        for item in std::mem::take(self).blocks.into_iter().flatten().filter(is_wanted) {
+            self.push_back(item);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 impl CacheMemory {
@@ -182,7 +223,7 @@ impl CacheMemory {
             queues.main.push_back(item)
         }
         let live = self.entries.load(Relaxed);
-        if queues.small.len() + queues.main.len() > 2 * live + STALE_MAX {
+        if queues.small.len + queues.main.len > 2 * live + STALE_MAX {
             queues.remove_stale();
         }
         let is_over = || self.used.load(Relaxed) > self.budget.load(Relaxed);
@@ -266,5 +307,23 @@ impl Queues {
         };
         small.retain(is_there);
         main.retain(is_there);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_keeps_its_order_over_its_blocks_and_gives_their_memory_back() {
+        let item = |slot: usize| Item { cache: 0, slot: slot as u32, stamp: 0 };
+        let mut queue = Queue::default();
+        let count = 3 * BLOCK + 1;
+        (0..count).for_each(|slot| queue.push_back(item(slot)));
+        queue.retain(|item| item.slot % 2 == 0);
+        let rest: Vec<usize> =
+            std::iter::from_fn(|| queue.pop_front()).map(|item| item.slot as usize).collect();
+        assert_eq!(rest, (0..count).step_by(2).collect::<Vec<_>>());
+        assert!(queue.is_empty() && queue.blocks.is_empty());
     }
 }

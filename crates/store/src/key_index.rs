@@ -5,15 +5,16 @@
 //! otherwise the owner is called for every later change. Both happen under one lock, so that no change is missed.
 //!
 //! Keys are stored as digests: two that collide cause one call too many, never one too few. A million cached entries
-//! depend on several million keys, so the index is made for them: the map has parts that grow one after the other, and
-//! the few places of a key are a list.
+//! depend on several million keys, so the index is made for them: a key of an entry takes eight bytes in a table, which
+//! has parts that grow one after the other. Only a key with many places has a set of its own.
 
 use crate::history::History;
 use crate::sync::Mutex;
 use crate::version::Position;
 use crate::{Key, Uptime};
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
+use hashbrown::HashTable;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hasher, RandomState};
 use std::sync::{Arc, Weak};
 
 /// What depends on keys. Calls come from the thread that publishes, so they must be quick and must not block.
@@ -42,40 +43,65 @@ impl Digest {
 
     /// What an owner keeps of it.
     pub(crate) fn stored(self) -> StoredDigest {
-        StoredDigest(self.key)
+        StoredDigest([0, 16, 32].map(|shift| (self.key >> shift) as u16))
     }
 }
 
-/// The digest of a key, half as large. Some of its bits are those of its table.
+/// 48 bits of the digest of a key, without padding: all that the index looks at, and eight bits of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredDigest(u64);
+pub(crate) struct StoredDigest([u16; 3]);
 
-/// The bits of a digest that are those of its table; the map uses the others.
-const TABLE_BITS: u64 = 0xffff << 40;
+/// The bits of a digest that are those of its table; the index uses the others.
+const TABLE_BITS: u64 = 0xff << 40;
 
 impl StoredDigest {
     /// False if the key is not one of this table.
     pub(crate) fn may_be_of(self, table: u64) -> bool {
-        (self.0 ^ table) & TABLE_BITS == 0
+        (self.digest() ^ table) & TABLE_BITS == 0
+    }
+
+    fn digest(self) -> u64 {
+        self.0.into_iter().rev().fold(0, |all, part| all << 16 | u64::from(part))
     }
 }
 
-/// What the index takes for a key of an owner.
-pub(crate) const DIGEST_BYTES: usize = 40;
-/// The parts of the map.
+/// What the index takes for a key of an owner: a [`Dependent`] and its byte in a table that is half full or more.
+pub(crate) const DIGEST_BYTES: usize = 16;
+/// The parts of the index.
 const PARTS: usize = 64;
-/// The places of a key are a list up to here.
-const LIST_MAX: usize = 16;
+/// A key with more places than this has a set of its own: a table is slow with many equal keys.
+const FEW: usize = 16;
 
 /// The number of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OwnerId(u32);
+pub(crate) struct OwnerId(u16);
 
-/// An owner's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+impl OwnerId {
+    /// That of all owners for whom there is no number. Nothing is installed for them.
+    const TOO_MANY: OwnerId = OwnerId(u16::MAX);
+}
+
+/// An owner's slot, without padding: an index of a million entries has several million. The upper half of the slot's
+/// number comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    owner: u32,
-    slot: u32,
+    owner: u16,
+    slot: [u16; 2],
+}
+
+impl Place {
+    fn new(owner: OwnerId, slot: u32) -> Place {
+        Place { owner: owner.0, slot: [(slot >> 16) as u16, slot as u16] }
+    }
+
+    fn slot(self) -> u32 {
+        let [upper, lower] = self.slot.map(u32::from);
+        upper << 16 | lower
+    }
+
+    fn hash(&self) -> u64 {
+        spread(self.slot() ^ u32::from(self.owner) << 16)
+    }
 }
 
 pub(crate) struct KeyIndex {
@@ -86,12 +112,26 @@ pub(crate) struct KeyIndex {
 }
 
 struct State {
-    parts: Box<[Places]>,
+    parts: Box<[Part]>,
     owners: Vec<Weak<dyn Owner>>,
     history: History,
 }
 
-type Places = HashMap<u64, Dependents, BuildHasherDefault<Identity>>;
+/// The keys whose digests belong to one part.
+#[derive(Default)]
+struct Part {
+    few: HashTable<Dependent>,
+    /// The places of the keys that have more than [`FEW`]. They are not in `few`.
+    many: HashMap<[u16; 2], HashTable<Place>>,
+}
+
+/// A place that depends on a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Dependent {
+    /// Bits of the key's digest that its part does not imply.
+    key: [u16; 2],
+    place: Place,
+}
 
 /// The hash of a digest, which is a hash already.
 #[derive(Default)]
@@ -111,18 +151,10 @@ impl Hasher for Identity {
     }
 }
 
-/// The places that depend on a key: usually one. The boxes keep the common case small.
-#[expect(clippy::box_collection, reason = "the boxes make the common case half the size")]
-enum Dependents {
-    One(Place),
-    Few(Box<Vec<Place>>),
-    Many(Box<HashSet<Place>>),
-}
-
 impl KeyIndex {
     pub(crate) fn new(start: Position, clock: Arc<dyn Uptime>) -> KeyIndex {
         let state = State {
-            parts: (0..PARTS).map(|_| Places::default()).collect(),
+            parts: (0..PARTS).map(|_| Part::default()).collect(),
             owners: Vec::new(),
             history: History::new(start),
         };
@@ -132,7 +164,7 @@ impl KeyIndex {
     pub(crate) fn add_owner(&self, owner: Weak<dyn Owner>) -> OwnerId {
         let mut state = self.state.lock();
         state.owners.push(owner);
-        OwnerId((state.owners.len() - 1) as u32)
+        u16::try_from(state.owners.len() - 1).map_or(OwnerId::TOO_MANY, OwnerId)
     }
 
     pub(crate) fn digests(&self, keys: &[Key]) -> Box<[Digest]> {
@@ -149,33 +181,23 @@ impl KeyIndex {
     }
 
     /// Calls the owner for changes of these keys from now on. Refuses if one was published after `seen`, or if that is no
-    /// longer known.
+    /// longer known, or if there are more than 65,535 owners.
     pub(crate) fn install(&self, owner: OwnerId, slot: u32, digests: &[Digest], seen: Position) -> bool {
+        let place = Place::new(owner, slot);
         let mut state = self.state.lock();
-        if !state.history.unchanged_since(seen, digests) {
+        if owner == OwnerId::TOO_MANY || !state.history.unchanged_since(seen, digests) {
             return false;
         }
-        let place = Place { owner: owner.0, slot };
-        for digest in digests {
-            match state.part(digest.key).entry(digest.key) {
-                std::collections::hash_map::Entry::Vacant(vacant) => {
-                    vacant.insert(Dependents::One(place));
-                }
-                std::collections::hash_map::Entry::Occupied(mut occupied) => occupied.get_mut().add(place),
-            }
-        }
+        digests.iter().for_each(|digest| state.part(digest.key).add(digest.key, place));
         true
     }
 
     /// Ends what [`KeyIndex::install`] began.
     pub(crate) fn remove(&self, owner: OwnerId, slot: u32, digests: &[StoredDigest]) {
+        let place = Place::new(owner, slot);
         let mut state = self.state.lock();
-        let place = Place { owner: owner.0, slot };
-        for StoredDigest(key) in digests {
-            let part = state.part(*key);
-            if part.get_mut(key).is_some_and(|dependents| dependents.drop_last(place)) {
-                part.remove(key);
-            }
+        for key in digests.iter().map(|stored| stored.digest()) {
+            state.part(key).remove(key, place);
         }
     }
 
@@ -197,8 +219,11 @@ impl KeyIndex {
                         tables.push(digest.table);
                     } else {
                         // Who depends on the whole table is in the index under the table's digest.
-                        let found = [digest.key, digest.table].map(|key| parts.get(part_of(key))?.get(&key));
-                        found.into_iter().flatten().for_each(|dependents| dependents.append_to(&mut places));
+                        for key in [digest.key, digest.table] {
+                            places.extend(
+                                parts.get(part_of(key)).into_iter().flat_map(|part| part.places(key)),
+                            );
+                        }
                     }
                 }
             }
@@ -211,7 +236,7 @@ impl KeyIndex {
         places.dedup();
         // The watches are the first owner and come last: who was called by one finds no older entry in a cache.
         for (number, owner) in owners.iter().enumerate().rev() {
-            let (number, Some(owner)) = (number as u32, owner.upgrade()) else { continue };
+            let (Ok(number), Some(owner)) = (u16::try_from(number), owner.upgrade()) else { continue };
             if is_everything {
                 owner.touched_all();
                 continue;
@@ -222,7 +247,7 @@ impl KeyIndex {
                 places.partition_point(|place| place.owner <= number),
             );
             let slots: Vec<u32> =
-                places.get(from..to).unwrap_or_default().iter().map(|place| place.slot).collect();
+                places.get(from..to).unwrap_or_default().iter().map(|place| place.slot()).collect();
             if !slots.is_empty() {
                 owner.touched(&slots);
             }
@@ -232,59 +257,83 @@ impl KeyIndex {
     /// The number of keys that something depends on.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.state.lock().parts.iter().map(Places::len).sum()
+        let state = self.state.lock();
+        let len = |part: &Part| {
+            let few: std::collections::HashSet<_> = part.few.iter().map(|one| one.key).collect();
+            few.len() + part.many.len()
+        };
+        state.parts.iter().map(len).sum()
     }
 }
 
 impl State {
-    fn part(&mut self, key: u64) -> &mut Places {
+    fn part(&mut self, key: u64) -> &mut Part {
         &mut self.parts[part_of(key)]
     }
 }
 
-/// From bits that the map itself does not use.
+/// From bits that a [`Dependent`] does not have.
 fn part_of(key: u64) -> usize {
     (key >> 34) as usize % PARTS
 }
 
-impl Dependents {
-    fn add(&mut self, place: Place) {
-        match self {
-            Dependents::One(only) if *only == place => {}
-            Dependents::One(only) => *self = Dependents::Few(Box::new(vec![*only, place])),
-            Dependents::Few(list) if list.contains(&place) => {}
-            Dependents::Few(list) if list.len() < LIST_MAX => list.push(place),
-            Dependents::Few(list) => {
-                let all = list.iter().copied().chain([place]).collect();
-                *self = Dependents::Many(Box::new(all));
+/// What a [`Dependent`] keeps of a digest.
+fn kept_of(key: u64) -> [u16; 2] {
+    [(key >> 16) as u16, key as u16]
+}
+
+fn hash_of(kept: [u16; 2]) -> u64 {
+    let [upper, lower] = kept.map(u32::from);
+    spread(upper << 16 | lower)
+}
+
+/// The tables want a hash in which the upper bits differ too.
+fn spread(bits: u32) -> u64 {
+    u64::from(bits).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Part {
+    fn add(&mut self, key: u64, place: Place) {
+        let key = kept_of(key);
+        if !self.many.contains_key(&key) {
+            let dependent = Dependent { key, place };
+            let others = self.few.iter_hash(hash_of(key)).filter(|one| one.key == key);
+            if others.clone().any(|one| *one == dependent) {
+                return;
             }
-            Dependents::Many(all) => {
-                all.insert(place);
+            if others.count() < FEW {
+                self.few.insert_unique(hash_of(key), dependent, |one| hash_of(one.key));
+                return;
             }
+        }
+        let places = self.many.entry(key).or_default();
+        while let Ok(one) = self.few.find_entry(hash_of(key), |one| one.key == key) {
+            let moved = one.remove().0.place;
+            places.insert_unique(moved.hash(), moved, Place::hash);
+        }
+        places.entry(place.hash(), |one| *one == place, Place::hash).or_insert(place);
+    }
+
+    fn remove(&mut self, key: u64, place: Place) {
+        let key = kept_of(key);
+        let dependent = Dependent { key, place };
+        if let Ok(one) = self.few.find_entry(hash_of(key), |one| *one == dependent) {
+            one.remove();
+            return;
+        }
+        let Some(places) = self.many.get_mut(&key) else { return };
+        if let Ok(one) = places.find_entry(place.hash(), |one| *one == place) {
+            one.remove();
+        }
+        if places.is_empty() {
+            self.many.remove(&key);
         }
     }
 
-    /// Removes a place. Returns true if none is left.
-    fn drop_last(&mut self, place: Place) -> bool {
-        match self {
-            Dependents::One(only) => *only == place,
-            Dependents::Few(list) => {
-                list.retain(|one| *one != place);
-                list.is_empty()
-            }
-            Dependents::Many(all) => {
-                all.remove(&place);
-                all.is_empty()
-            }
-        }
-    }
-
-    fn append_to(&self, places: &mut Vec<Place>) {
-        match self {
-            Dependents::One(only) => places.push(*only),
-            Dependents::Few(list) => places.extend(list.iter()),
-            Dependents::Many(all) => places.extend(all.iter()),
-        }
+    fn places(&self, key: u64) -> impl Iterator<Item = Place> {
+        let key = kept_of(key);
+        let few = self.few.iter_hash(hash_of(key)).filter(move |one| one.key == key).map(|one| one.place);
+        few.chain(self.many.get(&key).into_iter().flatten().copied())
     }
 }
 
@@ -362,7 +411,7 @@ mod tests {
         let (noting, owner) = add(&index);
         let keys = index.digests(&[users("ada")]);
         let stored: Vec<StoredDigest> = keys.iter().map(|digest| digest.stored()).collect();
-        let count = 3 * LIST_MAX as u32;
+        let count = 3 * FEW as u32;
         for slot in 0..count {
             assert!(index.install(owner, slot, &keys, Position(0)));
             index.publish(Position(0), &[users("ada")]);
@@ -384,7 +433,7 @@ mod tests {
         let [table, row, other] =
             [Key::table("users"), users("ada"), Key::table("plans")].map(|key| index.digest(&key));
         assert!(row.stored().may_be_of(table.key) && table.stored().may_be_of(row.table));
-        // Two tables in 65,536 have the same bits, and the seed is random.
+        // Two tables in 256 have the same bits, and the seed is random.
         assert!(!row.stored().may_be_of(other.table) || (row.table ^ other.table) & TABLE_BITS == 0);
     }
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The default of [`Options::cache_memory`]: a quarter of a small server.
-pub const CACHE_MEMORY: usize = 256 << 20;
+/// The default of [`Options::cache_memory`]: three eighths of a small server.
+pub const CACHE_MEMORY: usize = 384 << 20;
 
 /// Where the database is, and how many threads and how much memory the store may use.
 #[derive(Clone)]

@@ -29,9 +29,9 @@ macro_rules! nothing_on_the_heap {
 
 nothing_on_the_heap!((), bool, u8, u32, u64, i64, usize, Time, Version);
 
-impl<const N: usize> Weigh for [u8; N] {
+impl<T: Weigh, const N: usize> Weigh for [T; N] {
     fn heap_bytes(&self) -> usize {
-        0
+        self.iter().map(Weigh::heap_bytes).sum()
     }
 }
 

@@ -70,10 +70,10 @@ pub(crate) fn scope_now(
         Err(Error::NotFound { .. }) => return Err(Error::InvalidGrant),
         found => found?,
     };
-    let Some(jti) = access.own_jti.as_deref().filter(|_| access.expires_at > now) else {
+    let Some(jti) = access.own_jti().filter(|_| access.expires_at() > now) else {
         return Err(Error::InvalidGrant);
     };
-    if revoked_tokens::contains(snapshot, jti)? {
+    if revoked_tokens::contains(snapshot, &jti)? {
         return Err(Error::InvalidGrant);
     }
     Ok(access.terms.scope.within(&client.scope))

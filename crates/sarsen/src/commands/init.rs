@@ -132,7 +132,7 @@ impl Answers {
              # allowed_hosts = []         # host names, beside the issuer's, that requests may be for\n\
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
              # sign_up = true             # sign-up at organizations without a setting of their own\n\
-             # cache_memory = \"256M\"      # for cached tokens, plans and users; the server needs some 100M beside it\n\
+             # cache_memory = \"384M\"      # for cached tokens, plans and users; the server needs some 100M beside it\n\
              # session_days = 30\n\
              # connections_max = 50000\n\
              # streams_max = 10000        # open streams of /api/live\n\

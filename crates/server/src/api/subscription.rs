@@ -1,23 +1,24 @@
 //! `GET /api/subscription`: the entitlement of the token's user at the token's service. The most frequent request: it
-//! normally runs no SQL, and the text of its answer is cached as long as the entitlement.
+//! normally runs no SQL: what its answer consists of is cached as long as the entitlement.
 
 use crate::openapi::words;
 use crate::web::auth::ServiceUser;
 use crate::web::error::Result;
 use crate::web::json::{Written, rfc3339};
 use axum::response::{IntoResponse as _, Response};
-use identity::ids::{ServiceId, UserId};
+use identity::ids::{CustomerId, ServiceId, UserId};
+use identity::shared::{Shared, shared_bytes};
 use identity::{Entitlement, Error, entitlements};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::{Cache, Filled, Store, Time};
+use store::{Cache, Filled, Store, Time, Weigh};
 use utoipa::ToSchema;
 
-/// What a user may use of a service now, without the version.
+/// What the users of a plan have in common.
 #[derive(Serialize, ToSchema)]
-#[schema(as = EntitlementTerms)]
-pub(crate) struct SubscriptionBody<'a> {
+#[schema(as = EntitlementPlan)]
+pub(crate) struct SubscriptionTerms<'a> {
     /// The slug of the service.
     service: &'a str,
     /// The slug of the plan; `free` if there is no subscription.
@@ -28,6 +29,14 @@ pub(crate) struct SubscriptionBody<'a> {
     limits: &'a RawValue,
     #[schema(schema_with = words::entitlement_status)]
     status: &'a str,
+}
+
+/// What a user may use of a service now, without the version.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EntitlementTerms)]
+pub(crate) struct SubscriptionBody<'a> {
+    #[serde(flatten)]
+    terms: SubscriptionTerms<'a>,
     #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
     /// The id of the customer.
@@ -35,7 +44,7 @@ pub(crate) struct SubscriptionBody<'a> {
 }
 
 /// What a user may use of a service now.
-// For the description only: `get` appends the version to a text that is cached.
+// For the description only: `Answer::text` writes it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Entitlement)]
 pub(crate) struct AnswerBody<'a> {
@@ -48,19 +57,32 @@ pub(crate) struct AnswerBody<'a> {
 pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     // Read before the data, so that the data may be newer than the version but never older.
     let version = caller.version().to_string();
-    let start = caller.subscription().await?;
-    Ok(Written([&*start, ",\"version\":\"", &version, "\"}"].concat()).into_response())
+    let answer = caller.subscription().await?;
+    Ok(Written(answer.text(&version)).into_response())
 }
 
-/// A cache of answers without their end: the version, which changes with every commit. Clones share the cache.
+/// A cache of answers. Clones share the cache.
 pub(crate) struct SubscriptionAnswers {
     store: Store,
-    written: Cache<(UserId, ServiceId), Arc<str>>,
+    /// By the UUIDs of user and service.
+    answers: Cache<[[u8; 16]; 2], Answer>,
+    starts: Shared<String>,
+}
+
+/// An answer, as a cache holds it: there may be hundreds of thousands, so each is small.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// The text up to what differs between the users of a plan.
+    start: Arc<String>,
+    /// [`Time::NEVER`] if there is none.
+    current_period_end: Time,
+    customer: [u8; 16],
 }
 
 impl SubscriptionAnswers {
     pub(crate) fn new(store: Store) -> SubscriptionAnswers {
-        SubscriptionAnswers { written: store.cache("subscription answers"), store }
+        let answers = store.cache("subscription answers");
+        SubscriptionAnswers { answers, starts: Shared::default(), store }
     }
 
     /// The answer for a user of a service. The slug of a service never changes.
@@ -70,18 +92,75 @@ impl SubscriptionAnswers {
         service: &ServiceId,
         slug: &str,
         now: Time,
-    ) -> identity::Result<Arc<str>> {
-        let key = (user.clone(), service.clone());
-        if let Some(start) = self.written.get(&key, now) {
-            return Ok(start);
+    ) -> identity::Result<Answer> {
+        let none = Error::NotFound { what: "subscription" };
+        let (Some(of_user), Some(of_service)) = (user.to_bytes(), service.to_bytes()) else {
+            return Err(none);
+        };
+        let key = [of_user, of_service];
+        if let Some(answer) = self.answers.get(&key, now) {
+            return Ok(answer);
         }
-        let (slug, (user, service)) = (slug.to_owned(), key.clone());
-        let found = self.store.fill_anew(&self.written, key, now, move |snapshot| {
+        let (slug, user, service) = (slug.to_owned(), user.clone(), service.clone());
+        let starts = self.starts.clone();
+        let found = self.store.fill_anew(&self.answers, key, now, move |snapshot| {
             let entitlement = entitlements::of_user(snapshot, &user, &service, now)?;
             let until = entitlement.ends_at.unwrap_or(Time::NEVER);
-            Ok::<_, Error>(Some(Filled { value: start(&slug, &entitlement)?.into(), until }))
+            Ok::<_, Error>(Some(Filled { value: Answer::new(&slug, &entitlement, &starts)?, until }))
         });
-        found.await?.ok_or(Error::NotFound { what: "subscription" })
+        found.await?.ok_or(none)
+    }
+}
+
+impl Answer {
+    fn new(slug: &str, entitlement: &Entitlement, starts: &Shared<String>) -> identity::Result<Answer> {
+        let terms = SubscriptionTerms::new(slug, entitlement);
+        let mut start = serde_json::to_string(&terms).map_err(|error| Error::Internal(error.to_string()))?;
+        start.pop(); // The closing brace.
+        let customer = entitlement.customer.to_bytes();
+        Ok(Answer {
+            start: starts.share(start),
+            current_period_end: entitlement.current_period_end.unwrap_or(Time::NEVER),
+            customer: customer.ok_or_else(|| Error::Internal("a customer's id without a UUID".to_owned()))?,
+        })
+    }
+
+    /// An [`AnswerBody`] as text.
+    fn text(&self, version: &str) -> String {
+        let customer = CustomerId::from_bytes(self.customer);
+        let end = Some(self.current_period_end).filter(|end| *end != Time::NEVER).map(rfc3339);
+        let (quote, end) = end.as_ref().map_or(("", "null"), |end| ("\"", end));
+        let parts = [
+            &self.start,
+            ",\"current_period_end\":",
+            quote,
+            end,
+            quote,
+            ",\"customer\":\"",
+            customer.as_str(),
+            "\",\"version\":\"",
+            version,
+            "\"}",
+        ];
+        parts.concat()
+    }
+}
+
+impl Weigh for Answer {
+    fn heap_bytes(&self) -> usize {
+        shared_bytes(&self.start)
+    }
+}
+
+impl<'a> SubscriptionTerms<'a> {
+    fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionTerms<'a> {
+        SubscriptionTerms {
+            service,
+            plan: &entitlement.plan,
+            features: entitlement.features.raw(),
+            limits: entitlement.limits.raw(),
+            status: &entitlement.status,
+        }
     }
 }
 
@@ -89,20 +168,9 @@ impl<'a> SubscriptionBody<'a> {
     /// What a user may use of the service with this slug.
     pub(crate) fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionBody<'a> {
         SubscriptionBody {
-            service,
-            plan: &entitlement.plan,
-            features: entitlement.features.raw(),
-            limits: entitlement.limits.raw(),
-            status: &entitlement.status,
+            terms: SubscriptionTerms::new(service, entitlement),
             current_period_end: entitlement.current_period_end.map(rfc3339),
             customer: entitlement.customer.as_str(),
         }
     }
-}
-
-fn start(service: &str, entitlement: &Entitlement) -> identity::Result<String> {
-    let body = SubscriptionBody::new(service, entitlement);
-    let mut text = serde_json::to_string(&body).map_err(|error| Error::Internal(error.to_string()))?;
-    text.pop(); // The closing brace.
-    Ok(text)
 }

@@ -71,7 +71,7 @@ impl Signer<'_> {
             client_id: client.id.to_string(),
             exp: (issued_at + ACCESS_LIFE).seconds(),
             iat: issued_at.seconds(),
-            jti: format!("{grant}.{}", &unique.as_str()[AuditId::PREFIX.len() + 1..]),
+            jti: format!("{grant}.{}", tokens::jti_of(&unique)),
             scope: "profile email".to_owned(),
             sid: Some(session.to_owned()),
             org: Some(client.organization_slug.clone()),

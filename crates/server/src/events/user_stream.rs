@@ -43,7 +43,7 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
         grant: access.grant().ok_or_else(invalid)?,
         service: caller.service.clone(),
         session: access.session().map_or_else(String::new, |session| session.to_string()),
-        expires_at: access.expires_at,
+        expires_at: access.expires_at(),
     };
     let settings = &app.settings;
     let (stream, response) =

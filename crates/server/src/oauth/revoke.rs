@@ -21,7 +21,7 @@ pub(crate) async fn post(State(app): State<App>, posted: Posted) -> Result<Statu
         Some((grant, _)) => (Some(grant.id), None),
         None => match app.lookups.access(token.as_bytes(), now).await? {
             Some(access) if access.terms.client != client.id => return Err(foreign()),
-            Some(access) => (access.grant(), access.own_jti.clone().map(|jti| (jti, access.expires_at))),
+            Some(access) => (access.grant(), access.own_jti().map(|jti| (jti, access.expires_at()))),
             None => return Ok(StatusCode::OK),
         },
     };

@@ -196,12 +196,12 @@ impl FromRequestParts<App> for Administrator {
             }
         };
         let audience = format!("org:{slug}");
-        if access.user.is_none() && access.terms.audiences.contains(&audience) {
+        if access.user().is_none() && access.terms.audiences.contains(&audience) {
             return Administrator::of_program(parts, app, Program::Client(access), address).await;
         }
         // A token for all organizations has the user's role in this one, which is read below.
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
-        let (true, Some(user)) = (access.terms.audiences.iter().any(good), access.user.clone()) else {
+        let (true, Some(user)) = (access.terms.audiences.iter().any(good), access.user()) else {
             let detail = format!("This needs a token for the organization {slug} (scope org:{slug}).");
             return Err(Problem::insufficient_scope(detail));
         };
@@ -447,7 +447,7 @@ impl FromRequestParts<App> for PlatformUser {
         let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
         let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
         let good = access.terms.audiences.iter().any(|audience| audience == "platform");
-        let (true, Some(user)) = (good, access.user.clone()) else {
+        let (true, Some(user)) = (good, access.user()) else {
             return Err(Problem::insufficient_scope("This needs a token for the platform (scope platform)."));
         };
         let caller = Caller::new(parts, app, Who::User(user.clone()), address);

@@ -4,6 +4,7 @@
 //! argument names the audience; those for administration are in `administration.rs`, those for
 //! the API keys of services in `service_key.rs`.
 
+use crate::api::subscription::Answer;
 use crate::app::App;
 use crate::web::error::Problem;
 use axum::extract::FromRequestParts;
@@ -45,7 +46,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Any caller with a valid access token.
-pub struct Bearer(pub Arc<Access>);
+pub struct Bearer(pub Access);
 
 impl FromRequestParts<App> for Bearer {
     type Rejection = Problem;
@@ -57,7 +58,7 @@ impl FromRequestParts<App> for Bearer {
 /// A verified bearer token: of a user or a client, or of a program with an API key.
 pub(crate) enum Credential {
     /// An access token.
-    Token(Arc<Access>),
+    Token(Access),
     /// An API key.
     Key(Arc<ApiKey>),
 }
@@ -80,7 +81,7 @@ impl Credential {
 }
 
 /// The access that the request's token gives.
-async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Problem> {
+async fn access(parts: &Parts, app: &App, now: Time) -> Result<Access, Problem> {
     let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
     if api_keys::is_key(token) {
         let detail = "This route takes no API key. Send the access token of a user.";
@@ -96,7 +97,7 @@ async fn access(parts: &Parts, app: &App, now: Time) -> Result<Arc<Access>, Prob
 /// A user, at a service that may read their data.
 pub struct ServiceUser {
     /// The token's access.
-    pub access: Arc<Access>,
+    pub access: Access,
     /// The user.
     pub user: UserId,
     /// The service.
@@ -112,8 +113,8 @@ impl ServiceUser {
         self.app.store.version()
     }
 
-    /// The response about the user's subscription, without its end.
-    pub async fn subscription(&self) -> identity::Result<Arc<str>> {
+    /// The answer about the user's subscription.
+    pub(crate) async fn subscription(&self) -> identity::Result<Answer> {
         let slug = self.access.terms.service_slug.as_deref().unwrap_or_default();
         self.app.subscription_answers.get(&self.user, &self.service, slug, self.now).await
     }
@@ -132,16 +133,10 @@ impl FromRequestParts<App> for ServiceUser {
         let terms = &access.terms;
         let own = terms.organization_slug.as_deref().zip(terms.service_slug.as_deref());
         let good = own.is_some() && terms.audiences.iter().any(|audience| named_service(audience) == own);
-        match (&access.user, &terms.service) {
+        match (access.user(), terms.service.clone()) {
             (Some(user), Some(service)) if good => {
-                app.last_seen.note(&app.store, user, now);
-                Ok(ServiceUser {
-                    user: user.clone(),
-                    service: service.clone(),
-                    access,
-                    now,
-                    app: app.clone(),
-                })
+                app.last_seen.note(&app.store, &user, now);
+                Ok(ServiceUser { user, service, access, now, app: app.clone() })
             }
             _ => Err(Problem::insufficient_scope("This needs a user's token for a service.")),
         }
