@@ -32,7 +32,7 @@ pub struct Limits {
     pub frame_bytes_max: usize,
     /// Runs of live queries at a time.
     pub runs_max: usize,
-    /// Bytes of the body of a request.
+    /// Bytes of the body of a request. JSON may have a value, and a form a field, for every 16 of them.
     pub body_bytes_max: usize,
     /// How often a stream without changes sends a comment.
     pub heartbeat: Duration,

@@ -176,10 +176,8 @@ async fn whole(parts: &Parts, peer: Peer, request: http::Request<Incoming>) -> R
     }
     match web::body::read(body, peer.body_time, most).await {
         Ok(bytes) => {
-            let kind = head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-            if kind.starts_with(b"application/json") {
-                crate::http::refuse_nul(&bytes)?;
-            }
+            let is_call = route_of(head.uri.path()) != OWN_ROUTE;
+            crate::http::check_body(&head.headers, is_call, &bytes, most)?;
             Ok(Request::from_parts(head, Body::from(bytes)))
         }
         Err(Failure::TooLarge) => {

@@ -1,11 +1,12 @@
 //! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
 
 use crate::Problem;
+use crate::http::media_type;
 use axum::body::Bytes;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use http::header::{ACCEPT, VARY};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
@@ -64,8 +65,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
     async fn from_request(request: Request, state: &S) -> Result<Fields, Problem> {
         let headers = request.headers().clone();
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
-        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        match kind.split(';').next().unwrap_or_default().trim() {
+        match media_type(&headers).as_str() {
             "application/json" if !body.is_empty() => serde_json::from_slice(&body)
                 .map(Fields)
                 .map_err(|error| Problem::invalid("", format!("The body is not a JSON object: {error}."))),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Options, Store, Time};
+use store::{CACHE_MEMORY, Options, Store, Time};
 use tokio::sync::watch;
 use web::{Bound, Cidr, RequestLog, RequestLogFormat};
 
@@ -32,6 +32,8 @@ pub struct Settings {
     pub request_log: Option<RequestLogFormat>,
     /// Bearer token for `/metrics` and `/live/explain`; without one only this machine may read them.
     pub operator_token: Option<String>,
+    /// The memory of caches, in bytes: the revocations of tokens, and what the app caches itself.
+    pub cache_memory: usize,
     /// Checks at run time that commands and queries declare what they change and read. For tests.
     pub check: bool,
     /// The clock.
@@ -50,6 +52,7 @@ impl Settings {
             trusted_proxies: Vec::new(),
             request_log: None,
             operator_token: None,
+            cache_memory: CACHE_MEMORY,
             check: false,
             clock: Arc::new(now),
         }
@@ -138,6 +141,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     options.replicas = settings.replicas;
     options.watched = app.watched;
     options.check = settings.check;
+    options.cache_memory = settings.cache_memory;
     let store = Store::open(options)?;
     let listen = |error| Error::Listen { address: settings.listen, error };
     let bound = Bound::new(&[settings.listen]).map_err(listen)?;

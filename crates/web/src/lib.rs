@@ -23,7 +23,8 @@
 //!   do not read.
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
 //!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
-//! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies.
+//! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies;
+//!   `json_size.rs`: how much JSON they may have.
 //! - `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
 //!   `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
 
@@ -38,6 +39,7 @@ pub mod forwarded;
 mod handshakes;
 pub mod host;
 mod http2;
+pub mod json_size;
 mod listener;
 pub mod log_interval;
 pub mod network;

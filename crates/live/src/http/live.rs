@@ -1,6 +1,6 @@
 //! `/live`: opens a stream, changes it, and polls where streams do not get through.
 
-use super::json;
+use super::{json, refuse_nul};
 use crate::Problem;
 use crate::app::Context;
 use crate::backend::ClientAddress;
@@ -155,12 +155,14 @@ impl Query {
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "ticket" => query.ticket = Some(value.into_owned()),
-                "sub" => query.wanted.push(json(value.as_bytes()).map_err(|problem| {
-                    Problem::invalid(
-                        "sub",
-                        format!("`sub` is not a subscription as JSON. {}", problem.detail),
-                    )
-                })?),
+                "sub" => {
+                    let text = value.as_bytes();
+                    let wanted = refuse_nul(text).and_then(|()| json(text)).map_err(|problem| {
+                        let detail = format!("`sub` is not a subscription as JSON. {}", problem.detail);
+                        Problem::invalid("sub", detail)
+                    });
+                    query.wanted.push(wanted?);
+                }
                 other => {
                     let detail = format!("There is no parameter {other:?}. Use `ticket` and `sub`.");
                     return Err(Problem::invalid(other, detail));

@@ -14,8 +14,15 @@ use crate::Problem;
 use crate::app::Context;
 use axum::Router;
 use axum::routing::{get, post};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use store::Version;
+use web::json_size::JsonLimits;
+
+/// A JSON body may have one value, and a form one field, for so many bytes that it may have.
+const VALUE_BYTES: usize = 16;
+/// How deep lists and objects of a body may be nested. The parser's own limit is twice as much.
+const DEPTH_MAX: usize = 64;
 
 /// The routes of an app: those that every app has, and its own.
 pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
@@ -52,7 +59,6 @@ fn version_of(headers: &HeaderMap) -> Option<Version> {
 /// A JSON object from a body; no body is an object without members.
 fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
-    refuse_nul(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default();
@@ -60,12 +66,49 @@ fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Refuses JSON that has text with U+0000, which PostgreSQL does not store.
-pub(crate) fn refuse_nul(json: &[u8]) -> Result<(), Problem> {
+/// Refuses a text with U+0000, which PostgreSQL does not store.
+fn refuse_nul(json: &[u8]) -> Result<(), Problem> {
     match has_nul(json) {
         true => Err(Problem::invalid("", "A text has the character U+0000 (`\\u0000`); remove it.")),
         false => Ok(()),
     }
+}
+
+/// Refuses a body that cannot be stored, or that would take many times its size when it is read: a value may be two bytes
+/// long, and takes a hundred in memory. `bytes_max`, the limit on the size of bodies, limits the values too. `is_call` says
+/// that the body is read as JSON whatever its type.
+pub(crate) fn check_body(
+    headers: &HeaderMap,
+    is_call: bool,
+    body: &[u8],
+    bytes_max: usize,
+) -> Result<(), Problem> {
+    let values = bytes_max / VALUE_BYTES;
+    let too_much = |what| Problem::invalid("", format!("The body has {what}. Send less at a time."));
+    match media_type(headers).as_str() {
+        "application/x-www-form-urlencoded" if !is_call => {
+            if body.contains(&0) || body.windows(3).any(|window| window == b"%00") {
+                return Err(Problem::invalid("", "A field has the character U+0000 (`%00`); remove it."));
+            }
+            match body.iter().filter(|byte| **byte == b'&').count() < values {
+                true => Ok(()),
+                false => Err(too_much(format!("more than {values} fields"))),
+            }
+        }
+        kind if is_call || kind == "application/json" => {
+            let limits = JsonLimits { values, depth: DEPTH_MAX, text: usize::MAX };
+            limits.check(body).map_err(too_much)?;
+            refuse_nul(body)
+        }
+        // What a route of the app makes of another type is not known here.
+        _ => Ok(()),
+    }
+}
+
+/// The media type of a body, without parameters, in lower case.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 fn has_nul(json: &[u8]) -> bool {

@@ -144,6 +144,29 @@ async fn text_that_a_database_does_not_store_is_refused() {
     let json = [("Content-Type", "application/json")];
     assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\u0000"}"#).status, 400);
     assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\\u0000"}"#).status, 404, "not the character");
+    let form = [("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")];
+    assert_eq!(ada.send("POST", "/own", &form, "text=%00").status, 400);
+    assert_eq!(ada.send("POST", "/own", &form, "text=%2500").status, 404);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_may_not_have_many_times_more_values_than_bytes_of_its_limit() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.body_bytes_max = 16_000).await;
+    let ada = Client::new(running.address, "ada");
+    let json = [("Content-Type", "Application/JSON; charset=utf-8")];
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let many = format!("[{}0]", "0,".repeat(1_000));
+    let deep = [&"[".repeat(65)[..], &"]".repeat(65)].concat();
+    for body in [&many, &deep] {
+        assert_eq!(ada.send("POST", "/rpc/get_counter", &[], body).status, 400);
+        assert_eq!(ada.send("POST", "/live", &form, body).status, 400, "whatever its type says");
+        assert_eq!(ada.send("POST", "/own", &json, body).status, 400);
+        assert_eq!(ada.send("POST", "/own", &[("Content-Type", "text/csv")], body).status, 404);
+    }
+    assert_eq!(ada.send("POST", "/own", &form, &"a&".repeat(1_000)).status, 400);
+    assert_eq!(ada.send("POST", "/own", &form, &"a&".repeat(900)).status, 404);
     running.stop().await;
 }
 

@@ -22,16 +22,13 @@ use store::Time;
 use web::Peer;
 use web::body::Failure;
 use web::current_request;
+use web::json_size::JsonLimits;
 use web::percent::is_text;
 
 /// The largest body that is read.
 pub const BODY_MAX: usize = 64 * 1024;
-/// The most values that a JSON body may have: the largest list of the API, `checks`, has 1,500 with its fields.
-const VALUES_MAX: usize = 2048;
-/// The most bytes of a text in a JSON body, as it is written there.
-const TEXT_MAX: usize = 8192;
-/// How deep lists and objects may be nested.
-const DEPTH_MAX: usize = 16;
+/// What a JSON body may have: the largest list of the API, `checks`, has 1,500 values with its fields.
+const JSON_MAX: JsonLimits = JsonLimits { values: 2048, depth: 16, text: 8192 };
 /// The most bytes of a query string: a hundred ids, encoded, have 3,600.
 const QUERY_MAX: usize = 8192;
 /// The most parameters of a query string or form, empty ones included.
@@ -90,43 +87,7 @@ impl<T: DeserializeOwned + Validate, S: Send + Sync> FromRequest<S> for Body<T> 
 
 /// Refuses JSON with more, deeper or longer values than any route takes, before anything is made of them.
 pub(super) fn check_size(json: &[u8]) -> Result<()> {
-    let (mut values, mut depth, mut rest) = (1, 0_usize, json);
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        match byte {
-            b'"' => {
-                let length = text_length(rest);
-                if length > TEXT_MAX {
-                    return Err(too_much(format!("a text of more than {TEXT_MAX} bytes")));
-                }
-                rest = rest.get(length + 1..).unwrap_or_default();
-            }
-            b',' => values += 1,
-            b'[' | b'{' => (values, depth) = (values + 1, depth + 1),
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            // The rest needs no look at the limits.
-            _ => continue,
-        }
-        if values > VALUES_MAX {
-            return Err(too_much(format!("more than {VALUES_MAX} values")));
-        }
-        if depth > DEPTH_MAX {
-            return Err(too_much(format!("more than {DEPTH_MAX} levels of lists and objects")));
-        }
-    }
-    Ok(())
-}
-
-/// The bytes before the quotation mark that ends a text, escapes as they are written.
-fn text_length(json: &[u8]) -> usize {
-    let mut length = 0;
-    loop {
-        match json.get(length) {
-            Some(b'\\') => length += 2,
-            Some(b'"') | None => return length,
-            Some(_) => length += 1,
-        }
-    }
+    JSON_MAX.check(json).map_err(too_much)
 }
 
 fn too_much(what: String) -> Problem {
