@@ -244,7 +244,7 @@ impl Mutation for SetSession {
     }
 }
 
-/// A token `name` has no session; `name@session` ends with its session and has its role.
+/// A token `name` has no session; `name@session` ends with its session and has its role; `name!300` lives for 300 ms.
 struct Names;
 
 impl Authenticate for Names {
@@ -253,8 +253,11 @@ impl Authenticate for Names {
             if token == "bad" {
                 return Err(Problem::unauthenticated());
             }
+            let (token, life) =
+                token.split_once('!').map_or((token, None), |(token, ms)| (token, ms.parse().ok()));
             let (name, session) = token.split_once('@').unwrap_or((token, ""));
-            let caller = Caller { subject: Some(name.to_owned()), ..Caller::default() };
+            let expires = life.map(|ms| now() + Duration::from_millis(ms));
+            let caller = Caller { subject: Some(name.to_owned()), expires, ..Caller::default() };
             Ok(caller.with_claim("session", session))
         })
     }

@@ -311,6 +311,23 @@ async fn a_long_poll_waits_for_a_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_and_a_long_poll_end_with_their_token() {
+    let database = store::testing::TestPlace::create();
+    let long = |settings: &mut live::Settings| settings.limits.poll_time = Duration::from_secs(3600);
+    let running = serve_with(database.url(), long).await;
+    let ada = Client::new(running.address, "ada!300");
+    let mut events = ada.live(json!([]));
+    events.expect("hello");
+    assert_eq!(events.expect("error").data["problem"]["code"], "unauthenticated");
+    events.expect("bye");
+    assert_eq!(events.next(), None);
+    // No subscription: nothing but the end of the token ends the poll within the hour.
+    let answer = ada.send("POST", "/live/poll", &[], r#"{"subscriptions":[]}"#);
+    assert!(answer.status == 200 && answer.body.starts_with("event: bye"), "{}", answer.body);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_poll_of_what_does_not_exist_waits_too() {
     let database = store::testing::TestPlace::create();
     let quick = |settings: &mut live::Settings| settings.limits.poll_time = Duration::from_millis(300);
