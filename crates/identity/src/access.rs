@@ -2,10 +2,9 @@
 
 use crate::ids::{AuditId, ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use crate::scopes::Scope;
-use crate::shared::{Shared, shared_bytes};
+use crate::shared::{Common, Shared};
 use crate::tokens::AccessClaims;
 use crate::{Error, Result, Time, clients, grants, organizations, revoked_tokens, tokens};
-use std::sync::Arc;
 use store::{Filled, Snapshot, Weigh};
 
 /// A valid access token with the objects that it refers to.
@@ -15,7 +14,7 @@ pub struct Access {
     /// In Unix seconds.
     expires_at: u32,
     /// What it has in common with other tokens of its client.
-    pub terms: Arc<Terms>,
+    pub terms: Common<Terms>,
 }
 
 /// Who acts with a token. Ids are UUIDs.
@@ -87,7 +86,7 @@ impl Access {
 
 impl Weigh for Access {
     fn heap_bytes(&self) -> usize {
-        shared_bytes(&self.terms)
+        self.terms.heap_bytes()
     }
 }
 

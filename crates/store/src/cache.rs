@@ -203,6 +203,7 @@ impl<K: Hash + Eq + Weigh, V: Weigh> Inner<K, V> {
         if !self.feed.index.install(self.owner, slot, &digests, seen) {
             return None;
         }
+        digests.iter().for_each(|digest| entries.note_table(digest.table));
         let in_small = self.memory.count(bytes, entries.hash(&key));
         let depends_on = digests.iter().map(|digest| digest.stored()).collect();
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -273,6 +274,9 @@ where
 
     fn touched_table(&self, table: u64) {
         let mut entries = self.entries.lock();
+        if !entries.may_depend_on(table) {
+            return;
+        }
         let affected = entries.taken(|entry| entry.depends_on.iter().any(|one| one.may_be_of(table)));
         affected.into_iter().for_each(|slot| self.clear(&mut entries, slot));
     }

@@ -2,6 +2,7 @@
 
 use crate::Time;
 use crate::cache_memory::QUEUE_BYTES;
+use crate::dense;
 use crate::key_index::{DIGEST_BYTES, StoredDigest};
 use hashbrown::HashTable;
 use std::borrow::Borrow;
@@ -9,8 +10,8 @@ use std::hash::{BuildHasher as _, Hash, RandomState};
 
 /// The table has parts that grow one after the other, so that no insertion moves a million places.
 const PARTS: usize = 64;
-/// A place in the table, with the places that are free.
-const TABLE_BYTES: usize = 2 * size_of::<u32>();
+/// A slot and a byte, in a table that is half full (`dense.rs`).
+const TABLE_BYTES: usize = 10;
 /// An entry that was read this often since its last turn gains nothing by more.
 const READS_MAX: u8 = 3;
 
@@ -19,6 +20,8 @@ pub(crate) struct Entries<K, V> {
     parts: Box<[HashTable<u32>]>,
     slots: Vec<Option<Entry<K, V>>>,
     free: Vec<u32>,
+    /// The digests of the tables that entries have depended on.
+    tables: Vec<u64>,
     /// The stamp of the newest entry.
     stamp: u32,
     len: usize,
@@ -61,6 +64,18 @@ impl<K, V> Entries<K, V> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// Notes the table of a key that an entry depends on.
+    pub(crate) fn note_table(&mut self, table: u64) {
+        if !self.tables.contains(&table) {
+            self.tables.push(table);
+        }
+    }
+
+    /// Whether an entry may depend on a table.
+    pub(crate) fn may_depend_on(&self, table: u64) -> bool {
+        self.tables.contains(&table)
+    }
+
     /// The slots that are taken.
     pub(crate) fn taken(&self, is_wanted: impl Fn(&Entry<K, V>) -> bool) -> Vec<u32> {
         let slots = (0..).zip(&self.slots);
@@ -84,6 +99,7 @@ impl<K: Hash + Eq, V> Entries<K, V> {
             parts: (0..PARTS).map(|_| HashTable::new()).collect(),
             slots: Vec::new(),
             free: Vec::new(),
+            tables: Vec::new(),
             stamp: 0,
             len: 0,
             bytes: 0,
@@ -137,12 +153,9 @@ impl<K: Hash + Eq, V> Entries<K, V> {
         if let Some(place) = slots.get_mut(slot as usize) {
             *place = Some(Entry { stamp, ..entry });
         }
-        let hash_at = |slot: &u32| {
-            let entry = slots.get(*slot as usize).and_then(Option::as_ref);
-            entry.map_or(0, |entry| hasher.hash_one(&entry.key))
-        };
+        let hash_at = |slot: &u32| hash_at(hasher, slots, *slot);
         if let Some(part) = parts.get_mut(part_of(hash)) {
-            part.insert_unique(hash, slot, hash_at);
+            dense::insert(part, hash, slot, hash_at);
         }
         stamp
     }
@@ -151,16 +164,22 @@ impl<K: Hash + Eq, V> Entries<K, V> {
     pub(crate) fn take(&mut self, slot: u32) -> Option<Entry<K, V>> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         let hash = self.hash(&entry.key);
-        if let Some(part) = self.parts.get_mut(part_of(hash))
-            && let Ok(place) = part.find_entry(hash, |at| *at == slot)
-        {
-            place.remove();
+        let Entries { hasher, parts, slots, .. } = self;
+        let hash_at = |slot: &u32| hash_at(hasher, slots, *slot);
+        if let Some(part) = parts.get_mut(part_of(hash)) {
+            dense::remove(part, hash, |at| *at == slot, hash_at);
         }
         self.free.push(slot);
         self.bytes -= entry.bytes as usize;
         self.len -= 1;
         Some(entry)
     }
+}
+
+/// The hash of the key of a slot's entry.
+fn hash_at<K: Hash, V>(hasher: &RandomState, slots: &[Option<Entry<K, V>>], slot: u32) -> u64 {
+    let entry = slots.get(slot as usize).and_then(Option::as_ref);
+    entry.map_or(0, |entry| hasher.hash_one(&entry.key))
 }
 
 /// The table takes its places from other bits of a hash.

@@ -22,10 +22,11 @@ const ENTRY_PART: usize = 16;
 const TURNS_MAX: usize = 64;
 /// The mean size of entries for which the table of fingerprints has room.
 const ENTRY_BYTES: usize = 256;
-/// Items of entries that are gone may be this many more than the others before they are removed.
+/// Items of entries that are gone are removed when there are more of them than this, and than one for so many others.
 const STALE_MAX: usize = 1024;
-/// The bytes of an entry in a queue.
-pub(crate) const QUEUE_BYTES: usize = size_of::<Item>();
+const STALE_PART: usize = 4;
+/// The bytes of an entry in a queue, with its share of items of entries that are gone.
+pub(crate) const QUEUE_BYTES: usize = size_of::<Item>() + size_of::<Item>() / STALE_PART;
 /// A queue grows and shrinks by so many items.
 const BLOCK: usize = 1024;
 
@@ -223,7 +224,7 @@ impl CacheMemory {
             queues.main.push_back(item)
         }
         let live = self.entries.load(Relaxed);
-        if queues.small.len + queues.main.len > 2 * live + STALE_MAX {
+        if queues.small.len + queues.main.len > live + live / STALE_PART + STALE_MAX {
             queues.remove_stale();
         }
         let is_over = || self.used.load(Relaxed) > self.budget.load(Relaxed);

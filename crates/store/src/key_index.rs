@@ -5,9 +5,11 @@
 //! otherwise the owner is called for every later change. Both happen under one lock, so that no change is missed.
 //!
 //! Keys are stored as digests: two that collide cause one call too many, never one too few. A million cached entries
-//! depend on several million keys, so the index is made for them: a key of an entry takes eight bytes in a table, which
-//! has parts that grow one after the other. Only a key with many places has a set of its own.
+//! depend on several million keys, so the index is made for them: a key of an entry takes ten bytes in a table, which
+//! has parts that grow one after the other. Only a key with many places has a set of its own, which is divided too when it
+//! is large.
 
+use crate::dense;
 use crate::history::History;
 use crate::sync::Mutex;
 use crate::version::Position;
@@ -47,12 +49,12 @@ impl Digest {
     }
 }
 
-/// 48 bits of the digest of a key, without padding: all that the index looks at, and eight bits of its table.
+/// 48 bits of the digest of a key, without padding: all that the index looks at, and ten bits of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredDigest([u16; 3]);
 
 /// The bits of a digest that are those of its table; the index uses the others.
-const TABLE_BITS: u64 = 0xff << 40;
+const TABLE_BITS: u64 = 0xff << 40 | 0b11 << 32;
 
 impl StoredDigest {
     /// False if the key is not one of this table.
@@ -65,12 +67,14 @@ impl StoredDigest {
     }
 }
 
-/// What the index takes for a key of an owner: a [`Dependent`] and its byte in a table that is half full or more.
-pub(crate) const DIGEST_BYTES: usize = 16;
+/// What the index takes for a key of an owner: a [`Dependent`] and a byte, in a table that is half full (`dense.rs`).
+pub(crate) const DIGEST_BYTES: usize = 20;
 /// The parts of the index.
 const PARTS: usize = 64;
 /// A key with more places than this has a set of its own: a table is slow with many equal keys.
 const FEW: usize = 16;
+/// A set of more places than this is divided.
+const UNDIVIDED_MAX: usize = 8192;
 
 /// The number of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,7 +126,13 @@ struct State {
 struct Part {
     few: HashTable<Dependent>,
     /// The places of the keys that have more than [`FEW`]. They are not in `few`.
-    many: HashMap<[u16; 2], HashTable<Place>>,
+    many: HashMap<[u16; 2], Places>,
+}
+
+/// The places of a key that has many: one table, or [`PARTS`] of them that grow one after the other.
+struct Places {
+    tables: Vec<HashTable<Place>>,
+    len: usize,
 }
 
 /// A place that depends on a key.
@@ -302,38 +312,74 @@ impl Part {
                 return;
             }
             if others.count() < FEW {
-                self.few.insert_unique(hash_of(key), dependent, |one| hash_of(one.key));
+                dense::insert(&mut self.few, hash_of(key), dependent, Dependent::hash);
                 return;
             }
         }
-        let places = self.many.entry(key).or_default();
+        let places = self.many.entry(key).or_insert_with(Places::new);
         while let Ok(one) = self.few.find_entry(hash_of(key), |one| one.key == key) {
-            let moved = one.remove().0.place;
-            places.insert_unique(moved.hash(), moved, Place::hash);
+            places.add(one.remove().0.place);
         }
-        places.entry(place.hash(), |one| *one == place, Place::hash).or_insert(place);
+        places.add(place);
     }
 
     fn remove(&mut self, key: u64, place: Place) {
         let key = kept_of(key);
         let dependent = Dependent { key, place };
-        if let Ok(one) = self.few.find_entry(hash_of(key), |one| *one == dependent) {
-            one.remove();
+        if dense::remove(&mut self.few, hash_of(key), |one| *one == dependent, Dependent::hash).is_some() {
             return;
         }
         let Some(places) = self.many.get_mut(&key) else { return };
-        if let Ok(one) = places.find_entry(place.hash(), |one| *one == place) {
-            one.remove();
-        }
-        if places.is_empty() {
-            self.many.remove(&key);
+        places.remove(place);
+        // Not at once: the next place would build the set again.
+        if places.len <= FEW / 2 {
+            for place in self.many.remove(&key).into_iter().flat_map(|places| places.tables).flatten() {
+                dense::insert(&mut self.few, hash_of(key), Dependent { key, place }, Dependent::hash);
+            }
         }
     }
 
     fn places(&self, key: u64) -> impl Iterator<Item = Place> {
         let key = kept_of(key);
         let few = self.few.iter_hash(hash_of(key)).filter(move |one| one.key == key).map(|one| one.place);
-        few.chain(self.many.get(&key).into_iter().flatten().copied())
+        few.chain(self.many.get(&key).into_iter().flat_map(|places| places.tables.iter().flatten().copied()))
+    }
+}
+
+impl Dependent {
+    fn hash(&self) -> u64 {
+        hash_of(self.key)
+    }
+}
+
+impl Places {
+    fn new() -> Places {
+        Places { tables: vec![HashTable::new()], len: 0 }
+    }
+
+    /// From bits that a table itself does not use.
+    fn table(&mut self, place: Place) -> &mut HashTable<Place> {
+        let number = (place.hash() >> 48) as usize % self.tables.len();
+        &mut self.tables[number]
+    }
+
+    fn add(&mut self, place: Place) {
+        if self.table(place).find(place.hash(), |one| *one == place).is_some() {
+            return;
+        }
+        self.len += 1;
+        if self.len > UNDIVIDED_MAX && self.tables.len() == 1 {
+            let divided = (0..PARTS).map(|_| HashTable::new()).collect();
+            for place in std::mem::replace(&mut self.tables, divided).into_iter().flatten() {
+                dense::insert(self.table(place), place.hash(), place, Place::hash);
+            }
+        }
+        dense::insert(self.table(place), place.hash(), place, Place::hash);
+    }
+
+    fn remove(&mut self, place: Place) {
+        let removed = dense::remove(self.table(place), place.hash(), |one| *one == place, Place::hash);
+        self.len -= usize::from(removed.is_some());
     }
 }
 
@@ -411,18 +457,26 @@ mod tests {
         let (noting, owner) = add(&index);
         let keys = index.digests(&[users("ada")]);
         let stored: Vec<StoredDigest> = keys.iter().map(|digest| digest.stored()).collect();
-        let count = 3 * FEW as u32;
+        let count = UNDIVIDED_MAX as u32 + 9;
+        let called = |expected: Vec<u32>| {
+            index.publish(Position(0), &[users("ada")]);
+            let expected = (!expected.is_empty()).then(|| format!("{expected:?}"));
+            assert_eq!(noting.0.lock().pop(), expected);
+        };
+        let (few, undivided) = (FEW as u32, UNDIVIDED_MAX as u32);
+        let looked_at = [1, few / 2, few, few + 1, few * 2, undivided, undivided + 1, count];
         for slot in 0..count {
             assert!(index.install(owner, slot, &keys, Position(0)));
-            index.publish(Position(0), &[users("ada")]);
-            let all: Vec<u32> = (0..=slot).collect();
-            assert_eq!(noting.0.lock().pop(), Some(format!("{all:?}")));
+            assert!(index.install(owner, slot, &keys, Position(0)), "the same once more");
+            if looked_at.contains(&(slot + 1)) {
+                called((0..=slot).collect());
+            }
         }
         for slot in 0..count {
             index.remove(owner, slot, &stored);
-            index.publish(Position(0), &[users("ada")]);
-            let rest: Vec<u32> = (slot + 1..count).collect();
-            assert_eq!(noting.0.lock().pop(), (!rest.is_empty()).then(|| format!("{rest:?}")));
+            if looked_at.contains(&(count - slot)) || slot + 1 == count {
+                called((slot + 1..count).collect());
+            }
         }
         assert_eq!(index.len(), 0);
     }
@@ -433,7 +487,7 @@ mod tests {
         let [table, row, other] =
             [Key::table("users"), users("ada"), Key::table("plans")].map(|key| index.digest(&key));
         assert!(row.stored().may_be_of(table.key) && table.stored().may_be_of(row.table));
-        // Two tables in 256 have the same bits, and the seed is random.
+        // Two tables in 1,024 have the same bits, and the seed is random.
         assert!(!row.stored().may_be_of(other.table) || (row.table ^ other.table) & TABLE_BITS == 0);
     }
 }

@@ -51,6 +51,7 @@ mod cache;
 mod cache_entries;
 mod cache_memory;
 mod changes;
+mod dense;
 mod engine;
 mod error;
 mod exposition;

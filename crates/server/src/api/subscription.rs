@@ -7,11 +7,10 @@ use crate::web::error::Result;
 use crate::web::json::{Written, rfc3339};
 use axum::response::{IntoResponse as _, Response};
 use identity::ids::{CustomerId, ServiceId, UserId};
-use identity::shared::{Shared, shared_bytes};
+use identity::shared::{Common, Shared};
 use identity::{Entitlement, Error, entitlements};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::sync::Arc;
 use store::{Cache, Filled, Store, Time, Weigh};
 use utoipa::ToSchema;
 
@@ -73,7 +72,7 @@ pub(crate) struct SubscriptionAnswers {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     /// The text up to what differs between the users of a plan.
-    start: Arc<String>,
+    start: Common<String>,
     /// [`Time::NEVER`] if there is none.
     current_period_end: Time,
     customer: [u8; 16],
@@ -148,7 +147,7 @@ impl Answer {
 
 impl Weigh for Answer {
     fn heap_bytes(&self) -> usize {
-        shared_bytes(&self.start)
+        self.start.heap_bytes()
     }
 }
 
