@@ -5,7 +5,7 @@ use identity::Time;
 use identity::keys::{self, Algorithm, Ring};
 use identity::secrets::SecretKey;
 use identity::secrets::testing::Seeded;
-use identity::tokens::{self, AccessClaims, Audience, IdClaims, verify_access, verify_id_hint};
+use identity::tokens::{self, AccessClaims, AccessTokenTyp, Audience, IdClaims, verify_access, verify_id_hint};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use store::Store;
@@ -48,8 +48,8 @@ static SIGNED: LazyLock<Signed> = LazyLock::new(|| {
         email_verified: None,
         name: None,
     };
-    let access = tokens::sign_access(&ring, &access, NOW).expect("signs");
-    let id = tokens::sign_id(&ring, &id, "RS256", NOW).expect("signs");
+    let access = tokens::sign_access(&ring, &access, AccessTokenTyp::AtJwt, NOW).expect("signs").0;
+    let id = tokens::sign_id(&ring, &id, Algorithm::Rs256, NOW).expect("signs");
     Signed { ring, access, id }
 });
 const NOW: Time = Time::from_millis(1000);
