@@ -112,7 +112,7 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
     let is_forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"]
         .iter()
         .any(|name| request.headers().contains_key(*name));
-    let is_local = peer.address.is_loopback() && !is_forwarded && web::host::is_for_loopback(request.headers())
+    let is_local = peer.address.is_loopback() && !is_forwarded && web::host::is_for_loopback(request.uri(), request.headers())
         // A page of another site in a browser on this machine is not an operator.
         && !request.headers().contains_key(http::header::ORIGIN);
     let (method, path) = (request.method().clone(), request.uri().path());

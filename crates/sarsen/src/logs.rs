@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use std::io::IsTerminal as _;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Lines in the queue; more are dropped and counted. The queue allocates 32 bytes a line at the start: the default of
 /// 128,000 lines would be a quarter of the memory of an idle server.
@@ -25,7 +26,26 @@ pub fn start(filter: &str, format: LogFormat, colours: bool) -> Result<WorkerGua
     Ok(guard)
 }
 
-/// A filter like `info` or `warn,server=debug`.
+/// A filter like `info` or `warn,server=debug`. A word by itself must be a level: as the name of a module, which the
+/// library takes it for, a mistyped level would silence the log.
 pub fn parse_filter(text: &str) -> Option<EnvFilter> {
-    EnvFilter::builder().parse(text).ok().filter(|_| !text.trim().is_empty())
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    let is_good = |part: &str| part.contains(['=', '[']) || is_level(part.trim());
+    let parsed = EnvFilter::builder().parse(text).ok();
+    parsed.filter(|_| !text.trim().is_empty() && text.split(',').all(is_good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_level_is_no_filter() {
+        for good in ["info", "WARN", "off", "warn,server=debug", "info,store[tx]=trace"] {
+            assert!(parse_filter(good).is_some(), "{good}");
+        }
+        for wrong in ["", " ", "inof", "info,loud", "server=loud", "info,"] {
+            assert!(parse_filter(wrong).is_none(), "{wrong}");
+        }
+    }
 }

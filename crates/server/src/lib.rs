@@ -43,6 +43,7 @@ pub use dev::demo;
 pub use dev::{bare_server, fixtures, signed_tokens};
 pub use identity::secrets::SecretKey;
 pub use jobs::{backups, database_move, first_start, owner_recovery};
+pub use operation::look;
 pub use router::router;
 #[cfg(feature = "bench-tools")]
 pub use store::fault_injection;

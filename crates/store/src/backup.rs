@@ -5,12 +5,17 @@
 pub use crate::sqlite::Inspection;
 
 use crate::{Error, Migration, Snapshot, sqlite};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Copies the database at `source`, which another process may use, to the new file `target`. The copy has each write
 /// that was acknowledged before the call. Returns its size.
 pub fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
     sqlite::copy(source, target)
+}
+
+/// The file that a path names in the end, if it is a symbolic link.
+pub fn real_path(path: &Path) -> PathBuf {
+    sqlite::real_path(path)
 }
 
 /// Checks a file that no process uses: its structure, the references between its rows, its schema. Fails if it cannot be

@@ -18,10 +18,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A query on a database that is not open.
+pub(crate) type Look = Box<dyn FnOnce(&mut Snapshot<'_>) + Send>;
+
 /// A kind of database: what can be done with a URL before a store is open.
 pub(crate) trait Database {
     /// Opens the database, runs its migrations and starts its threads.
     fn open(&self, options: Options) -> Result<Opened, Error>;
+
+    /// See [`crate::look`].
+    fn look(&self, options: &Options, query: Look) -> Result<(), Error>;
 
     /// Parses a URL. The error does not repeat the URL, which may contain a password.
     #[cfg(feature = "testing")]

@@ -29,6 +29,22 @@ const TABLE: &str =
 
 static NEWEST: Sql = sql("SELECT COALESCE(MAX(number), 0) FROM sarsen_migrations");
 
+static OF_SQLITE: Sql = sql("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sarsen_migrations'");
+static OF_POSTGRES: Sql = sql("SELECT COUNT(*) FROM information_schema.tables
+     WHERE table_name = 'sarsen_migrations' AND table_schema = CURRENT_SCHEMA()");
+static OF_MYSQL: Sql = sql("SELECT COUNT(*) FROM information_schema.tables
+     WHERE table_name = 'sarsen_migrations' AND table_schema = DATABASE()");
+
+/// Whether the database has tables of a store.
+pub(crate) fn has_migrations(snapshot: &mut Snapshot<'_>) -> Result<bool, Error> {
+    let count = match snapshot.dialect() {
+        Dialect::Sqlite => &OF_SQLITE,
+        Dialect::Postgres => &OF_POSTGRES,
+        Dialect::Mysql => &OF_MYSQL,
+    };
+    Ok(snapshot.one(count, &[], |row| row.get::<i64>(0))?.unwrap_or_default() > 0)
+}
+
 /// The number of the last migration that the database has had. A running program finds here that a newer one migrated.
 pub fn schema_version(snapshot: &mut Snapshot<'_>) -> Result<i64, Error> {
     Ok(snapshot.one(&NEWEST, &[], |row| row.get(0))?.unwrap_or_default())

@@ -1,14 +1,16 @@
 //! Opens a store. The only file of the core that names the back ends.
 
 use crate::engine::Database;
+use crate::migrate::has_migrations;
 #[cfg(feature = "mysql")]
 use crate::mysql;
 use crate::options::Scheme;
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::store::Inner;
-use crate::{Error, Options, Store, sqlite};
+use crate::{Error, Options, Snapshot, Store, sqlite};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 impl Store {
     /// Opens the database, runs its migrations and starts its threads.
@@ -16,6 +18,22 @@ impl Store {
         let (shared, backend) = database(&options)?.open(options)?;
         Ok(Store { inner: Arc::new(Inner { shared, backend }) })
     }
+}
+
+/// Runs a query on a database without opening it: no migration runs, and nothing is written. A file must not be in use.
+/// The result is `None` if the database has no tables of a store yet.
+pub fn look<T: Send + 'static>(
+    options: &Options,
+    query: impl FnOnce(&mut Snapshot<'_>) -> T + Send + 'static,
+) -> Result<Option<T>, Error> {
+    let (found, result) = channel();
+    let look = move |snapshot: &mut Snapshot<'_>| {
+        let has_tables = has_migrations(snapshot).map(|has_them| has_them.then(|| query(snapshot)));
+        // The receiver waits below.
+        let _ = found.send(has_tables);
+    };
+    database(options)?.look(options, Box::new(look))?;
+    result.recv().unwrap_or_else(|_| Err(Error::Open("the query of the database panicked".to_owned())))
 }
 
 /// The back end for the URL's scheme.

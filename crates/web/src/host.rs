@@ -4,7 +4,7 @@
 //! their page reads the responses (DNS rebinding). They cannot do this with an IP address in place of a name.
 
 use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Request, Version};
+use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest name of the DNS, and a port.
@@ -102,9 +102,13 @@ pub fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether the Host header of a request is this machine.
-pub fn is_for_loopback(headers: &HeaderMap) -> bool {
-    headers.get(HOST).and_then(|host| name(host.as_bytes())).is_some_and(is_loopback)
+/// Whether the host that a request is for is this machine. HTTP/2 has it in the URL.
+pub fn is_for_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
+    let host = match uri.authority() {
+        Some(authority) => Some(authority.as_str().as_bytes()),
+        None => headers.get(HOST).map(HeaderValue::as_bytes),
+    };
+    host.and_then(name).is_some_and(is_loopback)
 }
 
 #[cfg(test)]
@@ -119,6 +123,18 @@ mod tests {
             Err(Refusal::Invalid(_)) => 400,
             Err(Refusal::Unknown) => 421,
         }
+    }
+
+    #[test]
+    fn a_request_is_for_this_machine_by_its_url_or_its_header() {
+        let is_local = |uri: &'static str, host: Option<&'static str>| {
+            let headers = host.map(|host| (HOST, HeaderValue::from_static(host)));
+            is_for_loopback(&Uri::from_static(uri), &headers.into_iter().collect())
+        };
+        assert!(
+            is_local("/metrics", Some("localhost:7070")) && is_local("http://127.0.0.1:7070/metrics", None)
+        );
+        assert!(!is_local("http://id.test/metrics", Some("localhost")) && !is_local("/metrics", None));
     }
 
     #[test]

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
@@ -33,6 +34,8 @@ pub struct Tls(Arc<RwLock<Loaded>>);
 struct Loaded {
     config: Arc<ServerConfig>,
     ends: Ends,
+    /// The server's own certificate, if it was given.
+    own: Option<CertificateDer<'static>>,
 }
 
 /// When the first certificate of the chain ends, in Unix seconds; 0 while that is not known.
@@ -106,7 +109,7 @@ impl Tls {
         let ends = Ends::default();
         let mut config = builder.with_cert_resolver(Arc::new(Noting { resolver, ends: ends.clone() }));
         config.alpn_protocols = PROTOCOLS.iter().chain([&CHALLENGE]).map(|name| name.to_vec()).collect();
-        Ok(Tls(Arc::new(RwLock::new(Loaded { config: Arc::new(config), ends }))))
+        Ok(Tls(Arc::new(RwLock::new(Loaded { config: Arc::new(config), ends, own: None }))))
     }
 
     /// Uses another certificate from the next connection on. Open connections keep theirs. After an error the old one stays.
@@ -119,6 +122,17 @@ impl Tls {
     /// When the certificate ends, or the first one of its chain, in Unix seconds. None if that is not known.
     pub fn ends(&self) -> Option<i64> {
         Some(self.0.read().ends.load(Relaxed)).filter(|ends| *ends != 0)
+    }
+
+    /// Whether clients accept the certificate for a host. True if that is not known.
+    pub fn is_for(&self, host: &str) -> bool {
+        let loaded = self.0.read();
+        let Some(own) = &loaded.own else { return true };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let (Ok(own), Ok(host)) = (ParsedCertificate::try_from(own), ServerName::try_from(host)) else {
+            return true;
+        };
+        verify_server_name(&own, &host).is_ok()
     }
 
     /// Adds the end of the certificate to a page, if there is one.
@@ -166,6 +180,7 @@ fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
         return Err(broken(&"it has no certificate"));
     }
     let ends = Arc::new(AtomicI64::new(end_of(&chain)));
+    let own = chain.first().cloned();
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         TlsError::Key(format!("is not a private key in PEM ({error}); use the key without a passphrase"))
     })?;
@@ -177,5 +192,5 @@ fn load(certificate: &[u8], key: &[u8]) -> Result<Loaded, TlsError> {
         error => TlsError::Certificate(format!("cannot be used with the key: {error}")),
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    Ok(Loaded { config: Arc::new(config), ends })
+    Ok(Loaded { config: Arc::new(config), ends, own })
 }

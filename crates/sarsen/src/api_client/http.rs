@@ -198,7 +198,13 @@ fn unreachable(url: &str, error: &ureq::Error) -> Error {
         ureq::Error::Io(error) => error.to_string(),
         error => error.to_string(),
     };
-    Error::failed(format!("no answer from {origin}: {why}; check the address, and that the server runs"))
+    let advice = match why.contains("UnknownIssuer") {
+        true => {
+            "for a certificate of an authority of your own, set SSL_CERT_FILE to the authority's certificate"
+        }
+        false => "check the address, and that the server runs",
+    };
+    Error::failed(format!("no answer from {origin}: {why}; {advice}"))
 }
 
 fn roots(file: Option<&str>) -> Result<RootCerts> {

@@ -1,5 +1,6 @@
 //! The setting `database`: a file of SQLite, or a server.
 
+use server::backups::real_path;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,14 @@ impl Database {
     pub(super) fn under(self, folder: &Path) -> Database {
         match self {
             Database::Sqlite(path) => Database::Sqlite(folder.join(path)),
+            server => server,
+        }
+    }
+
+    /// Follows a symbolic link to the file.
+    pub(super) fn without_links(self) -> Database {
+        match self {
+            Database::Sqlite(path) => Database::Sqlite(real_path(&path)),
             server => server,
         }
     }

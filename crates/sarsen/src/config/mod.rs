@@ -129,6 +129,8 @@ impl Config {
         if database.source.is_beside_file() {
             database.value = database.value.under(&beside);
         }
+        // Files beside the database, such as a backup that replaces it, are beside the file itself.
+        database.value = database.value.without_links();
         if secret_key_file.source.is_beside_file() {
             secret_key_file.value = beside.join(&secret_key_file.value);
         }

@@ -1,5 +1,6 @@
 //! The files of the certificate and its key: read at the start, and again when they change.
 
+use crate::api_client;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use server::{Tls, TlsError};
@@ -25,6 +26,7 @@ impl Files {
         let Some((certificate, key)) = paths else { return Ok(None) };
         let last = contents(&certificate, &key)?;
         let tls = Tls::new(&last.0, &last.1).map_err(|error| named(&certificate, &key, &error))?;
+        warn_if_ended(&tls, &certificate);
         Ok(Some(Files { certificate, key, last, tls }))
     }
 
@@ -44,7 +46,10 @@ impl Files {
             let Ok((files, found)) = looked.await else { return };
             self = files;
             match found {
-                Ok(true) => tracing::info!("the TLS certificate was replaced"),
+                Ok(true) => {
+                    tracing::info!("the TLS certificate was replaced");
+                    warn_if_ended(&self.tls, &self.certificate);
+                }
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "the TLS certificate stays as it is"),
             }
@@ -60,6 +65,14 @@ impl Files {
         let replaced = self.tls.replace(&found.0, &found.1);
         self.last = found;
         replaced.map(|()| true).map_err(|error| named(&self.certificate, &self.key, &error))
+    }
+}
+
+/// It is used all the same: some clients do not look, and a new one is used as soon as it is there.
+fn warn_if_ended(tls: &Tls, certificate: &Path) {
+    if tls.ends().is_some_and(|ends| ends <= api_client::now()) {
+        let file = certificate.display();
+        tracing::warn!(%file, "the TLS certificate has ended, so clients refuse it; renew it");
     }
 }
 

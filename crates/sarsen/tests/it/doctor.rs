@@ -60,6 +60,12 @@ fn doctor_finds_a_server_that_runs() {
     assert!(log.contains("peer=127.0.0.1"), "{log}");
     assert_eq!(server.stop(), 0);
     assert_eq!(state(&place, "issuer"), "warn", "no server answers");
+    assert_eq!(state(&place, "database"), "ok");
+    let other_key = Place::new();
+    assert_eq!(other_key.run(&["init", "--yes"]).code, 0);
+    let key = other_key.path("sarsen.key").display().to_string();
+    let seen = place.run(&["doctor", "--secret-key-file", &key]);
+    assert!(seen.code == 1 && seen.stdout.contains("created with another key"), "{}", seen.seen());
 
     let other = Place::new();
     assert_eq!(other.run(&["init", "--yes", "--listen", &free.to_string()]).code, 0);

@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, HeaderName, Method, Uri};
 use identity::Time;
 use metrics::{Format, Page, Requests};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -127,9 +127,10 @@ impl Metrics {
 pub(crate) async fn get(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    if !may_read(&app, peer.map(|peer| peer.0), &headers) {
+    if !may_read(&app, peer.map(|peer| peer.0), &uri, &headers) {
         return Problem::not_found("page").into_response();
     }
     let format = Format::for_client(text_of(&headers, ACCEPT));
@@ -138,7 +139,7 @@ pub(crate) async fn get(
     ([(CONTENT_TYPE, format.content_type())], page.text(format)).into_response()
 }
 
-fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
+fn may_read(app: &App, peer: Option<Peer>, uri: &Uri, headers: &HeaderMap) -> bool {
     match &app.settings.metrics_token {
         Some(token) => {
             let sent = text_of(headers, AUTHORIZATION).unwrap_or_default();
@@ -149,7 +150,7 @@ fn may_read(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> bool {
             let is_direct = !FORWARDING.iter().any(|name| headers.contains_key(*name));
             let is_local = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
             // A page in this machine's browser may get any name to lead here.
-            is_direct && is_local && is_for_loopback(headers)
+            is_direct && is_local && is_for_loopback(uri, headers)
         }
     }
 }

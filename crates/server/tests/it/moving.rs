@@ -112,6 +112,9 @@ async fn a_move_that_broke_off_goes_on_and_nobody_is_served_before_its_end() {
         let put = target.write("half", move |tx| table.insert(tx, &half)).await;
         put.map_err(|error: store::Error| error).expect("writes");
     }
+    let key = identity::secrets::SecretKey::new(&[7; 32]);
+    let checked = server::backups::check_store(&target, &key).await.expect("reads");
+    assert!(checked.problems.iter().any(|problem| problem.contains("unfinished")), "{:?}", checked.problems);
     let unfinished = target.read(identity::database_move::check_finished).await.expect_err("not finished");
     assert!(unfinished.to_string().contains("sarsen move"), "{unfinished}");
 

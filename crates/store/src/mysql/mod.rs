@@ -29,12 +29,13 @@ mod values;
 
 #[cfg(feature = "fault-injection")]
 use crate::engine::Undo;
-use crate::engine::{Database, Opened, Shared};
+use crate::engine::{Database, Look, Opened, Shared};
 use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::version::Epoch;
 use crate::{Dialect, Error, Options};
 use address::Address;
+use connection::Connection;
 use log_reader::LogReader;
 use log_writer::LogWriter;
 use publisher::Publisher;
@@ -45,6 +46,10 @@ use std::sync::mpsc::channel;
 pub(crate) struct Mysql;
 
 impl Database for Mysql {
+    fn look(&self, options: &Options, query: Look) -> Result<(), Error> {
+        remote::look::<Connection>(Address::parse(&options.url)?.server()?, query)
+    }
+
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(Address::parse(&options.url)?.server()?);
         let number = on_its_own_thread({

@@ -29,7 +29,7 @@ mod values;
 
 #[cfg(feature = "fault-injection")]
 use crate::engine::Undo;
-use crate::engine::{Database, Opened, Shared};
+use crate::engine::{Database, Look, Opened, Shared};
 use crate::migrate::Schema;
 use crate::remote::{self, Service, Session as _};
 use crate::threads::{on_its_own_thread, spawn};
@@ -52,6 +52,10 @@ const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7306091347420561)";
 pub(crate) struct Postgres;
 
 impl Database for Postgres {
+    fn look(&self, options: &Options, query: Look) -> Result<(), Error> {
+        remote::look::<Connection>(parse(&options.url)?.primary()?, query)
+    }
+
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let server = Arc::new(parse(&options.url)?.primary()?);
         let (snapshot, epoch) = on_its_own_thread({

@@ -29,10 +29,10 @@ pub(crate) use reconnect::ReconnectingSession;
 use replicas::Replicas;
 pub(crate) use session::{Failure, Session, SnapshotInfo, TxMode, contended};
 
-use crate::engine::{Backend, Opened, Shared};
+use crate::engine::{Backend, Look, Opened, Shared};
 use crate::job::Query;
 use crate::queue::Queue;
-use crate::threads::spawn;
+use crate::threads::{on_its_own_thread, spawn};
 use crate::{Dialect, Error, Snapshot, Sql};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -102,6 +102,17 @@ pub(crate) fn prepare_schema<S: Session, T>(
     let mut session = ReconnectingSession::new(address);
     let connection = session.begin(TxMode::Schema, Instant::now() + START_LIMIT).map_err(opening)?;
     work(connection).map_err(opening)
+}
+
+/// Runs a query on a connection of its own, once. It waits for no server that is away.
+pub(crate) fn look<S: Session>(address: S::Address, query: Look) -> Result<(), Error> {
+    on_its_own_thread(move || {
+        let mut session = S::open(&address).map_err(|(_, error)| opening(error))?;
+        session.begin(TxMode::Query).map_err(opening)?;
+        query(&mut Snapshot::new(&mut session, false));
+        session.roll_back();
+        Ok(())
+    })
 }
 
 /// What a back end hands over to be served.

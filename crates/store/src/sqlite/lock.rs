@@ -1,4 +1,5 @@
-//! One process owns a database file. A second one gets an error that names the first.
+//! One process owns a database file. A second one gets an error that names the first. Symbolic links lead to the same lock;
+//! another name of the same file (a hard link) does not, so it is warned of.
 
 use crate::Error;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -23,6 +24,7 @@ impl FileLock {
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
+                warn_of_other_names(database);
                 file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
                 write!(file, "{}", std::process::id()).map_err(failed)?;
                 Ok(FileLock { _file: file })
@@ -39,5 +41,17 @@ impl FileLock {
             }
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
+    }
+}
+
+fn warn_of_other_names(database: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let names = std::fs::metadata(database).map_or(1, |file| file.nlink());
+    if names > 1 {
+        tracing::warn!(
+            database = %database.display(),
+            names,
+            "the database file has other names (hard links); remove them, because a program that used one of them would damage it"
+        );
     }
 }

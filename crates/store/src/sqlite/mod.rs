@@ -19,7 +19,7 @@ mod writer;
 
 #[cfg(feature = "fault-injection")]
 use crate::engine::Undo;
-use crate::engine::{Backend, Database, Opened, Shared};
+use crate::engine::{Backend, Database, Look, Opened, Shared};
 use crate::job::Query;
 use crate::threads::spawn;
 use crate::tx::Connection as _;
@@ -64,6 +64,10 @@ struct SqliteBackend {
 }
 
 impl Database for Sqlite {
+    fn look(&self, options: &Options, query: Look) -> Result<(), Error> {
+        read(&path_of(&options.url)?, query)
+    }
+
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let path = path_of(&options.url)?;
         let lock = FileLock::take(&path)?;
@@ -111,7 +115,19 @@ impl Database for Sqlite {
 /// `sqlite:PATH` → `PATH`.
 fn path_of(url: &str) -> Result<PathBuf, Error> {
     let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or_else(|| Error::Open("expected sqlite:PATH".to_owned()))
+    path.map(|path| real_path(Path::new(path))).ok_or_else(|| Error::Open("expected sqlite:PATH".to_owned()))
+}
+
+/// The file that a path names in the end, if the path is a symbolic link: SQLite keeps its log beside that one, and so is
+/// the lock, which two names must share. Links of folders need no look.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many as the system follows; of a circle, opening the file is the error.
+    for _ in 0..40 {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+    }
+    path
 }
 
 /// A file that belongs to the database at `path`.

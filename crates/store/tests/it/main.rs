@@ -28,6 +28,7 @@ mod instances;
 mod late_commit;
 mod log_capture;
 mod logs;
+mod looks;
 mod mysql;
 mod outages;
 mod pooler;

@@ -1,8 +1,12 @@
-//! Checks the database without opening it, because opening migrates its schema.
+//! Checks the database without opening it, because opening migrates its schema: whether this program can serve it with the
+//! key of the configuration.
 
-use super::{Finding, State, fail, ok, warn};
+use super::{Finding, fail, ok, warn};
+use crate::commands::serve;
 use crate::config::{Config, Database};
 use crate::files::{self, Holder};
+use server::look::{Looked, look};
+use server::{SecretKey, StoreError};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -22,16 +26,18 @@ const MYSQL_PORT: u16 = 3306;
 
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let database = &config.database.value;
+    // That the key cannot be read is a finding of its own.
+    let key = serve::secret_key(config).ok();
     let mut findings = match database.path() {
-        Some(path) => file(path),
-        None => vec![server(CHECK, database)],
+        Some(path) => file(path, database, key),
+        None => vec![server(CHECK, database, key)],
     };
-    findings.extend(config.database_direct.value.iter().map(|direct| server("direct", direct)));
+    findings.extend(config.database_direct.value.iter().map(|direct| server("direct", direct, None)));
     findings.extend(config.replicas.value.iter().map(replica));
     findings
 }
 
-fn file(path: &Path) -> Vec<Finding> {
+fn file(path: &Path, database: &Database, key: Option<SecretKey>) -> Vec<Finding> {
     let shown = path.display();
     let mut head = [0; MAGIC.len()];
     let size = match File::open(path).and_then(|mut file| file.read_exact(&mut head).and(file.metadata())) {
@@ -50,10 +56,16 @@ fn file(path: &Path) -> Vec<Finding> {
         return vec![fail(CHECK, format!("{shown} is not a SQLite database; restore a backup"))];
     }
     let holder = Holder::of(&files::with_suffix(path, "-lock"));
-    let used = holder.map_or_else(|| "no server uses it".to_owned(), |holder| format!("{holder} uses it"));
-    let mut findings = vec![ok(CHECK, format!("{shown} is {} MiB; {used}", size.div_ceil(MIB)))];
     let log = files::with_suffix(path, "-wal");
-    if let Some(size) = std::fs::metadata(&log).ok().map(|log| log.len()).filter(|size| *size > LOG_MAX) {
+    let log_size = std::fs::metadata(&log).map_or(0, |log| log.len());
+    let size = size.div_ceil(MIB);
+    let mut findings = vec![match holder {
+        Some(holder) => ok(CHECK, format!("{shown} is {size} MiB; {holder} uses it")),
+        // The start of the server moves the log into the file.
+        None if log_size > 0 => ok(CHECK, format!("{shown} is {size} MiB; its server was killed")),
+        None => looked(CHECK, &format!("{shown} is {size} MiB; no server uses it"), database, key),
+    }];
+    if let Some(size) = Some(log_size).filter(|size| *size > LOG_MAX) {
         let advice = "a long read of another program keeps it from shrinking; end that program";
         findings.push(warn(CHECK, format!("{} is {} MiB; {advice}", log.display(), size / MIB)));
     }
@@ -62,10 +74,9 @@ fn file(path: &Path) -> Vec<Finding> {
 
 /// The primary serves lists while a replica cannot be reached, so that is a warning.
 fn replica(replica: &Database) -> Finding {
-    let finding = server("replica", replica);
-    match finding.state {
-        State::Fail => warn(finding.check, finding.message),
-        _ => finding,
+    match reached(replica) {
+        Ok(message) => ok("replica", message),
+        Err(message) => warn("replica", message),
     }
 }
 
@@ -77,38 +88,56 @@ fn host_and_port(database: &Database) -> Option<(String, u16)> {
     Some((host.to_owned(), url.port_u16().unwrap_or(usual)))
 }
 
-/// Whether a server listens there. The start of sarsen checks the credentials.
-fn server(check: &'static str, database: &Database) -> Finding {
-    let Some((host, port)) = host_and_port(database) else {
-        return ok(check, format!("{database}; the start of the server checks it"));
-    };
+/// Whether a server listens there, and this program can use its database.
+fn server(check: &'static str, database: &Database, key: Option<SecretKey>) -> Finding {
+    match reached(database) {
+        Ok(message) => looked(check, &message, database, key),
+        Err(message) => fail(check, message),
+    }
+}
+
+/// A finding that begins with `found` if this program can serve the database.
+fn looked(check: &'static str, found: &str, database: &Database, key: Option<SecretKey>) -> Finding {
+    match look(&server::store_options(database.url()), key) {
+        Err(StoreError::Open(problem)) => fail(check, format!("{database}: {problem}")),
+        Err(error) => fail(check, format!("{database}: {error}")),
+        Ok(None) => ok(check, format!("{found}; it has no tables yet, and sarsen serve creates them")),
+        Ok(Some(Looked { schema, problem: None })) => ok(check, format!("{found}; its schema is {schema}")),
+        Ok(Some(Looked { problem: Some(problem), .. })) => fail(check, format!("{database}: {problem}")),
+    }
+}
+
+/// Whether a server listens there, without a look at its database. A URL without a host is one of a socket.
+fn reached(database: &Database) -> Result<String, String> {
+    let Some((host, port)) = host_and_port(database) else { return Ok(format!("{database} is used")) };
     let addresses = (host.trim_matches(['[', ']']), port).to_socket_addrs();
     let reached =
         addresses.map(|mut all| all.any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok()));
     match reached {
-        Ok(true) => ok(check, format!("{database} can be reached")),
-        Ok(false) => fail(
-            check,
-            format!("no server listens at {host}:{port} ({database}); start it, or correct the URL"),
-        ),
-        Err(error) => fail(check, format!("cannot resolve {host} ({database}): {error}")),
+        Ok(true) => Ok(format!("{database} can be reached")),
+        Ok(false) => {
+            Err(format!("no server listens at {host}:{port} ({database}); start it, or correct the URL"))
+        }
+        Err(error) => Err(format!("cannot resolve {host} ({database}): {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::State;
     use super::*;
 
     #[test]
     fn a_file_that_is_no_database_is_a_failure() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sarsen.db");
-        let state = |path: &Path| file(path)[0].state;
+        let database = Database::parse(&format!("sqlite:{}", path.display())).expect("a database");
+        let state = |path: &Path| file(path, &database, None)[0].state;
         assert!(state(&path) == State::Warn, "not there yet");
         std::fs::write(&path, "some text, longer than the header").expect("written");
         assert!(state(&path) == State::Fail);
         std::fs::write(&path, MAGIC).expect("written");
-        assert!(state(&path) == State::Ok);
+        assert!(state(&path) == State::Fail, "nothing behind the first bytes");
     }
 
     #[test]
@@ -117,7 +146,7 @@ mod tests {
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
         let database = Database::parse(&format!("postgres://ada:hunter2@{closed}/x")).expect("a database");
         for (finding, expected) in
-            [(server(CHECK, &database), State::Fail), (replica(&database), State::Warn)]
+            [(server(CHECK, &database, None), State::Fail), (replica(&database), State::Warn)]
         {
             assert!(finding.state == expected && !finding.message.contains("hunter2"), "{}", finding.message);
         }

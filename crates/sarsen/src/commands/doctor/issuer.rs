@@ -6,10 +6,16 @@ use crate::config::{Config, Origin};
 use crate::environment::Environment;
 use crate::error::Result;
 use crate::files::{self, Holder};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ureq::http::Method;
 
 const CHECK: &str = "issuer";
 const PROXIES: &str = "proxies";
+/// Addresses that are nobody's own proxy: resolvers that the whole internet asks.
+const EVERYBODY: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(8, 8, 8, 8)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0x4860, 0x4860, 0, 0, 0, 0, 0x8888)),
+];
 /// Fewer requests from one address may be those of the person who installs the server.
 const ALONE_MIN: u64 = 20;
 
@@ -23,11 +29,18 @@ pub(super) fn check(config: &Config, environment: &Environment) -> Result<Findin
     Ok(match http.send(&Method::GET, &format!("{issuer}/healthz"), &[], &Body::None) {
         Err(error) if runs => fail(
             CHECK,
-            format!("the server runs, but {issuer} does not lead to it: {error}; check DNS and the proxy"),
+            format!("the server runs, but {issuer} cannot be used: {error}; check DNS and the proxy too"),
         ),
         Err(_) => {
             warn(CHECK, format!("no answer from {issuer}; start sarsen serve and run sarsen doctor again"))
         }
+        Ok(answer) if !runs && (502..=504).contains(&answer.status) => warn(
+            CHECK,
+            format!(
+                "a proxy answers at {issuer} and finds no server ({}); start sarsen serve",
+                answer.status
+            ),
+        ),
         // The server of a database in a file runs on this machine and holds its lock.
         Ok(_) if is_file && !runs => fail(
             CHECK,
@@ -147,6 +160,13 @@ fn trusted(config: &Config) -> Finding {
              see one address for all users; set trusted_proxies = [\"127.0.0.1\", \"::1\"]",
         ),
         [] => ok(PROXIES, "none are trusted; addresses of clients come from their connections"),
+        trusted if EVERYBODY.iter().any(|address| trusted.iter().any(|block| block.contains(*address))) => {
+            warn(
+                PROXIES,
+                "trusted_proxies has addresses of the internet, so anybody there may pretend to have any address; list \
+             only the addresses of your proxies",
+            )
+        }
         trusted => ok(PROXIES, format!("{} trusted to send X-Forwarded-For", trusted.len())),
     }
 }
@@ -186,6 +206,11 @@ mod tests {
         assert!(state(&format!("{https}trusted_proxies = [\"127.0.0.1\"]")) == State::Ok);
         assert!(state(&format!("{https}listen = \"0.0.0.0:7070\"")) == State::Ok);
         assert!(state("") == State::Ok, "no proxy");
+        for everybody in ["0.0.0.0/0", "::/0", "8.0.0.0/6"] {
+            assert!(
+                state(&format!("{https}trusted_proxies = [\"10.0.0.1\", \"{everybody}\"]")) == State::Warn
+            );
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub use backups::fingerprint;
 
 use super::serve;
 use crate::api_client;
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, Origin};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::{output, tls};
@@ -167,6 +167,15 @@ fn certificate(config: &Config, now: i64) -> Finding {
                     CHECK,
                     format!("the certificate has ended, so clients refuse it; renew it, {REREAD}"),
                 ),
+                _ if !is_for_issuer(config, &files.tls()) => {
+                    let host = config.issuer.value.as_ref().map_or("", Origin::host);
+                    fail(
+                        CHECK,
+                        format!(
+                            "the certificate is not for {host}, the host of the issuer; use another, {REREAD}"
+                        ),
+                    )
+                }
                 _ if left < RENEWED_BEFORE => {
                     warn(CHECK, format!("the certificate ends at {}; renew it, {REREAD}", time(now + left)))
                 }
@@ -175,6 +184,11 @@ fn certificate(config: &Config, now: i64) -> Finding {
             }
         }
     }
+}
+
+/// Whether clients that ask for the issuer's host accept the certificate.
+fn is_for_issuer(config: &Config, tls: &server::Tls) -> bool {
+    config.issuer.value.as_ref().is_none_or(|issuer| tls.is_for(issuer.host()))
 }
 
 fn line(finding: &Finding, colours: bool) -> String {

@@ -9,14 +9,16 @@ pub use schedule::Schedule;
 pub use store::backup::{copy, restore};
 
 use crate::app::App;
+use identity::database_move::check_finished;
 use identity::ids::LinkId;
 use identity::links::{self, NewLink, Purpose};
 use identity::organizations::{self, Status};
 use identity::schema::MIGRATIONS;
 use identity::secrets::{Random, SecretKey};
-use identity::{Error, Result, database_move, leases, sealed, users};
+use identity::{Error, Result, leases, sealed, users};
 use std::path::Path;
 use std::sync::Arc;
+pub use store::backup::real_path;
 use store::{Error as StoreError, Store, Time, backup, transfer};
 
 /// Accounts that are looked at for one that can sign in.
@@ -39,9 +41,9 @@ pub fn check_file(path: &Path, key: &SecretKey) -> std::result::Result<Checked, 
     let mut sealed = 0;
     // A damaged table may fail in any way; the damage says more.
     if found.problems.is_empty() {
-        match backup::read(path, |snapshot| sealed::open_all(snapshot, key))? {
-            Ok(count) => sealed = count,
-            Err(error) => found.problems.push(error.to_string()),
+        match backup::read(path, |snapshot| (sealed::open_all(snapshot, key), check_finished(snapshot)))? {
+            (Ok(count), Ok(())) => sealed = count,
+            (sealed, finished) => found.problems.extend(errors([sealed.map(drop), finished])),
         }
     }
     Ok(Checked { schema: Some(found.schema), sealed, problems: found.problems })
@@ -66,12 +68,20 @@ pub async fn check_store(store: &Store, key: &SecretKey) -> std::result::Result<
         Err(Error::Store(error)) => return Err(error),
         Err(error) => problems.push(error.to_string()),
     }
+    match store.point(check_finished).await {
+        Err(Error::Store(error)) => return Err(error),
+        finished => problems.extend(errors([finished])),
+    }
     Ok(Checked { schema: None, sealed, problems })
+}
+
+fn errors<const N: usize>(results: [Result<()>; N]) -> impl Iterator<Item = String> {
+    results.into_iter().filter_map(Result::err).map(|error| error.to_string())
 }
 
 /// Seals everything with the key `to`, in one transaction. No server may use the database. Returns the number of values.
 pub async fn reseal(store: &Store, from: SecretKey, to: SecretKey, random: Arc<dyn Random>) -> Result<u64> {
-    store.point(database_move::check_finished).await?;
+    store.point(check_finished).await?;
     store.write("secret_key.change", move |tx| sealed::reseal(tx, &from, &to, &*random)).await
 }
 

@@ -1,0 +1,49 @@
+//! A look at a database that nobody opens: `sarsen doctor` must not migrate it.
+
+use crate::support::Database;
+use store::testing::{Kind, TestPlace};
+use store::{Error, Migration, Options, Store, look, schema_version};
+
+static MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    name: "notes",
+    text: "CREATE TABLE notes (id {key} NOT NULL PRIMARY KEY) {table};",
+}];
+
+on_each_database!(a_database_is_looked_at_before_and_after_its_first_start,);
+
+async fn a_database_is_looked_at_before_and_after_its_first_start(database: Database) {
+    let kind = match database {
+        Database::Sqlite => Kind::Sqlite,
+        Database::Postgres => Kind::Postgres,
+        Database::Mysql => Kind::Mysql,
+    };
+    let Some(place) = TestPlace::on(kind) else { return };
+    let options = Options::new(place.url(), MIGRATIONS);
+    if kind != Kind::Sqlite {
+        assert_eq!(look(&options, schema_version).expect("looks").map(|found| found.expect("reads")), None);
+        let wrong = Options::new(place.url().replacen("sarsen:", "nobody:", 1), MIGRATIONS);
+        let refused = look(&wrong, schema_version).expect_err("another user").to_string();
+        assert!(refused.contains("nobody"), "{refused}");
+    }
+    Store::open(options.clone()).expect("opens").close();
+    let found = look(&options, schema_version).expect("looks");
+    assert!(matches!(found, Some(Ok(1))), "{found:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_symbolic_link_is_the_same_database() {
+    let test = Database::Sqlite.open();
+    let link = test.path().with_file_name("link.db");
+    std::os::unix::fs::symlink(test.path().file_name().expect("a name"), &link).expect("linked");
+    let mut options = test.options();
+    options.url = format!("sqlite:{}", link.display());
+    let Err(Error::Open(refused)) = Store::open(options.clone()) else { panic!("opened twice") };
+    assert!(refused.contains("in use by process"), "{refused}");
+    test.add("n1", "ada", "one").await.expect("writes");
+    test.store.close();
+    let again = Store::open(options).expect("opens");
+    assert!(!link.with_file_name("link.db-wal").exists());
+    again.close();
+}
