@@ -125,6 +125,9 @@ impl Answers {
              \n\
              # More settings, with their defaults:\n\
              # secret_key_file = \"sarsen.key\"\n\
+             # backup_directory = \"…\"     # for backups of a SQLite database that the server makes; without it none\n\
+             # backup_every = \"1d\"\n\
+             # backup_keep = 7\n\
              # tls_certificate = \"…\"      # files of the TLS certificate and its key; without them the server speaks\n\
              # tls_key = \"…\"              # plain HTTP, behind a proxy\n\
              # acme_domains = []          # or names that an ACME server issues the certificate for\n\
@@ -133,7 +136,8 @@ impl Answers {
              # metrics_token = \"…\"        # bearer token for /metrics; without it only this machine may read it\n\
              # sign_up = true             # sign-up at organizations without a setting of their own\n\
              # cache_memory = \"384M\"      # for cached tokens, plans and users; the server needs some 100M beside it\n\
-             # session_days = 30\n\
+             # hash_threads = 2           # for password hashes; by default one per processor\n\
+             # session_days = 30          # life of a browser's session\n\
              # connections_max = 50000\n\
              # streams_max = 10000        # open streams of /api/live\n\
              # streams_per_caller_max = 20\n\

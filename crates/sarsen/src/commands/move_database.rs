@@ -8,7 +8,7 @@ use crate::server_process;
 use serde_json::json;
 use server::SystemClock;
 use server::database_move::{Move, MoveError, MovedTable, Progress, Step};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Move everything to another database, such as from SQLite to PostgreSQL. Stop the server first
 #[derive(clap::Args)]
@@ -51,15 +51,23 @@ async fn move_all(args: &Args) -> Result<()> {
     let from = open("--from", &args.from).await?;
     let to = open("--to", &args.to).await?;
     let mut bar = ProgressBar::start();
-    let moved =
-        Move::new(&from, &to, &SystemClock, |progress| show(&mut bar, progress)).run(args.rehearse).await;
+    // To empty the target again is no part of a real move.
+    let mut compared = None;
+    let report_progress = |progress: &Progress| {
+        if matches!(progress.step, Step::Clearing) {
+            compared.get_or_insert_with(Instant::now);
+        }
+        show(&mut bar, progress);
+    };
+    let moved = Move::new(&from, &to, &SystemClock, report_progress).run(args.rehearse).await;
     bar.end();
+    let took = compared.unwrap_or_else(Instant::now).duration_since(began);
     let closed = tokio::task::spawn_blocking(move || {
         from.close();
         to.close();
     });
     closed.await.map_err(|error| Error::failed(format!("cannot close the databases: {error}")))?;
-    report(args, &moved.map_err(explain)?, began)
+    report(args, &moved.map_err(explain)?, took)
 }
 
 async fn open(which: &'static str, url: &str) -> Result<server::Store> {
@@ -100,8 +108,8 @@ impl Record for MovedTable {
     }
 }
 
-fn report(args: &Args, tables: &[MovedTable], began: Instant) -> Result<()> {
-    let seconds = began.elapsed().as_secs_f64();
+fn report(args: &Args, tables: &[MovedTable], took: Duration) -> Result<()> {
+    let seconds = took.as_secs_f64();
     let rows: u64 = tables.iter().map(|table| table.rows).sum();
     if args.json {
         let listed: Vec<_> = tables

@@ -118,7 +118,7 @@ fn forwarding(config: &Config, found: &Forwarded) -> Option<Finding> {
             format!(
                 "{missing} of {} requests from trusted_proxies had no X-Forwarded-For, so their users share one address for \
                  rate limits and the audit trail; set the header in the proxy (nginx: proxy_set_header X-Forwarded-For \
-                 $proxy_add_x_forwarded_for; X-Real-IP and Forwarded are not read), or take addresses out of \
+                 $remote_addr; X-Real-IP and Forwarded are not read), or take addresses out of \
                  trusted_proxies that are no proxies",
                 missing + named
             ),

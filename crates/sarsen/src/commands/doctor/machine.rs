@@ -1,6 +1,6 @@
 //! The machine: free disk, open files, the modes of files, the clock.
 
-use super::{Finding, fail, ok, warn};
+use super::{Finding, State, fail, ok, warn};
 use crate::api_client;
 use rustix::process::{Resource, getrlimit};
 use std::os::unix::fs::MetadataExt as _;
@@ -73,6 +73,15 @@ pub(super) fn secret_file(check: &'static str, path: &Path) -> Finding {
     }
 }
 
+/// The same for a file that other servers may use too: Debian lets the group `ssl-cert` read keys of certificates.
+pub(super) fn shared_secret_file(check: &'static str, path: &Path) -> Finding {
+    let finding = secret_file(check, path);
+    match finding.state {
+        State::Warn => ok(check, format!("only its owner and its group may read {}", path.display())),
+        _ => finding,
+    }
+}
+
 /// Tokens expire by the clock. This finds gross errors only.
 pub(super) fn clock() -> Finding {
     const CHECK: &str = "clock";
@@ -86,7 +95,6 @@ pub(super) fn clock() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
 
     #[test]

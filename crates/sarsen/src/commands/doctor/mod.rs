@@ -160,7 +160,7 @@ fn certificate(config: &Config, now: i64) -> Finding {
         Ok(None) => ok(CHECK, "the server speaks plain HTTP; a proxy has to end https for other machines"),
         Ok(Some(files)) => {
             let left = files.tls().ends().map_or(i64::MAX, |ends| ends - now);
-            let modes = config.tls_key.value.as_ref().map(|key| machine::secret_file(CHECK, key));
+            let modes = config.tls_key.value.as_ref().map(|key| machine::shared_secret_file(CHECK, key));
             match modes {
                 Some(finding) if finding.state == State::Fail => finding,
                 _ if left <= 0 => fail(
