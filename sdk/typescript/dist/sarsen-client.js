@@ -1089,6 +1089,10 @@ class SharedSource {
     #pings = 0;
     #timer;
     #release;
+    /** This tab's own lock is held: a leader may watch it. */
+    #isHere = false;
+    /** The browser gives no locks here: this tab has a connection of its own. */
+    #isAlone = false;
     constructor(name, http, timing, sink) {
         this.#name = `sarsen-live:${name}`;
         this.#sink = sink;
@@ -1101,7 +1105,7 @@ class SharedSource {
         this.#wanted.set(wanted.id, { wanted, state: held });
         if (this.#feed)
             this.#add(this.#tab, wanted, held);
-        else
+        else if (this.#isHere)
             this.#post({ kind: 'want', tab: this.#tab, wanted, held });
     }
     drop(id) {
@@ -1131,21 +1135,53 @@ class SharedSource {
         this.#resign();
         this.#channel.close();
     }
-    /** Holds the lock of this tab, by whose end the leader notices that the tab is gone; then waits for the leader's. */
+    /** Waits for the lock of this tab, then for the leader's. */
     async #join() {
         const signal = this.#closing.signal;
-        const closed = new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-        void navigator.locks.request(this.#lockOf(this.#tab), () => closed);
-        this.#timer = setInterval(() => this.#watch(), PING_MS);
-        while (!signal.aborted) {
-            try {
-                await navigator.locks.request(this.#name, { signal }, () => this.#lead());
-            }
-            catch {
-                // Another tab has stolen the lock because this one did not answer, or this source was closed.
-                this.#resign();
-            }
+        try {
+            await this.#holdOwnLock(signal);
+            this.#isHere = true;
+            this.#announce();
+            this.#timer = setInterval(() => this.#watch(), PING_MS);
+            while (!signal.aborted)
+                await this.#stand(signal);
         }
+        catch {
+            // There are no locks in sandboxed frames and where storage is blocked.
+            if (!signal.aborted)
+                this.#goAlone();
+        }
+    }
+    /**
+     * Resolves when the lock of this tab is held, by whose end the leader notices that the tab is gone. A leader that
+     * asked for it earlier would take a tab that has just come for one that has gone.
+     */
+    #holdOwnLock(signal) {
+        return new Promise((resolve, reject) => {
+            const hold = () => {
+                resolve();
+                return new Promise((end) => signal.addEventListener('abort', () => end(), { once: true }));
+            };
+            navigator.locks.request(this.#lockOf(this.#tab), { signal }, hold).catch(reject);
+        });
+    }
+    /** Stands for election once, and leads until that ends. */
+    async #stand(signal) {
+        try {
+            await navigator.locks.request(this.#name, { signal }, () => this.#lead());
+        }
+        catch (error) {
+            // Another tab has stolen the lock because this one did not answer, or this source was closed.
+            this.#resign();
+            if (!(error instanceof DOMException && error.name === 'AbortError'))
+                throw error;
+        }
+    }
+    #goAlone() {
+        this.#isAlone = true;
+        this.#channel.close();
+        clearInterval(this.#timer);
+        void this.#lead();
     }
     #lockOf(tab) {
         return `${this.#name}:${tab}`;
@@ -1154,7 +1190,12 @@ class SharedSource {
     #lead() {
         if (this.#closing.signal.aborted)
             return Promise.resolve();
+        // A tab that steals the lock may have stood for election too.
+        this.#feed?.close();
+        this.#release?.();
+        this.#leading.abort();
         this.#leading = new AbortController();
+        this.#tabs.clear();
         this.#feed = this.#makeFeed({
             state: (id, state) => {
                 this.#deliver(id, state);
@@ -1188,6 +1229,8 @@ class SharedSource {
         this.#announce();
     }
     #announce() {
+        if (!this.#isHere || this.#feed)
+            return;
         for (const { wanted, state } of this.#wanted.values()) {
             this.#post({ kind: 'want', tab: this.#tab, wanted, held: state });
         }
@@ -1288,7 +1331,7 @@ class SharedSource {
     }
     #post(message) {
         // What ends with the source may still have something to say.
-        if (!this.#closing.signal.aborted)
+        if (!this.#closing.signal.aborted && !this.#isAlone)
             this.#channel.postMessage(message);
     }
 }

@@ -2,48 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Client, ConnectionError, ProblemError } from '../dist/sarsen-client.js';
+import { ConnectionError, ProblemError } from '../dist/sarsen-client.js';
 import { startServer, version } from './lib/server.mjs';
-
-/** A client that the test closes. */
-function newClient(t, server, options = {}) {
-  const client = new Client({ url: server.url, ...options });
-  t.after(() => client.close());
-  return client;
-}
-
-/** Collects what a subscription delivers; `next()` waits for the next value or error. */
-function watch(client, query, args) {
-  const seen = { values: [], errors: [], infos: [] };
-  let wake = () => {};
-  let taken = 0;
-  const all = [];
-  const put = (item) => {
-    all.push(item);
-    wake();
-  };
-  seen.stop = client.live(
-    query,
-    args,
-    (value, info) => {
-      seen.values.push(value);
-      seen.infos.push(info);
-      put(value);
-    },
-    (error) => {
-      seen.errors.push(error);
-      put(error);
-    },
-  );
-  seen.next = async () => {
-    while (all.length <= taken) await new Promise((resolve) => (wake = resolve));
-    return all[taken++];
-  };
-  return seen;
-}
-
-const answers = (value, number) => (_request, response) =>
-  response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ value, version: version(number) }));
+import { answers, jwt, newClient, watch } from './lib/watch.mjs';
 
 test('a call returns value and version, and sends them back with the next', async (t) => {
   const server = await startServer(t);
@@ -252,8 +213,6 @@ test('a stream without a byte for two and a half heartbeats is opened again', as
   assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(1)}/d1`);
   assert.deepEqual(counter.values, [1]);
 });
-
-const jwt = (claims) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
 test('a token is renewed on the running stream before it expires', async (t) => {
   const server = await startServer(t);

@@ -1,6 +1,7 @@
 // The TypeScript client and the page of `examples/counters` against the real server: in Node.js, and in a real browser.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { Client } from '../../../sdk/typescript/dist/sarsen-client.js';
 import { startBrowser } from './lib/browser.mjs';
@@ -211,6 +212,35 @@ test('six tabs share one stream, do not block each other, and another takes over
   await Promise.all(tabs.map((tab) => shows(tab, 'pears', 2)));
   assert.equal(streams, 2);
   assert.deepEqual(tabs.flatMap((tab) => tab.errors), []);
+});
+
+/** A page with nothing but the client of this checkout, which watches one counter as the user of the other tabs. */
+const PLAIN = `<!doctype html><title>Plain</title><script type="module">
+  import { Client } from '/plain/client.js';
+  const client = new Client({ token: () => localStorage.token });
+  client.live('get_counter', { id: Number(location.hash.slice(1)) }, (counter) => (window.shown = counter.value));
+</script>`;
+
+test('tabs with queries of their own receive what changes', async (t) => {
+  await emptyServer();
+  const context = await newContext(t);
+  const script = await readFile(new URL('../../../sdk/typescript/dist/sarsen-client.js', import.meta.url), 'utf8');
+  await context.route('**/plain/page', (route) => route.fulfill({ contentType: 'text/html', body: PLAIN }));
+  await context.route('**/plain/client.js', (route) => route.fulfill({ contentType: 'text/javascript', body: script }));
+  const client = new Client({ url: server.url });
+  const { value: user } = await client.call('register', { name: `plain ${process.pid}` });
+  const own = new Client({ url: server.url, token: () => user.token });
+  await context.addInitScript((token) => (localStorage.token = token), user.token);
+  const tabs = [];
+  for (let n = 0; n < 8; n += 1) {
+    const { value: counter } = await own.call('create_counter', { name: `own ${n}` });
+    const tab = await context.newPage();
+    await tab.goto(`${server.url}/plain/page#${counter.id}`);
+    await tab.waitForFunction('window.shown === 0');
+    tabs.push({ tab, id: counter.id });
+  }
+  for (const { id } of tabs) await own.call('increment', { id });
+  await Promise.all(tabs.map(({ tab }) => tab.waitForFunction('window.shown === 1')));
 });
 
 test('tabs of another user do not share', async (t) => {

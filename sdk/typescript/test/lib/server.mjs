@@ -76,6 +76,7 @@ class Server {
       const stream = this.streams.find((stream) => stream.name === second && stream.isOpen);
       if (stream) stream.change(seen);
       response.writeHead(stream ? 204 : 409).end(stream ? undefined : JSON.stringify({ code: 'stream_elsewhere' }));
+      if (stream) stream.onChange(seen.body);
     }
     this.#changed();
   }
@@ -85,6 +86,8 @@ class Stream {
   /** The present subscriptions, by key. */
   subscriptions = new Map();
   isOpen = true;
+  /** What it does after a change. */
+  onChange = () => {};
 
   constructor(name, opening, response) {
     this.name = name;
@@ -109,13 +112,13 @@ class Stream {
     this.write('event: hello\ndata: ' + JSON.stringify({ stream: this.name, secret: `secret of ${this.name}` }) + '\n\n');
   }
 
-  send(event, id, query, data) {
-    const keys = { keys: [this.keyOf(query)] };
+  send(event, id, query, data, key = this.keyOf(query)) {
+    const keys = { keys: [key] };
     this.write(`event: ${event}\nid: ${id}\ndata: ${JSON.stringify({ ...keys, version: id, ...data })}\n\n`);
   }
 
-  value(query, number, value, epoch) {
-    this.send('value', version(number, epoch), query, { digest: `d${JSON.stringify(value)}`, value });
+  value(query, number, value, epoch, key) {
+    this.send('value', version(number, epoch), query, { digest: `d${JSON.stringify(value)}`, value }, key);
   }
 
   bye(retry) {

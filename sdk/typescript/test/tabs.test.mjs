@@ -1,0 +1,74 @@
+// Tabs that share one stream, in a browser of the test.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBrowser } from './lib/browser.mjs';
+import { startServer } from './lib/server.mjs';
+import { newClient, watch } from './lib/watch.mjs';
+
+/** Sends each subscription of a query a value when it arrives. */
+function answerAtOnce(server) {
+  const put = (stream, { key, query }) => stream.value(query, 1, `first of ${query}`, 1, key);
+  server.onStream = (stream) => {
+    stream.hello();
+    for (const subscription of stream.subscriptions.values()) put(stream, subscription);
+    stream.onChange = ({ add }) => add.forEach((subscription) => put(stream, subscription));
+  };
+}
+
+test('a tab with a query of its own keeps it, however late its lock is granted', async (t) => {
+  const browser = startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const leader = watch(newClient(t, server), 'shared', {});
+  await leader.next();
+  // The lock of a new tab takes longer than its messages.
+  const known = new Set();
+  browser.locks.arrive = (name) => {
+    if (known.has(name)) return Promise.resolve();
+    known.add(name);
+    return new Promise((resolve) => setTimeout(resolve, 100));
+  };
+  const followers = ['one', 'two', 'three'].map((query) => watch(newClient(t, server), query, {}));
+  for (const follower of followers) await follower.next();
+  const [stream] = server.streams;
+  for (const query of ['one', 'two', 'three']) stream.value(query, 2, `next of ${query}`);
+  assert.deepEqual(await Promise.all(followers.map((follower) => follower.next())), ['next of one', 'next of two', 'next of three']);
+  assert.equal(server.streams.length, 1);
+});
+
+test('a tab that closes ends its subscriptions, and another one takes over from the leader', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const first = newClient(t, server);
+  await watch(first, 'first', {}).next();
+  const second = newClient(t, server);
+  const seen = watch(second, 'second', {});
+  await seen.next();
+  const third = newClient(t, server);
+  await watch(third, 'third', {}).next();
+  third.close();
+  await server.until(() => !server.streams[0].keyOf('third'));
+  first.close();
+  await server.until(() => server.streams.length === 2);
+  assert.deepEqual([...server.streams[1].subscriptions.values()].map(({ query }) => query), ['second']);
+  assert.ok(server.streams[1].opening.body.subscriptions[0].have, 'it resumes');
+  server.streams[1].value('second', 2, 'later');
+  assert.equal(await seen.next(), 'later');
+});
+
+test('where the browser gives no locks, the tab has a stream of its own', async (t) => {
+  const browser = startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let requests = 0;
+  browser.locks.arrive = () => {
+    requests += 1;
+    if (requests > 100) return new Promise(() => {});
+    return Promise.reject(new DOMException('The frame is sandboxed.', 'SecurityError'));
+  };
+  const [one, other] = [watch(newClient(t, server), 'one', {}), watch(newClient(t, server), 'other', {})];
+  assert.deepEqual([await one.next(), await other.next()], ['first of one', 'first of other']);
+  assert.deepEqual([server.streams.length, requests], [2, 2]);
+});
