@@ -241,6 +241,8 @@ const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
 const TIMER_MAX_MS = 2 ** 31 - 1;
+/** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
+const NEEDS_STREAM = [401, 403, 404, 409];
 class Connection {
     #http;
     #subscriber;
@@ -253,7 +255,8 @@ class Connection {
     #stream;
     /** The keys that the stream has. */
     #onStream = new Set();
-    #isChanging = false;
+    /** With so many subscriptions at most the next stream begins. The others are added later. */
+    #opensWith = Infinity;
     #isPausing = false;
     #syncs = false;
     #isPolling = false;
@@ -345,13 +348,14 @@ class Connection {
         let isOpen = false;
         this.#subscriber.status('connecting');
         try {
-            const subscriptions = this.#subscriber.subscriptions();
+            const subscriptions = this.#subscriber.subscriptions().slice(0, this.#opensWith);
             this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
             watchdog.set(this.#timing.silence);
             const headers = { Accept: 'text/event-stream' };
             const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
             const response = await this.#http.send(request);
             isOpen = true;
+            this.#opensWith = Infinity;
             renewal.plan(response.token, (old) => this.#renew(old));
             for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
                 if (event.event === 'bye')
@@ -362,11 +366,12 @@ class Connection {
         }
         catch (error) {
             if (!abort.signal.aborted)
-                return isOpen ? { why: 'closed' } : this.#failed(error);
+                return isOpen ? { why: 'closed' } : this.#notOpened(error);
         }
         finally {
             watchdog.stop();
             renewal.stop();
+            this.#stream?.ended.abort();
             this.#stream = undefined;
         }
         if (pauseMs !== undefined)
@@ -374,7 +379,9 @@ class Connection {
         if (!abort.signal.aborted)
             return { why: 'closed' };
         // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
-        return { why: abort.signal.reason === 'silent' ? (watchdog.hadBytes ? 'failed' : 'silent') : 'again' };
+        if (abort.signal.reason === 'silent')
+            return { why: watchdog.hadBytes ? 'failed' : 'silent' };
+        return { why: abort.signal.reason === 'moved' ? 'moved' : 'again' };
     }
     /** One long poll. */
     async #poll() {
@@ -405,6 +412,20 @@ class Connection {
         // An answer at once without news (a problem that lasts, a server that stops) must not become a fast loop.
         return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
     }
+    /** What the server refuses for its subscriptions, it may accept for one, to which the others are added. */
+    #notOpened(error) {
+        if (!isAboutSubscriptions(error))
+            return this.#failed(error);
+        const pauseMs = (error.retryAfter ?? 0) * 1000;
+        const [only] = this.#onStream;
+        if (this.#onStream.size > 1)
+            this.#opensWith = 1;
+        else if (only !== undefined && error.status !== 429)
+            this.#subscriber.refused(error, [only]);
+        else
+            return this.#failed(error);
+        return { why: 'failed', pauseMs };
+    }
     #failed(error) {
         if (!(error instanceof ProblemError))
             return { why: 'failed' };
@@ -422,8 +443,9 @@ class Connection {
             return;
         }
         if (event.event === 'hello') {
-            if (data.stream && data.secret)
-                this.#stream = { id: data.stream, secret: data.secret };
+            const { stream: id, secret } = data;
+            if (id && secret)
+                this.#stream = { id, secret, ended: new AbortController(), isChanging: false };
             this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
             void this.#change();
         }
@@ -433,36 +455,69 @@ class Connection {
     }
     /** Makes the stream's subscriptions what they should be, one request at a time. */
     async #change() {
-        if (this.#isChanging)
+        const stream = this.#stream;
+        if (!stream || stream.isChanging)
             return;
-        this.#isChanging = true;
-        try {
-            for (let stream = this.#stream; stream && stream === this.#stream;) {
-                const wanted = this.#subscriber.subscriptions();
-                const keys = new Set(wanted.map((subscription) => subscription.key));
-                const add = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
-                const remove = [...this.#onStream].filter((key) => !keys.has(key));
-                if (add.length === 0 && remove.length === 0)
-                    return;
-                this.#onStream = keys;
+        stream.isChanging = true;
+        let failures = 0;
+        let most = Infinity;
+        while (stream === this.#stream) {
+            const wanted = this.#subscriber.subscriptions();
+            const keys = new Set(wanted.map((subscription) => subscription.key));
+            const missing = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
+            const add = missing.slice(0, most);
+            const remove = [...this.#onStream].filter((key) => !keys.has(key));
+            if (add.length === 0 && remove.length === 0)
+                break;
+            try {
                 await this.#send(stream, add, remove);
+                for (const { key } of add)
+                    this.#onStream.add(key);
+                for (const key of remove)
+                    this.#onStream.delete(key);
+                failures = 0;
+            }
+            catch (error) {
+                if (stream !== this.#stream)
+                    break;
+                if (isAboutSubscriptions(error) && add.length > 0) {
+                    // Those that the server accepts are found by halves; where there is no room for one, there is none for others.
+                    most = Math.ceil(add.length / 2);
+                    const refused = error.status === 429 ? missing : add;
+                    if (add.length === 1)
+                        this.#subscriber.refused(error, refused.map(({ key }) => key));
+                }
+                else {
+                    const pauseMs = pause(failures, this.#failed(error).pauseMs);
+                    failures += 1;
+                    await sleep(pauseMs, stream.ended.signal);
+                }
             }
         }
-        finally {
-            this.#isChanging = false;
-        }
+        stream.isChanging = false;
     }
-    /** Sends a change of the stream. If that fails, a new stream gets the full set. */
+    /** Sends a change of the stream. The stream goes on if that fails, unless the answer says that it is of no use. */
     async #send(stream, add, remove) {
-        const abort = this.#abort;
+        const abort = new AbortController();
+        const stop = () => abort.abort('ended');
+        stream.ended.signal.addEventListener('abort', stop, { once: true });
+        const timer = setTimeout(() => abort.abort('silent'), this.#timing.silence);
         try {
             const body = { secret: stream.secret, add, remove };
             await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
         }
-        catch {
-            // The stream is at another instance (409), or gone (404), or the request got lost.
-            if (this.#stream === stream)
-                abort.abort('again');
+        catch (error) {
+            const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
+            if (needsStream && this.#stream === stream) {
+                this.#stream = undefined;
+                stream.ended.abort();
+                this.#abort.abort('moved');
+            }
+            throw error;
+        }
+        finally {
+            clearTimeout(timer);
+            stream.ended.signal.removeEventListener('abort', stop);
         }
     }
     /** Sends a new token on the running stream, which therefore outlives the old one. Returns that token. */
@@ -475,6 +530,12 @@ class Connection {
             await this.#send(stream, [], []);
         return token;
     }
+}
+/** Whether a request was refused for the subscriptions in it, so that others may be accepted. */
+function isAboutSubscriptions(error) {
+    if (!(error instanceof ProblemError) || NEEDS_STREAM.includes(error.status))
+        return false;
+    return error.status >= 400 && error.status < 500 && error.status !== 408;
 }
 async function* events(response, onBytes) {
     if (!response.body)
@@ -668,8 +729,8 @@ class Feed {
                 this.#sink.state(wanted.id, known.state);
             return;
         }
-        const state = held;
-        const entry = { wanted, key: '', state, notBefore: undefined, attempts: 0, timer: undefined };
+        const begin = { key: '', notBefore: undefined, attempts: 0, isParked: false, timer: undefined };
+        const entry = { wanted, state: held, ...begin };
         this.#entries.set(wanted.id, entry);
         this.#subscribe(entry);
     }
@@ -681,13 +742,18 @@ class Feed {
         this.#entries.delete(id);
         this.#byKey.delete(entry.key);
         this.#connection.sync();
+        // A limit may have room for another one now.
+        const parked = [...this.#entries.values()].find(({ isParked }) => isParked);
+        if (parked)
+            this.#subscribe(parked);
     }
     ask(id, version) {
         const entry = this.#entries.get(id);
         if (!entry)
             return;
         entry.notBefore = version;
-        this.#subscribe(entry);
+        if (!entry.isParked)
+            this.#subscribe(entry);
     }
     hurry() {
         this.#connection.hurry();
@@ -702,13 +768,15 @@ class Feed {
     #subscribe(entry) {
         clearTimeout(entry.timer);
         entry.timer = undefined;
+        entry.isParked = false;
         this.#byKey.delete(entry.key);
         entry.key = `k${(this.#keys += 1)}`;
         this.#byKey.set(entry.key, entry);
         this.#connection.sync();
     }
     subscriptions() {
-        return Array.from(this.#entries.values(), ({ key, wanted, state, notBefore }) => {
+        const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
+        return entries.map(({ key, wanted, state, notBefore }) => {
             const held = have(state, notBefore ?? state.version);
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
         });
@@ -736,15 +804,28 @@ class Feed {
     }
     /** Asks again after a problem that passes, such as a limit. */
     #retry(entry, frame) {
-        const problem = new ProblemError(frame.problem ?? {});
-        if (!problem.isPassing)
-            return;
-        entry.timer = setTimeout(() => this.#subscribe(entry), pause(entry.attempts + 2));
-        entry.attempts += 1;
+        if (new ProblemError(frame.problem ?? {}).isPassing)
+            this.#subscribeAfter([entry], pause(entry.attempts + 2));
     }
-    refused(error) {
-        for (const id of this.#entries.keys())
-            this.#sink.refused(id, error);
+    #subscribeAfter(entries, ms) {
+        for (const entry of entries) {
+            entry.attempts += 1;
+            clearTimeout(entry.timer);
+            entry.timer = setTimeout(() => this.#subscribe(entry), ms);
+        }
+    }
+    refused(error, keys) {
+        for (const entry of this.#entries.values()) {
+            if (!keys || keys.includes(entry.key))
+                this.#sink.refused(entry.wanted.id, error);
+        }
+        const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
+        for (const entry of parked)
+            entry.isParked = true;
+        // They are asked for together, so that many cost as many requests as one.
+        const attempts = Math.max(0, ...parked.map((entry) => entry.attempts));
+        const slow = error.isPassing ? 2 : 7;
+        this.#subscribeAfter(parked, pause(attempts + slow, (error.retryAfter ?? 0) * 1000));
     }
     status(status) {
         this.#sink.status(status);

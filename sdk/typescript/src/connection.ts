@@ -37,8 +37,11 @@ export interface Subscriber {
   /** All present subscriptions, with what is held of them. */
   subscriptions(): Subscription[];
   frame(event: string, version: string | undefined, frame: Frame): void;
-  /** The server refused the stream. A retry follows, but it will hardly help. */
-  refused(error: ProblemError): void;
+  /**
+   * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those
+   * subscriptions are left out until `sync`.
+   */
+  refused(error: ProblemError, keys?: string[]): void;
   status(status: Status): void;
 }
 
@@ -53,11 +56,22 @@ const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
 const TIMER_MAX_MS = 2 ** 31 - 1;
+/** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
+const NEEDS_STREAM = [401, 403, 404, 409];
 
 /** Why an attempt ended. `pauseMs`: what the server asked for. */
 interface End {
-  why: 'closed' | 'bye' | 'silent' | 'failed' | 'again';
+  why: 'closed' | 'bye' | 'silent' | 'failed' | 'moved' | 'again';
   pauseMs?: number;
+}
+
+/** A stream whose `hello` has arrived. */
+interface OpenStream {
+  id: string;
+  secret: string;
+  /** Aborts what is under way for this stream. */
+  ended: AbortController;
+  isChanging: boolean;
 }
 
 export class Connection {
@@ -69,10 +83,11 @@ export class Connection {
   /** Ends the present attempt, or the pause after it. */
   #abort = new AbortController();
   /** The open stream; undefined until its `hello`. */
-  #stream: { id: string; secret: string } | undefined;
+  #stream: OpenStream | undefined;
   /** The keys that the stream has. */
   #onStream = new Set<string>();
-  #isChanging = false;
+  /** With so many subscriptions at most the next stream begins. The others are added later. */
+  #opensWith = Infinity;
   #isPausing = false;
   #syncs = false;
   #isPolling = false;
@@ -156,29 +171,32 @@ export class Connection {
     let isOpen = false;
     this.#subscriber.status('connecting');
     try {
-      const subscriptions = this.#subscriber.subscriptions();
+      const subscriptions = this.#subscriber.subscriptions().slice(0, this.#opensWith);
       this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
       watchdog.set(this.#timing.silence);
       const headers = { Accept: 'text/event-stream' };
       const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
       const response = await this.#http.send(request);
       isOpen = true;
+      this.#opensWith = Infinity;
       renewal.plan(response.token, (old) => this.#renew(old));
       for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
         if (event.event === 'bye') pauseMs = event.retry ?? 0;
         else this.#handle(event);
       }
     } catch (error) {
-      if (!abort.signal.aborted) return isOpen ? { why: 'closed' } : this.#failed(error);
+      if (!abort.signal.aborted) return isOpen ? { why: 'closed' } : this.#notOpened(error);
     } finally {
       watchdog.stop();
       renewal.stop();
+      this.#stream?.ended.abort();
       this.#stream = undefined;
     }
     if (pauseMs !== undefined) return { why: 'bye', pauseMs };
     if (!abort.signal.aborted) return { why: 'closed' };
     // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
-    return { why: abort.signal.reason === 'silent' ? (watchdog.hadBytes ? 'failed' : 'silent') : 'again' };
+    if (abort.signal.reason === 'silent') return { why: watchdog.hadBytes ? 'failed' : 'silent' };
+    return { why: abort.signal.reason === 'moved' ? 'moved' : 'again' };
   }
 
   /** One long poll. */
@@ -209,6 +227,17 @@ export class Connection {
     return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
   }
 
+  /** What the server refuses for its subscriptions, it may accept for one, to which the others are added. */
+  #notOpened(error: unknown): End {
+    if (!isAboutSubscriptions(error)) return this.#failed(error);
+    const pauseMs = (error.retryAfter ?? 0) * 1000;
+    const [only] = this.#onStream;
+    if (this.#onStream.size > 1) this.#opensWith = 1;
+    else if (only !== undefined && error.status !== 429) this.#subscriber.refused(error, [only]);
+    else return this.#failed(error);
+    return { why: 'failed', pauseMs };
+  }
+
   #failed(error: unknown): End {
     if (!(error instanceof ProblemError)) return { why: 'failed' };
     // A limit stays until the application does something about it.
@@ -224,7 +253,8 @@ export class Connection {
       return;
     }
     if (event.event === 'hello') {
-      if (data.stream && data.secret) this.#stream = { id: data.stream, secret: data.secret };
+      const { stream: id, secret } = data;
+      if (id && secret) this.#stream = { id, secret, ended: new AbortController(), isChanging: false };
       this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
       void this.#change();
     } else if (Array.isArray(data.keys)) {
@@ -234,32 +264,60 @@ export class Connection {
 
   /** Makes the stream's subscriptions what they should be, one request at a time. */
   async #change(): Promise<void> {
-    if (this.#isChanging) return;
-    this.#isChanging = true;
-    try {
-      for (let stream = this.#stream; stream && stream === this.#stream; ) {
-        const wanted = this.#subscriber.subscriptions();
-        const keys = new Set(wanted.map((subscription) => subscription.key));
-        const add = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
-        const remove = [...this.#onStream].filter((key) => !keys.has(key));
-        if (add.length === 0 && remove.length === 0) return;
-        this.#onStream = keys;
+    const stream = this.#stream;
+    if (!stream || stream.isChanging) return;
+    stream.isChanging = true;
+    let failures = 0;
+    let most = Infinity;
+    while (stream === this.#stream) {
+      const wanted = this.#subscriber.subscriptions();
+      const keys = new Set(wanted.map((subscription) => subscription.key));
+      const missing = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
+      const add = missing.slice(0, most);
+      const remove = [...this.#onStream].filter((key) => !keys.has(key));
+      if (add.length === 0 && remove.length === 0) break;
+      try {
         await this.#send(stream, add, remove);
+        for (const { key } of add) this.#onStream.add(key);
+        for (const key of remove) this.#onStream.delete(key);
+        failures = 0;
+      } catch (error) {
+        if (stream !== this.#stream) break;
+        if (isAboutSubscriptions(error) && add.length > 0) {
+          // Those that the server accepts are found by halves; where there is no room for one, there is none for others.
+          most = Math.ceil(add.length / 2);
+          const refused = error.status === 429 ? missing : add;
+          if (add.length === 1) this.#subscriber.refused(error, refused.map(({ key }) => key));
+        } else {
+          const pauseMs = pause(failures, this.#failed(error).pauseMs);
+          failures += 1;
+          await sleep(pauseMs, stream.ended.signal);
+        }
       }
-    } finally {
-      this.#isChanging = false;
     }
+    stream.isChanging = false;
   }
 
-  /** Sends a change of the stream. If that fails, a new stream gets the full set. */
-  async #send(stream: { id: string; secret: string }, add: Subscription[], remove: string[]): Promise<void> {
-    const abort = this.#abort;
+  /** Sends a change of the stream. The stream goes on if that fails, unless the answer says that it is of no use. */
+  async #send(stream: OpenStream, add: Subscription[], remove: string[]): Promise<void> {
+    const abort = new AbortController();
+    const stop = () => abort.abort('ended');
+    stream.ended.signal.addEventListener('abort', stop, { once: true });
+    const timer = setTimeout(() => abort.abort('silent'), this.#timing.silence);
     try {
       const body = { secret: stream.secret, add, remove };
       await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
-    } catch {
-      // The stream is at another instance (409), or gone (404), or the request got lost.
-      if (this.#stream === stream) abort.abort('again');
+    } catch (error) {
+      const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
+      if (needsStream && this.#stream === stream) {
+        this.#stream = undefined;
+        stream.ended.abort();
+        this.#abort.abort('moved');
+      }
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      stream.ended.signal.removeEventListener('abort', stop);
     }
   }
 
@@ -271,6 +329,12 @@ export class Connection {
     if (stream && stream === this.#stream) await this.#send(stream, [], []);
     return token;
   }
+}
+
+/** Whether a request was refused for the subscriptions in it, so that others may be accepted. */
+function isAboutSubscriptions(error: unknown): error is ProblemError {
+  if (!(error instanceof ProblemError) || NEEDS_STREAM.includes(error.status)) return false;
+  return error.status >= 400 && error.status < 500 && error.status !== 408;
 }
 
 async function* events(response: Response, onBytes: () => void): AsyncGenerator<StreamEvent> {

@@ -32,6 +32,8 @@ interface Entry {
   notBefore: string | undefined;
   /** Attempts after problems that pass. */
   attempts: number;
+  /** The server refused the subscription: it is left out until the timer fires. */
+  isParked: boolean;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
@@ -60,8 +62,8 @@ export class Feed implements Source, Subscriber {
       if (isAnswer(known.state)) this.#sink.state(wanted.id, known.state);
       return;
     }
-    const state = held;
-    const entry: Entry = { wanted, key: '', state, notBefore: undefined, attempts: 0, timer: undefined };
+    const begin = { key: '', notBefore: undefined, attempts: 0, isParked: false, timer: undefined };
+    const entry: Entry = { wanted, state: held, ...begin };
     this.#entries.set(wanted.id, entry);
     this.#subscribe(entry);
   }
@@ -73,13 +75,16 @@ export class Feed implements Source, Subscriber {
     this.#entries.delete(id);
     this.#byKey.delete(entry.key);
     this.#connection.sync();
+    // A limit may have room for another one now.
+    const parked = [...this.#entries.values()].find(({ isParked }) => isParked);
+    if (parked) this.#subscribe(parked);
   }
 
   ask(id: string, version: string | undefined): void {
     const entry = this.#entries.get(id);
     if (!entry) return;
     entry.notBefore = version;
-    this.#subscribe(entry);
+    if (!entry.isParked) this.#subscribe(entry);
   }
 
   hurry(): void {
@@ -96,6 +101,7 @@ export class Feed implements Source, Subscriber {
   #subscribe(entry: Entry): void {
     clearTimeout(entry.timer);
     entry.timer = undefined;
+    entry.isParked = false;
     this.#byKey.delete(entry.key);
     entry.key = `k${(this.#keys += 1)}`;
     this.#byKey.set(entry.key, entry);
@@ -103,7 +109,8 @@ export class Feed implements Source, Subscriber {
   }
 
   subscriptions(): Subscription[] {
-    return Array.from(this.#entries.values(), ({ key, wanted, state, notBefore }) => {
+    const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
+    return entries.map(({ key, wanted, state, notBefore }) => {
       const held = have(state, notBefore ?? state.version);
       return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
     });
@@ -130,14 +137,27 @@ export class Feed implements Source, Subscriber {
 
   /** Asks again after a problem that passes, such as a limit. */
   #retry(entry: Entry, frame: Frame): void {
-    const problem = new ProblemError(frame.problem ?? {});
-    if (!problem.isPassing) return;
-    entry.timer = setTimeout(() => this.#subscribe(entry), pause(entry.attempts + 2));
-    entry.attempts += 1;
+    if (new ProblemError(frame.problem ?? {}).isPassing) this.#subscribeAfter([entry], pause(entry.attempts + 2));
   }
 
-  refused(error: ProblemError): void {
-    for (const id of this.#entries.keys()) this.#sink.refused(id, error);
+  #subscribeAfter(entries: Entry[], ms: number): void {
+    for (const entry of entries) {
+      entry.attempts += 1;
+      clearTimeout(entry.timer);
+      entry.timer = setTimeout(() => this.#subscribe(entry), ms);
+    }
+  }
+
+  refused(error: ProblemError, keys?: string[]): void {
+    for (const entry of this.#entries.values()) {
+      if (!keys || keys.includes(entry.key)) this.#sink.refused(entry.wanted.id, error);
+    }
+    const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
+    for (const entry of parked) entry.isParked = true;
+    // They are asked for together, so that many cost as many requests as one.
+    const attempts = Math.max(0, ...parked.map((entry) => entry.attempts));
+    const slow = error.isPassing ? 2 : 7;
+    this.#subscribeAfter(parked, pause(attempts + slow, (error.retryAfter ?? 0) * 1000));
   }
 
   status(status: Status): void {

@@ -26,8 +26,11 @@ export interface Subscriber {
     /** All present subscriptions, with what is held of them. */
     subscriptions(): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
-    /** The server refused the stream. A retry follows, but it will hardly help. */
-    refused(error: ProblemError): void;
+    /**
+     * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those
+     * subscriptions are left out until `sync`.
+     */
+    refused(error: ProblemError, keys?: string[]): void;
     status(status: Status): void;
 }
 export declare class Connection {

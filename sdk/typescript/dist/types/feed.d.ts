@@ -27,6 +27,6 @@ export declare class Feed implements Source, Subscriber {
     close(): void;
     subscriptions(): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
-    refused(error: ProblemError): void;
+    refused(error: ProblemError, keys?: string[]): void;
     status(status: Status): void;
 }
