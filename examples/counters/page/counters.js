@@ -10,13 +10,7 @@ import { Client, ProblemError } from '/page/sarsen-client.js';
 const at = (id) => document.getElementById(id);
 
 /** @type {Client<Api>} */
-const client = new Client({
-  token: (refused) => {
-    // There are no passwords here: a user whose token the server refuses registers again.
-    if (refused && refused === localStorage.token) signOut();
-    return localStorage.token;
-  },
-});
+const client = new Client({ token: () => localStorage.token });
 
 /** Ends the subscriptions of the pages that are shown. @type {(() => void)[]} */
 let pages = [];
@@ -83,6 +77,7 @@ async function increment(id) {
 
 /** @param {unknown} error */
 function fail(error) {
+  // There are no passwords here: a user whose token the server refuses registers again.
   if (error instanceof ProblemError && error.status === 401) return signOut();
   at('error').textContent = error instanceof Error ? error.message : String(error);
   at('error').hidden = false;

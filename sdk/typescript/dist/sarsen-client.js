@@ -33,7 +33,7 @@ class ProblemError extends Error {
     name = 'ProblemError';
     /** Stable, snake_case: what a program decides by. */
     code;
-    /** The HTTP status. */
+    /** The HTTP status; 0 for problems that the client itself reports. */
     status;
     /** Seconds after which a retry may succeed. */
     retryAfter;
@@ -67,6 +67,15 @@ class ProblemError extends Error {
         return new ProblemError(document, response.status, seconds(response.headers.get('Retry-After')));
     }
 }
+/** For live queries whose user has changed: the client itself reports it, so it has no status. */
+function callerChanged() {
+    return new ProblemError({ code: 'caller_changed', detail: 'Another user is signed in now.' }, 0);
+}
+/** For live queries without a token, because the application's source failed. */
+function tokenFailed(cause) {
+    const detail = `There is no access token: ${cause instanceof Error ? cause.message : String(cause)}`;
+    return Object.assign(new ProblemError({ code: 'token_failed', detail }, 0), { cause });
+}
 /** No answer: the network or the server failed. Whether the request was carried out is unknown. */
 class ConnectionError extends Error {
     name = 'ConnectionError';
@@ -82,6 +91,236 @@ function seconds(header) {
         return Math.max(0, number);
     const date = Date.parse(header);
     return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+}
+// Access tokens: where they come from, when they expire, and who they stand for.
+/** The members of a JWT that differ between two tokens of the same user. */
+const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
+class Tokens {
+    #source;
+    #limitMs;
+    #refused;
+    #renewing;
+    /** Whether the renewal is for a token that was refused. Requests wait for it then. */
+    #isNeeded = false;
+    #caller;
+    #token;
+    /** Questions to the source are numbered. Answers to those before the last sign-in are void. */
+    #asks = 0;
+    #signedInAt = 0;
+    /** The question whose answer gave `#token`. */
+    #answered = 0;
+    /** Is called when a token stands for another caller than the one before; `undefined`: nobody knows for whom. */
+    onCaller = () => { };
+    constructor(source, limitMs) {
+        this.#source = source;
+        this.#limitMs = limitMs;
+    }
+    /** For whom the last token stands, and how many sign-ins there were. */
+    get known() {
+        return { caller: this.#caller, signedInAt: this.#signedInAt };
+    }
+    /** The token for the next request. */
+    async get() {
+        if (!this.#source)
+            return undefined;
+        if (this.#renewing && this.#isNeeded)
+            return this.#renewing;
+        const ask = (this.#asks += 1);
+        const token = await this.#ask();
+        // The application may still have the token in its cache that the server refused.
+        if (token !== undefined && token === this.#refused)
+            return this.renew(token);
+        return this.#note(token, ask);
+    }
+    /** Another token than `refused`. Requests that are refused at the same time ask once. */
+    renew(refused) {
+        this.#refused = refused;
+        this.#isNeeded = true;
+        return this.refresh(refused);
+    }
+    /** Another token than `old`, which is good until it expires. */
+    refresh(old) {
+        if (this.#renewing)
+            return this.#renewing;
+        const ask = (this.#asks += 1);
+        const answer = this.#ask(old).then((token) => this.#note(token, ask));
+        const renewing = answer.finally(() => this.#renewing === renewing && this.#endRenewal());
+        this.#renewing = renewing;
+        return renewing;
+    }
+    /** The user has signed in or out: asks anew. If the source fails then, nobody is known to be signed in. */
+    async signedIn() {
+        const at = (this.#signedInAt = this.#asks += 1);
+        this.#endRenewal();
+        try {
+            await this.get();
+        }
+        catch (error) {
+            if (at === this.#signedInAt && this.#caller !== undefined) {
+                this.#caller = undefined;
+                this.onCaller(undefined);
+            }
+            throw error;
+        }
+    }
+    /** Who the present token stands for; equal for all tokens of one caller. */
+    async caller() {
+        const token = await this.get();
+        return this.#caller ?? callerOf(token);
+    }
+    #endRenewal() {
+        this.#renewing = undefined;
+        this.#isNeeded = false;
+    }
+    /** Asks the source, for a limited time. */
+    async #ask(refused) {
+        let timer;
+        const late = new Promise((_, reject) => {
+            const error = new Error(`\`token\` has not returned for ${this.#limitMs / 1000} seconds.`);
+            timer = setTimeout(() => reject(error), this.#limitMs);
+        });
+        try {
+            // `localStorage.getItem` returns null.
+            return (await Promise.race([this.#source?.(refused), late])) ?? undefined;
+        }
+        finally {
+            clearTimeout(timer);
+        }
+    }
+    async #note(token, ask) {
+        const caller = await callerOf(token);
+        if (ask < this.#signedInAt)
+            return this.get();
+        const isOther = this.#caller !== undefined && caller !== this.#caller;
+        if (ask < this.#answered)
+            return isOther ? this.#token : token;
+        [this.#answered, this.#token, this.#caller] = [ask, token, caller];
+        if (isOther)
+            this.onCaller(caller);
+        return token;
+    }
+}
+/** When a JWT expires, in milliseconds; `undefined` for other tokens. */
+function expiry(token) {
+    const exp = claims(token)?.['exp'];
+    return typeof exp === 'number' ? exp * 1000 : undefined;
+}
+/** Which user a JWT names; equal for tokens that name none. */
+function subjectOf(token) {
+    const known = claims(token);
+    return JSON.stringify([known?.['iss'], known?.['sub']]);
+}
+/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
+async function callerOf(token) {
+    if (token === undefined)
+        return 'anonymous';
+    const known = claims(token);
+    const identity = known?.['sub'] === undefined ? { token } : known;
+    const members = Object.entries(identity).filter(([name]) => !CHANGES_WITH_REFRESH.has(name));
+    const text = JSON.stringify(members.sort(([one], [other]) => (one < other ? -1 : 1)));
+    // Without a secure context there is no hash, and no lock that tabs could share either: the text stays in this tab.
+    if (!globalThis.crypto?.subtle)
+        return text;
+    const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+    return Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+function claims(token) {
+    const payload = token?.split('.')[1];
+    if (!payload)
+        return undefined;
+    try {
+        const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+        const parsed = JSON.parse(new TextDecoder().decode(bytes));
+        return typeof parsed === 'object' && parsed !== null ? parsed : undefined;
+    }
+    catch {
+        return undefined;
+    }
+}
+// Requests with the caller's token. A 401 asks for a new token once. What one caller asked for is not sent as another one.
+/** The application's source of tokens failed. */
+class TokenError {
+    cause;
+    constructor(cause) {
+        this.cause = cause;
+    }
+}
+class Http {
+    tokens;
+    #base;
+    #fetch;
+    constructor(url, tokens, fetcher) {
+        this.#base = url.replace(/\/+$/, '');
+        this.tokens = tokens;
+        this.#fetch = fetcher;
+    }
+    /** Sends a request. Resolves with a 2xx answer; rejects with a `ProblemError`, a `ConnectionError` or a `TokenError`. */
+    async send(request) {
+        const before = this.tokens.known;
+        let token = await this.#token(() => this.tokens.get(), request.signal);
+        const caller = await callerOf(token);
+        // A sign-in while the token was awaited: the request belongs to the user before.
+        const isVoid = before.signedInAt !== this.tokens.known.signedInAt;
+        const expected = request.caller ?? (isVoid ? before.caller : undefined);
+        if (expected !== undefined && expected !== caller)
+            throw callerChanged();
+        request.caller = caller;
+        let response = await this.#once(request, token);
+        if (response.status === 401 && token !== undefined) {
+            const refused = token;
+            const other = await this.#token(() => this.tokens.renew(refused), request.signal);
+            if (other !== undefined && other !== token && (await this.#replaces(token, other, before.signedInAt))) {
+                await response.body?.cancel();
+                token = other;
+                request.caller = await callerOf(token);
+                response = await this.#once(request, token);
+            }
+        }
+        if (!response.ok)
+            throw await ProblemError.of(response);
+        return Object.assign(response, { token });
+    }
+    /** Whether a token is of the same user. The source says so, unless the tokens or a sign-in say otherwise. */
+    async #replaces(refused, token, signedInAt) {
+        if (signedInAt === this.tokens.known.signedInAt)
+            return subjectOf(refused) === subjectOf(token);
+        return (await callerOf(refused)) === (await callerOf(token));
+    }
+    /** A token, or the end of the request: a source may take long. */
+    #token(ask, signal) {
+        return new Promise((resolve, reject) => {
+            const stop = () => reject(signal?.reason);
+            if (signal?.aborted)
+                return stop();
+            signal?.addEventListener('abort', stop, { once: true });
+            ask()
+                .then(resolve, (error) => reject(new TokenError(error)))
+                .finally(() => signal?.removeEventListener('abort', stop));
+        });
+    }
+    async #once(request, token) {
+        const headers = { ...request.headers };
+        if (token !== undefined)
+            headers['Authorization'] = `Bearer ${token}`;
+        if (request.body !== undefined)
+            headers['Content-Type'] = 'application/json';
+        const init = { method: request.method, headers, cache: 'no-store' };
+        if (request.body !== undefined)
+            init.body = JSON.stringify(request.body);
+        if (request.signal)
+            init.signal = request.signal;
+        // A header that cannot be sent is a mistake of the application, and no failure of the connection.
+        new Headers(headers);
+        request.onSend?.();
+        try {
+            return await this.#fetch(this.#base + request.path, init);
+        }
+        catch (error) {
+            if (request.signal?.aborted)
+                throw error;
+            throw new ConnectionError(error);
+        }
+    }
 }
 // A parser of `text/event-stream` (HTML Standard, section 9.2.6) for bytes that arrive in any pieces.
 class EventParser {
@@ -145,91 +384,9 @@ function lineEnd(text, from) {
     const carriage = line.indexOf('\r');
     return carriage < 0 ? feed : from + carriage;
 }
-// Access tokens: where they come from, when they expire, and who they stand for.
-/** The members of a JWT that differ between two tokens of the same caller. */
-const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
-class Tokens {
-    #source;
-    #refused;
-    #renewing;
-    #caller;
-    /** Is called when a token stands for another caller than the one before. */
-    onCaller = () => { };
-    constructor(source) {
-        this.#source = source;
-    }
-    /** The token for the next request. */
-    async get() {
-        if (!this.#source)
-            return undefined;
-        if (this.#renewing)
-            return this.#renewing;
-        const token = await this.#source();
-        // The application may still have the token in its cache that the server refused.
-        if (token !== undefined && token === this.#refused)
-            return this.renew(token);
-        return this.#note(token);
-    }
-    /** Another token than `refused`. Requests that are refused at the same time ask once. */
-    renew(refused) {
-        this.#refused = refused;
-        this.#renewing ??= (async () => {
-            try {
-                return this.#note(await this.#source?.(refused));
-            }
-            finally {
-                this.#renewing = undefined;
-            }
-        })();
-        return this.#renewing;
-    }
-    /** Who the present token stands for; equal for all tokens of one caller. */
-    async caller() {
-        await this.get();
-        return (this.#caller ??= await callerOf(undefined));
-    }
-    async #note(token) {
-        const caller = await callerOf(token);
-        const isOther = this.#caller !== undefined && caller !== this.#caller;
-        this.#caller = caller;
-        if (isOther)
-            this.onCaller(caller);
-        return token;
-    }
-}
-/** When a JWT expires, in milliseconds; `undefined` for other tokens. */
-function expiry(token) {
-    const exp = claims(token)?.['exp'];
-    return typeof exp === 'number' ? exp * 1000 : undefined;
-}
-/** A short text for the caller of a token: of a JWT its claims without times, of other tokens the token, hashed. */
-async function callerOf(token) {
-    if (token === undefined)
-        return 'anonymous';
-    const members = Object.entries(claims(token) ?? { token }).filter(([name]) => !CHANGES_WITH_REFRESH.has(name));
-    const text = JSON.stringify(members.sort(([one], [other]) => (one < other ? -1 : 1)));
-    // Without a secure context there is no hash, and no lock that tabs could share either: the text stays in this tab.
-    if (!globalThis.crypto?.subtle)
-        return text;
-    const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
-    return Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-function claims(token) {
-    const payload = token?.split('.')[1];
-    if (!payload)
-        return undefined;
-    try {
-        const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
-        const parsed = JSON.parse(new TextDecoder().decode(bytes));
-        return typeof parsed === 'object' && parsed !== null ? parsed : undefined;
-    }
-    catch {
-        return undefined;
-    }
-}
 // The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
 // does not let streams through.
-const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000 };
+const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000 };
 /** A stream that ends sooner, without a `bye`, is short. */
 const SHORT_MS = 1_000;
 /** So many short or silent streams in a row: something in between does not let streams through. */
@@ -350,14 +507,15 @@ class Connection {
         try {
             const subscriptions = this.#subscriber.subscriptions().slice(0, this.#opensWith);
             this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
-            watchdog.set(this.#timing.silence);
             const headers = { Accept: 'text/event-stream' };
             const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
-            const response = await this.#http.send(request);
+            // The time of the token source does not count as silence.
+            const onSend = () => watchdog.set(this.#timing.silence);
+            const response = await this.#http.send({ ...request, onSend });
             isOpen = true;
             this.#opensWith = Infinity;
             renewal.plan(response.token, (old) => this.#renew(old));
-            for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
+            for await (const event of events(response, () => watchdog.hear(2.5 * this.#timing.heartbeat))) {
                 if (event.event === 'bye')
                     pauseMs = event.retry ?? 0;
                 else
@@ -427,6 +585,8 @@ class Connection {
         return { why: 'failed', pauseMs };
     }
     #failed(error) {
+        if (error instanceof TokenError)
+            this.#subscriber.refused(tokenFailed(error.cause));
         if (!(error instanceof ProblemError))
             return { why: 'failed' };
         // A limit stays until the application does something about it.
@@ -501,10 +661,11 @@ class Connection {
         const abort = new AbortController();
         const stop = () => abort.abort('ended');
         stream.ended.signal.addEventListener('abort', stop, { once: true });
-        const timer = setTimeout(() => abort.abort('silent'), this.#timing.silence);
+        const watchdog = new Watchdog(() => abort.abort('silent'));
+        const onSend = () => watchdog.set(this.#timing.silence);
         try {
             const body = { secret: stream.secret, add, remove };
-            await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
+            await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, onSend });
         }
         catch (error) {
             const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
@@ -516,7 +677,7 @@ class Connection {
             throw error;
         }
         finally {
-            clearTimeout(timer);
+            watchdog.stop();
             stream.ended.signal.removeEventListener('abort', stop);
         }
     }
@@ -525,7 +686,7 @@ class Connection {
         const stream = this.#stream;
         let token = await this.#http.tokens.get();
         if (token === old)
-            token = await this.#http.tokens.renew(old);
+            token = await this.#http.tokens.refresh(old);
         if (stream && stream === this.#stream)
             await this.#send(stream, [], []);
         return token;
@@ -559,15 +720,16 @@ async function* events(response, onBytes) {
 class Watchdog {
     #bark;
     #timer;
-    #sets = 0;
+    hadBytes = false;
     constructor(bark) {
         this.#bark = bark;
     }
-    get hadBytes() {
-        return this.#sets > 1;
+    /** Bytes have arrived. */
+    hear(ms) {
+        this.hadBytes = true;
+        this.set(ms);
     }
     set(ms) {
-        this.#sets += 1;
         clearTimeout(this.#timer);
         this.#timer = setTimeout(this.#bark, ms);
     }
@@ -579,7 +741,7 @@ class Watchdog {
 class Renewal {
     #timer;
     #stopped = false;
-    plan(token, renew) {
+    plan(token, renew, failures = 0) {
         const expires = expiry(token);
         if (expires === undefined || this.#stopped)
             return;
@@ -587,11 +749,16 @@ class Renewal {
         // A token that has expired by this clock: the server's clock decides, and ends the stream.
         if (left <= 0)
             return;
-        const wait = Math.max(left - RENEW_BEFORE_MS, left * 0.8);
+        const wait = failures > 0 ? pause(failures) : Math.max(left - RENEW_BEFORE_MS, left * 0.8);
         this.#timer = setTimeout(async () => {
-            const next = await renew(token).catch(() => undefined);
-            if (next !== token)
-                this.plan(next, renew);
+            try {
+                const next = await renew(token);
+                if (next !== token)
+                    this.plan(next, renew);
+            }
+            catch {
+                this.plan(token, renew, failures + 1);
+            }
         }, Math.min(wait, TIMER_MAX_MS));
     }
     stop() {
@@ -831,53 +998,6 @@ class Feed {
         this.#sink.status(status);
     }
 }
-// Requests with the caller's token. A 401 asks for a new token once.
-class Http {
-    tokens;
-    #base;
-    #fetch;
-    constructor(url, tokens, fetcher) {
-        this.#base = url.replace(/\/+$/, '');
-        this.tokens = tokens;
-        this.#fetch = fetcher;
-    }
-    /** Sends a request. Resolves with a 2xx answer; rejects with a `ProblemError`, or a `ConnectionError`. */
-    async send(request) {
-        let token = await this.tokens.get();
-        let response = await this.#once(request, token);
-        if (response.status === 401 && token !== undefined) {
-            const other = await this.tokens.renew(token);
-            if (other !== undefined && other !== token) {
-                await response.body?.cancel();
-                token = other;
-                response = await this.#once(request, token);
-            }
-        }
-        if (!response.ok)
-            throw await ProblemError.of(response);
-        return Object.assign(response, { token });
-    }
-    async #once(request, token) {
-        const headers = { ...request.headers };
-        if (token !== undefined)
-            headers['Authorization'] = `Bearer ${token}`;
-        if (request.body !== undefined)
-            headers['Content-Type'] = 'application/json';
-        const init = { method: request.method, headers, cache: 'no-store' };
-        if (request.body !== undefined)
-            init.body = JSON.stringify(request.body);
-        if (request.signal)
-            init.signal = request.signal;
-        try {
-            return await this.#fetch(this.#base + request.path, init);
-        }
-        catch (error) {
-            if (request.signal?.aborted)
-                throw error;
-            throw new ConnectionError(error);
-        }
-    }
-}
 // The live queries of one tab: their listeners, and the optimistic changes above what the server has sent.
 /** A query without listeners stays subscribed so long: components come back. */
 const LINGER_MS = 1_000;
@@ -904,12 +1024,14 @@ class Subscriptions {
         for (const topic of this.#topics.values())
             source.want(topic.wanted, topic.newest);
     }
-    /** Forgets all values, which belong to another caller, and asks for them anew. */
+    /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
     reset() {
         this.#source?.close();
         this.#source = undefined;
-        for (const topic of this.#topics.values())
-            topic.forget();
+        for (const topic of this.#topics.values()) {
+            if (topic.forget())
+                topic.fail(callerChanged());
+        }
         if (this.#topics.size > 0)
             this.connect();
     }
@@ -980,6 +1102,8 @@ class Topic {
     #frames = 0;
     #shown;
     #hasShown = false;
+    /** The problem that the listeners know. It is not repeated. */
+    #problem;
     #holdTimer;
     #isHeldTooLong = false;
     #lingerTimer;
@@ -994,10 +1118,10 @@ class Topic {
         queueMicrotask(() => {
             if (!this.#listeners.has(listener))
                 return;
-            const error = errorOf(this.#base);
+            const error = this.#problem;
             if (this.#hasShown)
                 this.#tell(listener);
-            else if (error)
+            if (error)
                 safely(() => listener.onError?.(error));
         });
         return () => this.#listeners.delete(listener);
@@ -1012,12 +1136,17 @@ class Topic {
         if (!replaces(state.version, this.newest.version))
             return;
         const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
+        if (state.hasValue)
+            this.#problem = undefined;
         this.newest = isEqual ? { ...state, value: this.newest.value } : state;
         this.#frames += 1;
         if (!this.#isHolding())
             this.#settle();
     }
     fail(error) {
+        if (this.#problem && JSON.stringify(error.document) === JSON.stringify(this.#problem.document))
+            return;
+        this.#problem = error;
         for (const listener of [...this.#listeners])
             safely(() => listener.onError?.(error));
     }
@@ -1042,14 +1171,18 @@ class Topic {
             },
         };
     }
+    /** Returns whether listeners may still show something. */
     forget() {
+        const hadAnswer = this.#hasShown || this.#problem !== undefined;
         clearTimeout(this.#lingerTimer);
         for (const layer of [...this.#layers])
             this.#remove(layer);
         this.newest = this.#base = NOTHING;
         this.#hasShown = false;
         this.#shown = undefined;
+        this.#problem = undefined;
         this.#ended();
+        return hadAnswer;
     }
     #isHolding() {
         return !this.#isHeldTooLong && this.#layers.some((layer) => !layer.answer);
@@ -1431,16 +1564,24 @@ class Client {
     /** The newest version of this client's answers: queries read a state that is not older. */
     #version;
     #hurry = () => this.#source?.hurry();
-    #seen = () => document.visibilityState === 'visible' && this.#hurry();
+    /** The user looks at the tab again: another one may have signed in elsewhere, which a tab without requests cannot see. */
+    #seen = () => {
+        if (typeof document !== 'undefined' && document.visibilityState !== 'visible')
+            return;
+        this.#hurry();
+        if (this.#source)
+            this.#http.tokens.get().catch(() => { });
+    };
     constructor(options = {}) {
-        const tokens = new Tokens(options.token);
+        this.#timing = { ...TIMING, ...options.timing };
+        const tokens = new Tokens(options.token, this.#timing.token);
         tokens.onCaller = () => this.#restart();
         this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
         this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
-        this.#timing = { ...TIMING, ...options.timing };
         this.#share = (options.share ?? true) && canShare();
         this.#subscriptions = new Subscriptions(() => void this.#connect());
         globalThis.addEventListener?.('online', this.#hurry);
+        globalThis.addEventListener?.('pageshow', this.#seen);
         if (typeof document !== 'undefined')
             document.addEventListener('visibilitychange', this.#seen);
     }
@@ -1478,9 +1619,12 @@ class Client {
     onStatus(listener) {
         return this.#subscriptions.onStatus(listener);
     }
-    /** The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. */
-    async signedIn() {
-        await this.#http.tokens.get();
+    /**
+     * The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. If `token`
+     * throws, this rejects, and the values of the user before are forgotten.
+     */
+    signedIn() {
+        return this.#http.tokens.signedIn();
     }
     /** Ends all subscriptions. */
     close() {
@@ -1488,6 +1632,7 @@ class Client {
         this.#source = undefined;
         this.#subscriptions.close();
         globalThis.removeEventListener?.('online', this.#hurry);
+        globalThis.removeEventListener?.('pageshow', this.#seen);
         if (typeof document !== 'undefined')
             document.removeEventListener('visibilitychange', this.#seen);
     }
@@ -1497,23 +1642,30 @@ class Client {
             headers['Idempotency-Key'] = options.idempotencyKey;
         if (this.#version)
             headers['Sarsen-Version'] = this.#version;
-        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
         const signal = options.signal ?? new AbortController().signal;
+        // One object for all attempts: they are of one caller.
+        const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers, signal };
+        let last;
         for (let attempt = 0;; attempt += 1) {
             try {
-                const response = await this.#http.send({ ...request, signal });
+                const response = await this.#http.send(request);
                 const answer = (await response.json());
                 if (replaces(answer.version, this.#version))
                     this.#version = answer.version;
                 return answer;
             }
             catch (error) {
+                if (error instanceof TokenError)
+                    throw error.cause;
+                if (error instanceof ProblemError && error.code === 'caller_changed')
+                    throw last ?? error;
+                last = error;
                 const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
                 if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS)
                     throw error;
                 const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
                 if (!(await sleep(pause(attempt, atLeast), signal)))
-                    throw error;
+                    throw signal.reason;
             }
         }
     }

@@ -3,7 +3,7 @@
 import { pause, sleep } from './backoff.js';
 import { TIMING, type Status, type Timing } from './connection.js';
 import { Feed, type Source } from './feed.js';
-import { Http } from './http.js';
+import { Http, type Request, TokenError } from './http.js';
 import { ConnectionError, ProblemError } from './problem.js';
 import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
 import { canShare, SharedSource } from './tabs.js';
@@ -87,17 +87,23 @@ export class Client<A extends ApiShape = AnyApi> {
   /** The newest version of this client's answers: queries read a state that is not older. */
   #version: string | undefined;
   readonly #hurry = () => this.#source?.hurry();
-  readonly #seen = () => document.visibilityState === 'visible' && this.#hurry();
+  /** The user looks at the tab again: another one may have signed in elsewhere, which a tab without requests cannot see. */
+  readonly #seen = () => {
+    if (typeof document !== 'undefined' && document.visibilityState !== 'visible') return;
+    this.#hurry();
+    if (this.#source) this.#http.tokens.get().catch(() => {});
+  };
 
   constructor(options: ClientOptions = {}) {
-    const tokens = new Tokens(options.token);
+    this.#timing = { ...TIMING, ...options.timing };
+    const tokens = new Tokens(options.token, this.#timing.token);
     tokens.onCaller = () => this.#restart();
     this.#url = options.url ?? (typeof location === 'undefined' ? '' : location.origin);
     this.#http = new Http(this.#url, tokens, options.fetch ?? ((...request) => fetch(...request)));
-    this.#timing = { ...TIMING, ...options.timing };
     this.#share = (options.share ?? true) && canShare();
     this.#subscriptions = new Subscriptions(() => void this.#connect());
     globalThis.addEventListener?.('online', this.#hurry);
+    globalThis.addEventListener?.('pageshow', this.#seen);
     if (typeof document !== 'undefined') document.addEventListener('visibilitychange', this.#seen);
   }
 
@@ -144,9 +150,12 @@ export class Client<A extends ApiShape = AnyApi> {
     return this.#subscriptions.onStatus(listener);
   }
 
-  /** The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. */
-  async signedIn(): Promise<void> {
-    await this.#http.tokens.get();
+  /**
+   * The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. If `token`
+   * throws, this rejects, and the values of the user before are forgotten.
+   */
+  signedIn(): Promise<void> {
+    return this.#http.tokens.signedIn();
   }
 
   /** Ends all subscriptions. */
@@ -155,6 +164,7 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#source = undefined;
     this.#subscriptions.close();
     globalThis.removeEventListener?.('online', this.#hurry);
+    globalThis.removeEventListener?.('pageshow', this.#seen);
     if (typeof document !== 'undefined') document.removeEventListener('visibilitychange', this.#seen);
   }
 
@@ -162,19 +172,24 @@ export class Client<A extends ApiShape = AnyApi> {
     const headers: Record<string, string> = {};
     if (options.idempotencyKey !== undefined) headers['Idempotency-Key'] = options.idempotencyKey;
     if (this.#version) headers['Sarsen-Version'] = this.#version;
-    const request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers };
     const signal = options.signal ?? new AbortController().signal;
+    // One object for all attempts: they are of one caller.
+    const request: Request = { method: 'POST', path: `/rpc/${encodeURIComponent(name)}`, body: args ?? {}, headers, signal };
+    let last: unknown;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const response = await this.#http.send({ ...request, signal });
+        const response = await this.#http.send(request);
         const answer = (await response.json()) as Answer<V>;
         if (replaces(answer.version, this.#version)) this.#version = answer.version;
         return answer;
       } catch (error) {
+        if (error instanceof TokenError) throw error.cause;
+        if (error instanceof ProblemError && error.code === 'caller_changed') throw last ?? error;
+        last = error;
         const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
         if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS) throw error;
         const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
-        if (!(await sleep(pause(attempt, atLeast), signal))) throw error;
+        if (!(await sleep(pause(attempt, atLeast), signal))) throw signal.reason;
       }
     }
   }

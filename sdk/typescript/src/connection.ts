@@ -2,8 +2,8 @@
 // does not let streams through.
 
 import { pause, pauseAfterBye, sleep } from './backoff.js';
-import type { Http } from './http.js';
-import { ProblemError } from './problem.js';
+import { type Http, TokenError } from './http.js';
+import { ProblemError, tokenFailed } from './problem.js';
 import { EventParser, type StreamEvent } from './sse.js';
 import type { Frame } from './state.js';
 import { expiry } from './tokens.js';
@@ -16,9 +16,11 @@ export interface Timing {
   silence: number;
   /** After so long the client tries a stream again instead of long polls. */
   polling: number;
+  /** A token source that takes longer has failed. */
+  token: number;
 }
 
-export const TIMING: Timing = { heartbeat: 15_000, silence: 5_000, polling: 300_000 };
+export const TIMING: Timing = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000 };
 
 /** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */
 export type Status = 'idle' | 'connecting' | 'live' | 'polling' | 'waiting';
@@ -173,14 +175,15 @@ export class Connection {
     try {
       const subscriptions = this.#subscriber.subscriptions().slice(0, this.#opensWith);
       this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
-      watchdog.set(this.#timing.silence);
       const headers = { Accept: 'text/event-stream' };
       const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
-      const response = await this.#http.send(request);
+      // The time of the token source does not count as silence.
+      const onSend = () => watchdog.set(this.#timing.silence);
+      const response = await this.#http.send({ ...request, onSend });
       isOpen = true;
       this.#opensWith = Infinity;
       renewal.plan(response.token, (old) => this.#renew(old));
-      for await (const event of events(response, () => watchdog.set(2.5 * this.#timing.heartbeat))) {
+      for await (const event of events(response, () => watchdog.hear(2.5 * this.#timing.heartbeat))) {
         if (event.event === 'bye') pauseMs = event.retry ?? 0;
         else this.#handle(event);
       }
@@ -239,6 +242,7 @@ export class Connection {
   }
 
   #failed(error: unknown): End {
+    if (error instanceof TokenError) this.#subscriber.refused(tokenFailed(error.cause));
     if (!(error instanceof ProblemError)) return { why: 'failed' };
     // A limit stays until the application does something about it.
     if (!error.isPassing || error.status === 429) this.#subscriber.refused(error);
@@ -303,10 +307,11 @@ export class Connection {
     const abort = new AbortController();
     const stop = () => abort.abort('ended');
     stream.ended.signal.addEventListener('abort', stop, { once: true });
-    const timer = setTimeout(() => abort.abort('silent'), this.#timing.silence);
+    const watchdog = new Watchdog(() => abort.abort('silent'));
+    const onSend = () => watchdog.set(this.#timing.silence);
     try {
       const body = { secret: stream.secret, add, remove };
-      await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal });
+      await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, onSend });
     } catch (error) {
       const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
       if (needsStream && this.#stream === stream) {
@@ -316,7 +321,7 @@ export class Connection {
       }
       throw error;
     } finally {
-      clearTimeout(timer);
+      watchdog.stop();
       stream.ended.signal.removeEventListener('abort', stop);
     }
   }
@@ -325,7 +330,7 @@ export class Connection {
   async #renew(old: string | undefined): Promise<string | undefined> {
     const stream = this.#stream;
     let token = await this.#http.tokens.get();
-    if (token === old) token = await this.#http.tokens.renew(old);
+    if (token === old) token = await this.#http.tokens.refresh(old);
     if (stream && stream === this.#stream) await this.#send(stream, [], []);
     return token;
   }
@@ -357,18 +362,19 @@ async function* events(response: Response, onBytes: () => void): AsyncGenerator<
 class Watchdog {
   readonly #bark: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #sets = 0;
+  hadBytes = false;
 
   constructor(bark: () => void) {
     this.#bark = bark;
   }
 
-  get hadBytes(): boolean {
-    return this.#sets > 1;
+  /** Bytes have arrived. */
+  hear(ms: number): void {
+    this.hadBytes = true;
+    this.set(ms);
   }
 
   set(ms: number): void {
-    this.#sets += 1;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#bark, ms);
   }
@@ -383,16 +389,20 @@ class Renewal {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stopped = false;
 
-  plan(token: string | undefined, renew: (old: string | undefined) => Promise<string | undefined>): void {
+  plan(token: string | undefined, renew: (old: string | undefined) => Promise<string | undefined>, failures = 0): void {
     const expires = expiry(token);
     if (expires === undefined || this.#stopped) return;
     const left = expires - Date.now();
     // A token that has expired by this clock: the server's clock decides, and ends the stream.
     if (left <= 0) return;
-    const wait = Math.max(left - RENEW_BEFORE_MS, left * 0.8);
+    const wait = failures > 0 ? pause(failures) : Math.max(left - RENEW_BEFORE_MS, left * 0.8);
     this.#timer = setTimeout(async () => {
-      const next = await renew(token).catch(() => undefined);
-      if (next !== token) this.plan(next, renew);
+      try {
+        const next = await renew(token);
+        if (next !== token) this.plan(next, renew);
+      } catch {
+        this.plan(token, renew, failures + 1);
+      }
     }, Math.min(wait, TIMER_MAX_MS));
   }
 

@@ -1,7 +1,7 @@
-// Requests with the caller's token. A 401 asks for a new token once.
+// Requests with the caller's token. A 401 asks for a new token once. What one caller asked for is not sent as another one.
 
-import { ConnectionError, ProblemError } from './problem.js';
-import type { Tokens } from './tokens.js';
+import { callerChanged, ConnectionError, ProblemError } from './problem.js';
+import { callerOf, subjectOf, type Tokens } from './tokens.js';
 
 export interface Request {
   method: string;
@@ -9,6 +9,15 @@ export interface Request {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** Is called when the token is there and the request is sent. */
+  onSend?: () => void;
+  /** Whose request this is. It is set when it is sent, and then it is sent again as this caller only. */
+  caller?: string;
+}
+
+/** The application's source of tokens failed. */
+export class TokenError {
+  constructor(readonly cause: unknown) {}
 }
 
 export class Http {
@@ -22,20 +31,47 @@ export class Http {
     this.#fetch = fetcher;
   }
 
-  /** Sends a request. Resolves with a 2xx answer; rejects with a `ProblemError`, or a `ConnectionError`. */
+  /** Sends a request. Resolves with a 2xx answer; rejects with a `ProblemError`, a `ConnectionError` or a `TokenError`. */
   async send(request: Request): Promise<Response & { token: string | undefined }> {
-    let token = await this.tokens.get();
+    const before = this.tokens.known;
+    let token = await this.#token(() => this.tokens.get(), request.signal);
+    const caller = await callerOf(token);
+    // A sign-in while the token was awaited: the request belongs to the user before.
+    const isVoid = before.signedInAt !== this.tokens.known.signedInAt;
+    const expected = request.caller ?? (isVoid ? before.caller : undefined);
+    if (expected !== undefined && expected !== caller) throw callerChanged();
+    request.caller = caller;
     let response = await this.#once(request, token);
     if (response.status === 401 && token !== undefined) {
-      const other = await this.tokens.renew(token);
-      if (other !== undefined && other !== token) {
+      const refused = token;
+      const other = await this.#token(() => this.tokens.renew(refused), request.signal);
+      if (other !== undefined && other !== token && (await this.#replaces(token, other, before.signedInAt))) {
         await response.body?.cancel();
         token = other;
+        request.caller = await callerOf(token);
         response = await this.#once(request, token);
       }
     }
     if (!response.ok) throw await ProblemError.of(response);
     return Object.assign(response, { token });
+  }
+
+  /** Whether a token is of the same user. The source says so, unless the tokens or a sign-in say otherwise. */
+  async #replaces(refused: string, token: string, signedInAt: number): Promise<boolean> {
+    if (signedInAt === this.tokens.known.signedInAt) return subjectOf(refused) === subjectOf(token);
+    return (await callerOf(refused)) === (await callerOf(token));
+  }
+
+  /** A token, or the end of the request: a source may take long. */
+  #token(ask: () => Promise<string | undefined>, signal: AbortSignal | undefined): Promise<string | undefined> {
+    return new Promise((resolve, reject) => {
+      const stop = () => reject(signal?.reason);
+      if (signal?.aborted) return stop();
+      signal?.addEventListener('abort', stop, { once: true });
+      ask()
+        .then(resolve, (error) => reject(new TokenError(error)))
+        .finally(() => signal?.removeEventListener('abort', stop));
+    });
   }
 
   async #once(request: Request, token: string | undefined): Promise<Response> {
@@ -45,6 +81,9 @@ export class Http {
     const init: RequestInit = { method: request.method, headers, cache: 'no-store' };
     if (request.body !== undefined) init.body = JSON.stringify(request.body);
     if (request.signal) init.signal = request.signal;
+    // A header that cannot be sent is a mistake of the application, and no failure of the connection.
+    new Headers(headers);
+    request.onSend?.();
     try {
       return await this.#fetch(this.#base + request.path, init);
     } catch (error) {

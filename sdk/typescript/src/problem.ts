@@ -15,7 +15,7 @@ export class ProblemError extends Error {
   override readonly name = 'ProblemError';
   /** Stable, snake_case: what a program decides by. */
   readonly code: string;
-  /** The HTTP status. */
+  /** The HTTP status; 0 for problems that the client itself reports. */
   readonly status: number;
   /** Seconds after which a retry may succeed. */
   readonly retryAfter: number | undefined;
@@ -49,6 +49,17 @@ export class ProblemError extends Error {
     }
     return new ProblemError(document, response.status, seconds(response.headers.get('Retry-After')));
   }
+}
+
+/** For live queries whose user has changed: the client itself reports it, so it has no status. */
+export function callerChanged(): ProblemError {
+  return new ProblemError({ code: 'caller_changed', detail: 'Another user is signed in now.' }, 0);
+}
+
+/** For live queries without a token, because the application's source failed. */
+export function tokenFailed(cause: unknown): ProblemError {
+  const detail = `There is no access token: ${cause instanceof Error ? cause.message : String(cause)}`;
+  return Object.assign(new ProblemError({ code: 'token_failed', detail }, 0), { cause });
 }
 
 /** No answer: the network or the server failed. Whether the request was carried out is unknown. */

@@ -2,7 +2,7 @@
 
 import type { Status } from './connection.js';
 import type { Sink, Source } from './feed.js';
-import { type ProblemError } from './problem.js';
+import { callerChanged, type ProblemError } from './problem.js';
 import { canonical, errorOf, NOTHING, type State, type Wanted } from './state.js';
 import { covers, replaces } from './version.js';
 
@@ -56,11 +56,13 @@ export class Subscriptions implements Sink {
     for (const topic of this.#topics.values()) source.want(topic.wanted, topic.newest);
   }
 
-  /** Forgets all values, which belong to another caller, and asks for them anew. */
+  /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
   reset(): void {
     this.#source?.close();
     this.#source = undefined;
-    for (const topic of this.#topics.values()) topic.forget();
+    for (const topic of this.#topics.values()) {
+      if (topic.forget()) topic.fail(callerChanged());
+    }
     if (this.#topics.size > 0) this.connect();
   }
 
@@ -140,6 +142,8 @@ class Topic {
   #frames = 0;
   #shown: unknown;
   #hasShown = false;
+  /** The problem that the listeners know. It is not repeated. */
+  #problem: ProblemError | undefined;
   #holdTimer: ReturnType<typeof setTimeout> | undefined;
   #isHeldTooLong = false;
   #lingerTimer: ReturnType<typeof setTimeout> | undefined;
@@ -155,9 +159,9 @@ class Topic {
     // Who comes later gets the present value at once, but never before `live` has returned.
     queueMicrotask(() => {
       if (!this.#listeners.has(listener)) return;
-      const error = errorOf(this.#base);
+      const error = this.#problem;
       if (this.#hasShown) this.#tell(listener);
-      else if (error) safely(() => listener.onError?.(error));
+      if (error) safely(() => listener.onError?.(error));
     });
     return () => this.#listeners.delete(listener);
   }
@@ -171,12 +175,15 @@ class Topic {
   receive(state: State): void {
     if (!replaces(state.version, this.newest.version)) return;
     const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
+    if (state.hasValue) this.#problem = undefined;
     this.newest = isEqual ? { ...state, value: this.newest.value } : state;
     this.#frames += 1;
     if (!this.#isHolding()) this.#settle();
   }
 
   fail(error: ProblemError): void {
+    if (this.#problem && JSON.stringify(error.document) === JSON.stringify(this.#problem.document)) return;
+    this.#problem = error;
     for (const listener of [...this.#listeners]) safely(() => listener.onError?.(error));
   }
 
@@ -201,13 +208,17 @@ class Topic {
     };
   }
 
-  forget(): void {
+  /** Returns whether listeners may still show something. */
+  forget(): boolean {
+    const hadAnswer = this.#hasShown || this.#problem !== undefined;
     clearTimeout(this.#lingerTimer);
     for (const layer of [...this.#layers]) this.#remove(layer);
     this.newest = this.#base = NOTHING;
     this.#hasShown = false;
     this.#shown = undefined;
+    this.#problem = undefined;
     this.#ended();
+    return hadAnswer;
   }
 
   #isHolding(): boolean {

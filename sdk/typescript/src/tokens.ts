@@ -4,56 +4,113 @@
  * Returns an access token. `refused` is the token that the server did not accept (or that is about to expire): return
  * another one then, or reject. Without `refused` a cached token is fine.
  */
-export type TokenSource = (refused?: string) => Promise<string | undefined> | string | undefined;
+export type TokenSource = (refused?: string) => Promise<string | null | undefined> | string | null | undefined;
 
-/** The members of a JWT that differ between two tokens of the same caller. */
+/** The members of a JWT that differ between two tokens of the same user. */
 const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
 
 export class Tokens {
   readonly #source: TokenSource | undefined;
+  readonly #limitMs: number;
   #refused: string | undefined;
   #renewing: Promise<string | undefined> | undefined;
+  /** Whether the renewal is for a token that was refused. Requests wait for it then. */
+  #isNeeded = false;
   #caller: string | undefined;
-  /** Is called when a token stands for another caller than the one before. */
-  onCaller: (caller: string) => void = () => {};
+  #token: string | undefined;
+  /** Questions to the source are numbered. Answers to those before the last sign-in are void. */
+  #asks = 0;
+  #signedInAt = 0;
+  /** The question whose answer gave `#token`. */
+  #answered = 0;
+  /** Is called when a token stands for another caller than the one before; `undefined`: nobody knows for whom. */
+  onCaller: (caller: string | undefined) => void = () => {};
 
-  constructor(source: TokenSource | undefined) {
+  constructor(source: TokenSource | undefined, limitMs: number) {
     this.#source = source;
+    this.#limitMs = limitMs;
+  }
+
+  /** For whom the last token stands, and how many sign-ins there were. */
+  get known(): { caller: string | undefined; signedInAt: number } {
+    return { caller: this.#caller, signedInAt: this.#signedInAt };
   }
 
   /** The token for the next request. */
   async get(): Promise<string | undefined> {
     if (!this.#source) return undefined;
-    if (this.#renewing) return this.#renewing;
-    const token = await this.#source();
+    if (this.#renewing && this.#isNeeded) return this.#renewing;
+    const ask = (this.#asks += 1);
+    const token = await this.#ask();
     // The application may still have the token in its cache that the server refused.
     if (token !== undefined && token === this.#refused) return this.renew(token);
-    return this.#note(token);
+    return this.#note(token, ask);
   }
 
   /** Another token than `refused`. Requests that are refused at the same time ask once. */
   renew(refused: string | undefined): Promise<string | undefined> {
     this.#refused = refused;
-    this.#renewing ??= (async () => {
-      try {
-        return this.#note(await this.#source?.(refused));
-      } finally {
-        this.#renewing = undefined;
+    this.#isNeeded = true;
+    return this.refresh(refused);
+  }
+
+  /** Another token than `old`, which is good until it expires. */
+  refresh(old: string | undefined): Promise<string | undefined> {
+    if (this.#renewing) return this.#renewing;
+    const ask = (this.#asks += 1);
+    const answer = this.#ask(old).then((token) => this.#note(token, ask));
+    const renewing = answer.finally(() => this.#renewing === renewing && this.#endRenewal());
+    this.#renewing = renewing;
+    return renewing;
+  }
+
+  /** The user has signed in or out: asks anew. If the source fails then, nobody is known to be signed in. */
+  async signedIn(): Promise<void> {
+    const at = (this.#signedInAt = this.#asks += 1);
+    this.#endRenewal();
+    try {
+      await this.get();
+    } catch (error) {
+      if (at === this.#signedInAt && this.#caller !== undefined) {
+        this.#caller = undefined;
+        this.onCaller(undefined);
       }
-    })();
-    return this.#renewing;
+      throw error;
+    }
   }
 
   /** Who the present token stands for; equal for all tokens of one caller. */
   async caller(): Promise<string> {
-    await this.get();
-    return (this.#caller ??= await callerOf(undefined));
+    const token = await this.get();
+    return this.#caller ?? callerOf(token);
   }
 
-  async #note(token: string | undefined): Promise<string | undefined> {
+  #endRenewal(): void {
+    this.#renewing = undefined;
+    this.#isNeeded = false;
+  }
+
+  /** Asks the source, for a limited time. */
+  async #ask(refused?: string): Promise<string | undefined> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const error = new Error(`\`token\` has not returned for ${this.#limitMs / 1000} seconds.`);
+      timer = setTimeout(() => reject(error), this.#limitMs);
+    });
+    try {
+      // `localStorage.getItem` returns null.
+      return (await Promise.race([this.#source?.(refused), late])) ?? undefined;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #note(token: string | undefined, ask: number): Promise<string | undefined> {
     const caller = await callerOf(token);
+    if (ask < this.#signedInAt) return this.get();
     const isOther = this.#caller !== undefined && caller !== this.#caller;
-    this.#caller = caller;
+    if (ask < this.#answered) return isOther ? this.#token : token;
+    [this.#answered, this.#token, this.#caller] = [ask, token, caller];
     if (isOther) this.onCaller(caller);
     return token;
   }
@@ -65,10 +122,18 @@ export function expiry(token: string | undefined): number | undefined {
   return typeof exp === 'number' ? exp * 1000 : undefined;
 }
 
-/** A short text for the caller of a token: of a JWT its claims without times, of other tokens the token, hashed. */
+/** Which user a JWT names; equal for tokens that name none. */
+export function subjectOf(token: string | undefined): string {
+  const known = claims(token);
+  return JSON.stringify([known?.['iss'], known?.['sub']]);
+}
+
+/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
 export async function callerOf(token: string | undefined): Promise<string> {
   if (token === undefined) return 'anonymous';
-  const members = Object.entries(claims(token) ?? { token }).filter(([name]) => !CHANGES_WITH_REFRESH.has(name));
+  const known = claims(token);
+  const identity = known?.['sub'] === undefined ? { token } : known;
+  const members = Object.entries(identity).filter(([name]) => !CHANGES_WITH_REFRESH.has(name));
   const text = JSON.stringify(members.sort(([one], [other]) => (one < other ? -1 : 1)));
   // Without a secure context there is no hash, and no lock that tabs could share either: the text stays in this tab.
   if (!globalThis.crypto?.subtle) return text;

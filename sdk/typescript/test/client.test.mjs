@@ -241,6 +241,7 @@ test('another caller gets a stream of their own, and nothing of the one before',
   await server.until(() => server.streams.length === 2);
   assert.equal(server.streams[1].opening.body.subscriptions[0].have, undefined);
   assert.equal(server.streams[0].isOpen, false);
+  assert.deepEqual([(await counter.next()).code, counter.errors[0].status], ['caller_changed', 0]);
   server.streams[1].value('get_counter', 5, 'of bob');
   assert.equal(await counter.next(), 'of bob');
 });

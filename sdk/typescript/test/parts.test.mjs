@@ -119,7 +119,7 @@ test('requests that are refused together ask for a token once; a refused token i
   const tokens = new Tokens(async (refused) => {
     asked.push(refused);
     return refused === undefined ? 'old' : 'new';
-  });
+  }, 1000);
   assert.equal(await tokens.get(), 'old');
   assert.deepEqual(await Promise.all([tokens.renew('old'), tokens.renew('old'), tokens.get()]), ['new', 'new', 'new']);
   assert.deepEqual(asked, [undefined, 'old']);

@@ -76,7 +76,10 @@ export declare class Client<A extends ApiShape = AnyApi> {
     live<N extends Name<A['queries']>>(query: N, args: Args<A['queries'], N>, onValue: (value: Value<A['queries'], N>, info: Info) => void, onError?: (error: ProblemError) => void): () => void;
     /** Calls back with the state of the connection, now and whenever it changes. Returns what ends that. */
     onStatus(listener: (status: Status) => void): () => void;
-    /** The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. */
+    /**
+     * The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. If `token`
+     * throws, this rejects, and the values of the user before are forgotten.
+     */
     signedIn(): Promise<void>;
     /** Ends all subscriptions. */
     close(): void;

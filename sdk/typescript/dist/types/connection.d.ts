@@ -1,4 +1,4 @@
-import type { Http } from './http.js';
+import { type Http } from './http.js';
 import { ProblemError } from './problem.js';
 import type { Frame } from './state.js';
 /** Times in milliseconds. */
@@ -9,6 +9,8 @@ export interface Timing {
     silence: number;
     /** After so long the client tries a stream again instead of long polls. */
     polling: number;
+    /** A token source that takes longer has failed. */
+    token: number;
 }
 export declare const TIMING: Timing;
 /** `waiting`: for the next attempt, after a failure. `idle`: there are no subscriptions. */

@@ -15,7 +15,7 @@ export declare class ProblemError extends Error {
     readonly name = "ProblemError";
     /** Stable, snake_case: what a program decides by. */
     readonly code: string;
-    /** The HTTP status. */
+    /** The HTTP status; 0 for problems that the client itself reports. */
     readonly status: number;
     /** Seconds after which a retry may succeed. */
     readonly retryAfter: number | undefined;
@@ -29,6 +29,10 @@ export declare class ProblemError extends Error {
     /** The problem of an answer whose status is not 2xx. */
     static of(response: Response): Promise<ProblemError>;
 }
+/** For live queries whose user has changed: the client itself reports it, so it has no status. */
+export declare function callerChanged(): ProblemError;
+/** For live queries without a token, because the application's source failed. */
+export declare function tokenFailed(cause: unknown): ProblemError;
 /** No answer: the network or the server failed. Whether the request was carried out is unknown. */
 export declare class ConnectionError extends Error {
     readonly name = "ConnectionError";

@@ -25,7 +25,7 @@ export declare class Subscriptions implements Sink {
     get source(): Source | undefined;
     /** Begins to use a source. */
     use(source: Source): void;
-    /** Forgets all values, which belong to another caller, and asks for them anew. */
+    /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
     reset(): void;
     close(): void;
     listen(query: string, args: Record<string, unknown>, listener: Listener): () => void;

@@ -2,20 +2,31 @@
  * Returns an access token. `refused` is the token that the server did not accept (or that is about to expire): return
  * another one then, or reject. Without `refused` a cached token is fine.
  */
-export type TokenSource = (refused?: string) => Promise<string | undefined> | string | undefined;
+export type TokenSource = (refused?: string) => Promise<string | null | undefined> | string | null | undefined;
 export declare class Tokens {
     #private;
-    /** Is called when a token stands for another caller than the one before. */
-    onCaller: (caller: string) => void;
-    constructor(source: TokenSource | undefined);
+    /** Is called when a token stands for another caller than the one before; `undefined`: nobody knows for whom. */
+    onCaller: (caller: string | undefined) => void;
+    constructor(source: TokenSource | undefined, limitMs: number);
+    /** For whom the last token stands, and how many sign-ins there were. */
+    get known(): {
+        caller: string | undefined;
+        signedInAt: number;
+    };
     /** The token for the next request. */
     get(): Promise<string | undefined>;
     /** Another token than `refused`. Requests that are refused at the same time ask once. */
     renew(refused: string | undefined): Promise<string | undefined>;
+    /** Another token than `old`, which is good until it expires. */
+    refresh(old: string | undefined): Promise<string | undefined>;
+    /** The user has signed in or out: asks anew. If the source fails then, nobody is known to be signed in. */
+    signedIn(): Promise<void>;
     /** Who the present token stands for; equal for all tokens of one caller. */
     caller(): Promise<string>;
 }
 /** When a JWT expires, in milliseconds; `undefined` for other tokens. */
 export declare function expiry(token: string | undefined): number | undefined;
-/** A short text for the caller of a token: of a JWT its claims without times, of other tokens the token, hashed. */
+/** Which user a JWT names; equal for tokens that name none. */
+export declare function subjectOf(token: string | undefined): string;
+/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
 export declare function callerOf(token: string | undefined): Promise<string>;

@@ -70,6 +70,7 @@ class Server {
     } else if (second === undefined) {
       const stream = new Stream(`s${this.streams.length + 1}`, seen, response);
       response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      response.on('close', () => this.#changed());
       this.streams.push(stream);
       this.onStream(stream);
     } else {
