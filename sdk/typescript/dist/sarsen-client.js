@@ -2,14 +2,16 @@
 // Pauses between attempts: doubled from attempt to attempt, and jittered so that clients do not come back together.
 const FIRST_MS = 250;
 const LONGEST_MS = 30_000;
+/** A server may ask for a longer pause, up to this. Timers of browsers take 24 days at most. */
+const ASKED_MAX_MS = 300_000;
 /** A pause in milliseconds before the attempt number `attempt` (0 is the first). */
 function pause(attempt, atLeastMs = 0, random = Math.random) {
     const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
-    return atLeastMs + limit * (0.5 + 0.5 * random());
+    return Math.min(atLeastMs, ASKED_MAX_MS) + limit * (0.5 + 0.5 * random());
 }
 /** A pause that a `bye` asks for, spread over its second half. */
 function pauseAfterBye(retryMs, random = Math.random) {
-    return retryMs * (0.5 + 0.5 * random());
+    return Math.min(retryMs, ASKED_MAX_MS) * (0.5 + 0.5 * random());
 }
 /** Waits; resolves early with `false` when the signal aborts. */
 function sleep(ms, signal) {
@@ -397,6 +399,8 @@ const STEADY_MS = 5_000;
 const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
+/** A subscription that the server refused in a poll is asked for again after this. */
+const LEFT_OUT_MS = 30_000;
 const TIMER_MAX_MS = 2 ** 31 - 1;
 /** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
 const NEEDS_STREAM = [401, 403, 404, 409];
@@ -418,6 +422,9 @@ class Connection {
     #syncs = false;
     #isPolling = false;
     #pollingUntil = 0;
+    /** Polls leave these keys out until then: the server refused them, and would answer each poll at once. */
+    #leftOut = new Map();
+    #watchdog;
     constructor(http, subscriber, timing) {
         this.#http = http;
         this.#subscriber = subscriber;
@@ -442,10 +449,14 @@ class Connection {
                 void this.#change();
         });
     }
-    /** Ends a pause between two attempts. */
+    /** The network or the user is back: ends a pause between two attempts, and a connection that is overdue. */
     hurry() {
         if (this.#isPausing)
             this.#abort.abort('hurry');
+        else if (this.#isPolling)
+            this.#abort.abort('again');
+        else if (this.#watchdog?.isOverdue(1.25 * this.#timing.heartbeat))
+            this.#abort.abort('silent');
     }
     close() {
         this.#closed = true;
@@ -457,25 +468,24 @@ class Connection {
         let shorts = 0;
         while (!this.#closed && this.#subscriber.subscriptions().length > 0) {
             if (shorts >= SHORT_MAX) {
-                this.#pollingUntil = Date.now() + this.#timing.polling;
+                this.#pollingUntil = performance.now() + this.#timing.polling;
                 // The next stream after that has one chance.
                 shorts = SHORT_MAX - 1;
             }
-            this.#isPolling = Date.now() < this.#pollingUntil;
-            const started = Date.now();
+            this.#isPolling = performance.now() < this.#pollingUntil;
+            const started = performance.now();
             const end = this.#isPolling ? await this.#poll() : await this.#open();
-            const lasted = Date.now() - started;
-            if (end.why === 'again')
-                continue;
+            const lasted = performance.now() - started;
             if (!this.#isPolling) {
-                const isShort = end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS);
-                if (isShort)
+                if (end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS))
                     shorts += 1;
-                else if (end.why === 'bye' || (end.why === 'closed' && lasted >= SHORT_MS))
+                else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS))
                     shorts = 0;
             }
-            if (lasted >= STEADY_MS)
+            if (end.why === 'polled' || lasted >= STEADY_MS)
                 attempt = 0;
+            if (end.why === 'again' || end.why === 'polled')
+                continue;
             // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
             const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
             const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
@@ -499,7 +509,7 @@ class Connection {
     /** Opens a stream and reads it to its end. */
     async #open() {
         const abort = (this.#abort = new AbortController());
-        const watchdog = new Watchdog(() => abort.abort('silent'));
+        const watchdog = (this.#watchdog = new Watchdog(() => abort.abort('silent')));
         const renewal = new Renewal();
         let pauseMs;
         let isOpen = false;
@@ -528,6 +538,7 @@ class Connection {
         }
         finally {
             watchdog.stop();
+            this.#watchdog = undefined;
             renewal.stop();
             this.#stream?.ended.abort();
             this.#stream = undefined;
@@ -538,37 +549,52 @@ class Connection {
             return { why: 'closed' };
         // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
         if (abort.signal.reason === 'silent')
-            return { why: watchdog.hadBytes ? 'failed' : 'silent' };
+            return { why: watchdog.hadBytes ? 'lost' : 'silent' };
         return { why: abort.signal.reason === 'moved' ? 'moved' : 'again' };
     }
     /** One long poll. */
     async #poll() {
         const abort = (this.#abort = new AbortController());
-        const subscriptions = this.#subscriber.subscriptions();
+        for (const [key, until] of this.#leftOut)
+            if (until <= performance.now())
+                this.#leftOut.delete(key);
+        const subscriptions = this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key));
         this.#subscriber.status('polling');
+        if (subscriptions.length === 0) {
+            await sleep(LEFT_OUT_MS, abort.signal);
+            return { why: 'again' };
+        }
         const query = new URLSearchParams(subscriptions.map((subscription) => ['sub', JSON.stringify(subscription)]));
         const path = `/live/poll?${query}`;
-        const started = Date.now();
+        const started = performance.now();
+        const watchdog = new Watchdog(() => abort.abort('silent'));
+        // The server holds a poll for less than it lets a stream be silent.
+        const set = () => watchdog.set(2.5 * this.#timing.heartbeat);
         let pauseMs = 0;
         let hasNews = false;
         try {
             // What does not fit into a URL goes into a body.
             const request = path.length <= URL_MAX
-                ? { method: 'GET', path, signal: abort.signal }
-                : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal };
-            for await (const event of events(await this.#http.send(request), () => { })) {
+                ? { method: 'GET', path, signal: abort.signal, onSend: set }
+                : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal, onSend: set };
+            for await (const event of events(await this.#http.send(request), set)) {
                 if (event.event === 'bye')
                     pauseMs = event.retry ?? 0;
                 else
                     this.#handle(event);
-                hasNews ||= event.event === 'value' || event.event === 'rows';
+                hasNews ||= ['value', 'rows', 'error'].includes(event.event);
             }
         }
         catch (error) {
-            return abort.signal.aborted ? { why: 'again' } : this.#failed(error);
+            if (!abort.signal.aborted)
+                return this.#failed(error);
+            return { why: abort.signal.reason === 'silent' ? 'lost' : 'again' };
         }
-        // An answer at once without news (a problem that lasts, a server that stops) must not become a fast loop.
-        return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
+        finally {
+            watchdog.stop();
+        }
+        // An answer at once without news (a server that stops) must not become a fast loop.
+        return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
     }
     /** What the server refuses for its subscriptions, it may accept for one, to which the others are added. */
     #notOpened(error) {
@@ -610,6 +636,11 @@ class Connection {
             void this.#change();
         }
         else if (Array.isArray(data.keys)) {
+            // Without a digest there is nothing that the next poll could say it holds.
+            const isRefused = this.#isPolling && event.event === 'error' && data.digest === undefined;
+            if (isRefused)
+                for (const key of data.keys)
+                    this.#leftOut.set(key, performance.now() + LEFT_OUT_MS);
             this.#subscriber.frame(event.event, event.id ?? data.version, data);
         }
     }
@@ -721,13 +752,20 @@ class Watchdog {
     #bark;
     #timer;
     hadBytes = false;
+    /** By the clock of the device, which goes on while it sleeps. */
+    #heard = Date.now();
     constructor(bark) {
         this.#bark = bark;
     }
     /** Bytes have arrived. */
     hear(ms) {
         this.hadBytes = true;
+        this.#heard = Date.now();
         this.set(ms);
+    }
+    /** Whether bytes have come, but none for longer than this. */
+    isOverdue(ms) {
+        return this.hadBytes && Date.now() - this.#heard > ms;
     }
     set(ms) {
         clearTimeout(this.#timer);
@@ -1003,8 +1041,9 @@ class Feed {
 const LINGER_MS = 1_000;
 /** While answers of mutations are awaited, frames are held back so long at most: they may contain the change already. */
 const HOLD_MS = 1_000;
-/** After so long without a frame that contains the change, the client asks; after twice that, it drops its own change. */
+/** After so long without a frame that contains the change, the client asks, and again after twice that, and so on. */
 const SETTLE_MS = 2_000;
+const SETTLE_MAX_MS = 30_000;
 class Subscriptions {
     connect;
     #topics = new Map();
@@ -1041,6 +1080,7 @@ class Subscriptions {
         this.#topics.clear();
         this.#source?.close();
         this.#source = undefined;
+        this.status('idle');
     }
     listen(query, args, listener) {
         const id = idOf(query, args);
@@ -1071,9 +1111,10 @@ class Subscriptions {
         return this.#topics.get(idOf(query, args))?.apply(layer);
     }
     onStatus(listener) {
-        this.#onStatus.add(listener);
+        const entry = { call: listener };
+        this.#onStatus.add(entry);
         safely(() => listener(this.#status));
-        return () => this.#onStatus.delete(listener);
+        return () => this.#onStatus.delete(entry);
     }
     state(id, state) {
         this.#topics.get(id)?.receive(state);
@@ -1085,8 +1126,8 @@ class Subscriptions {
         if (status === this.#status)
             return;
         this.#status = status;
-        for (const listener of this.#onStatus)
-            safely(() => listener(status));
+        for (const { call } of [...this.#onStatus])
+            safely(() => call(status));
     }
 }
 class Topic {
@@ -1218,14 +1259,11 @@ class Topic {
             this.fail(error);
     }
     /** A change whose result is equal makes no frame; then the client asks for a state that contains it. */
-    #askFor(layer) {
+    #askFor(layer, afterMs = SETTLE_MS) {
         layer.timer = setTimeout(() => {
             this.#source()?.ask(this.wanted.id, layer.answer?.version);
-            layer.timer = setTimeout(() => {
-                this.#remove(layer);
-                this.#show();
-            }, SETTLE_MS);
-        }, SETTLE_MS);
+            this.#askFor(layer, Math.min(2 * afterMs, SETTLE_MAX_MS));
+        }, afterMs);
     }
     #remove(layer) {
         clearTimeout(layer.timer);
@@ -1552,6 +1590,8 @@ class SharedSource {
 // The client: calls, live queries and optimistic changes, typed by the back end's `Api`.
 /** So often `call` repeats a mutation with an idempotency key. */
 const REPEATS = 3;
+/** It does not repeat where the server asks for a longer pause, in seconds. */
+const RETRY_AFTER_MAX = 30;
 class Client {
     #http;
     #timing;
@@ -1594,8 +1634,8 @@ class Client {
             if (layer)
                 layers.push(layer);
         };
-        options.optimistic?.({ update: update });
         try {
+            options.optimistic?.({ update: update });
             const answer = await this.#send(name, args, options);
             layers.forEach((layer) => layer.answered(answer.version));
             return answer;
@@ -1649,7 +1689,7 @@ class Client {
         for (let attempt = 0;; attempt += 1) {
             try {
                 const response = await this.#http.send(request);
-                const answer = (await response.json());
+                const answer = (await bodyOf(response, signal));
                 if (replaces(answer.version, this.#version))
                     this.#version = answer.version;
                 return answer;
@@ -1663,8 +1703,10 @@ class Client {
                 const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
                 if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS)
                     throw error;
-                const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
-                if (!(await sleep(pause(attempt, atLeast), signal)))
+                const retryAfter = error instanceof ProblemError ? (error.retryAfter ?? 0) : 0;
+                if (retryAfter > RETRY_AFTER_MAX)
+                    throw error;
+                if (!(await sleep(pause(attempt, retryAfter * 1000), signal)))
                     throw signal.reason;
             }
         }
@@ -1691,6 +1733,15 @@ class Client {
         this.#version = undefined;
         this.#source = undefined;
         this.#subscriptions.reset();
+    }
+}
+/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
+async function bodyOf(response, signal) {
+    try {
+        return await response.json();
+    }
+    catch (error) {
+        throw signal.aborted ? error : new ConnectionError(error);
     }
 }
 export { Client, ConnectionError, ProblemError };

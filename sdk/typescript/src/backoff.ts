@@ -2,16 +2,18 @@
 
 const FIRST_MS = 250;
 const LONGEST_MS = 30_000;
+/** A server may ask for a longer pause, up to this. Timers of browsers take 24 days at most. */
+const ASKED_MAX_MS = 300_000;
 
 /** A pause in milliseconds before the attempt number `attempt` (0 is the first). */
 export function pause(attempt: number, atLeastMs = 0, random: () => number = Math.random): number {
   const limit = Math.max(Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 16)), 0);
-  return atLeastMs + limit * (0.5 + 0.5 * random());
+  return Math.min(atLeastMs, ASKED_MAX_MS) + limit * (0.5 + 0.5 * random());
 }
 
 /** A pause that a `bye` asks for, spread over its second half. */
 export function pauseAfterBye(retryMs: number, random: () => number = Math.random): number {
-  return retryMs * (0.5 + 0.5 * random());
+  return Math.min(retryMs, ASKED_MAX_MS) * (0.5 + 0.5 * random());
 }
 
 /** Waits; resolves early with `false` when the signal aborts. */

@@ -74,6 +74,8 @@ export interface Answer<V> {
 
 /** So often `call` repeats a mutation with an idempotency key. */
 const REPEATS = 3;
+/** It does not repeat where the server asks for a longer pause, in seconds. */
+const RETRY_AFTER_MAX = 30;
 
 export class Client<A extends ApiShape = AnyApi> {
   readonly #http: Http;
@@ -119,8 +121,8 @@ export class Client<A extends ApiShape = AnyApi> {
       const layer = this.#subscriptions.apply(query, (of ?? {}) as Record<string, unknown>, { apply });
       if (layer) layers.push(layer);
     };
-    options.optimistic?.({ update: update as Local<A>['update'] });
     try {
+      options.optimistic?.({ update: update as Local<A>['update'] });
       const answer = await this.#send<Value<Calls<A>, N>>(name, args, options);
       layers.forEach((layer) => layer.answered(answer.version));
       return answer;
@@ -179,7 +181,7 @@ export class Client<A extends ApiShape = AnyApi> {
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#http.send(request);
-        const answer = (await response.json()) as Answer<V>;
+        const answer = (await bodyOf(response, signal)) as Answer<V>;
         if (replaces(answer.version, this.#version)) this.#version = answer.version;
         return answer;
       } catch (error) {
@@ -188,8 +190,9 @@ export class Client<A extends ApiShape = AnyApi> {
         last = error;
         const isPassing = error instanceof ConnectionError || (error instanceof ProblemError && error.isPassing);
         if (options.idempotencyKey === undefined || !isPassing || attempt >= REPEATS) throw error;
-        const atLeast = error instanceof ProblemError ? (error.retryAfter ?? 0) * 1000 : 0;
-        if (!(await sleep(pause(attempt, atLeast), signal))) throw signal.reason;
+        const retryAfter = error instanceof ProblemError ? (error.retryAfter ?? 0) : 0;
+        if (retryAfter > RETRY_AFTER_MAX) throw error;
+        if (!(await sleep(pause(attempt, retryAfter * 1000), signal))) throw signal.reason;
       }
     }
   }
@@ -215,5 +218,14 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#version = undefined;
     this.#source = undefined;
     this.#subscriptions.reset();
+  }
+}
+
+/** The JSON of an answer. An answer that is cut, or a proxy's page instead of it, is no answer. */
+async function bodyOf(response: Response, signal: AbortSignal): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch (error) {
+    throw signal.aborted ? error : new ConnectionError(error);
   }
 }

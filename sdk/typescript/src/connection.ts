@@ -57,13 +57,15 @@ const STEADY_MS = 5_000;
 const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
+/** A subscription that the server refused in a poll is asked for again after this. */
+const LEFT_OUT_MS = 30_000;
 const TIMER_MAX_MS = 2 ** 31 - 1;
 /** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
 const NEEDS_STREAM = [401, 403, 404, 409];
 
 /** Why an attempt ended. `pauseMs`: what the server asked for. */
 interface End {
-  why: 'closed' | 'bye' | 'silent' | 'failed' | 'moved' | 'again';
+  why: 'closed' | 'bye' | 'silent' | 'lost' | 'failed' | 'moved' | 'polled' | 'again';
   pauseMs?: number;
 }
 
@@ -94,6 +96,9 @@ export class Connection {
   #syncs = false;
   #isPolling = false;
   #pollingUntil = 0;
+  /** Polls leave these keys out until then: the server refused them, and would answer each poll at once. */
+  #leftOut = new Map<string, number>();
+  #watchdog: Watchdog | undefined;
 
   constructor(http: Http, subscriber: Subscriber, timing: Timing) {
     this.#http = http;
@@ -115,9 +120,11 @@ export class Connection {
     });
   }
 
-  /** Ends a pause between two attempts. */
+  /** The network or the user is back: ends a pause between two attempts, and a connection that is overdue. */
   hurry(): void {
     if (this.#isPausing) this.#abort.abort('hurry');
+    else if (this.#isPolling) this.#abort.abort('again');
+    else if (this.#watchdog?.isOverdue(1.25 * this.#timing.heartbeat)) this.#abort.abort('silent');
   }
 
   close(): void {
@@ -131,21 +138,20 @@ export class Connection {
     let shorts = 0;
     while (!this.#closed && this.#subscriber.subscriptions().length > 0) {
       if (shorts >= SHORT_MAX) {
-        this.#pollingUntil = Date.now() + this.#timing.polling;
+        this.#pollingUntil = performance.now() + this.#timing.polling;
         // The next stream after that has one chance.
         shorts = SHORT_MAX - 1;
       }
-      this.#isPolling = Date.now() < this.#pollingUntil;
-      const started = Date.now();
+      this.#isPolling = performance.now() < this.#pollingUntil;
+      const started = performance.now();
       const end = this.#isPolling ? await this.#poll() : await this.#open();
-      const lasted = Date.now() - started;
-      if (end.why === 'again') continue;
+      const lasted = performance.now() - started;
       if (!this.#isPolling) {
-        const isShort = end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS);
-        if (isShort) shorts += 1;
-        else if (end.why === 'bye' || (end.why === 'closed' && lasted >= SHORT_MS)) shorts = 0;
+        if (end.why === 'silent' || (end.why === 'closed' && lasted < SHORT_MS)) shorts += 1;
+        else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS)) shorts = 0;
       }
-      if (lasted >= STEADY_MS) attempt = 0;
+      if (end.why === 'polled' || lasted >= STEADY_MS) attempt = 0;
+      if (end.why === 'again' || end.why === 'polled') continue;
       // The wave of clients after a restart is spread by the `bye`; a first attempt that follows needs no more.
       const isWelcome = end.why === 'bye' && attempt === 0 && lasted >= STEADY_MS;
       const ms = isWelcome ? pauseAfterBye(end.pauseMs ?? 0) : pause(attempt, end.pauseMs);
@@ -167,7 +173,7 @@ export class Connection {
   /** Opens a stream and reads it to its end. */
   async #open(): Promise<End> {
     const abort = (this.#abort = new AbortController());
-    const watchdog = new Watchdog(() => abort.abort('silent'));
+    const watchdog = (this.#watchdog = new Watchdog(() => abort.abort('silent')));
     const renewal = new Renewal();
     let pauseMs: number | undefined;
     let isOpen = false;
@@ -191,6 +197,7 @@ export class Connection {
       if (!abort.signal.aborted) return isOpen ? { why: 'closed' } : this.#notOpened(error);
     } finally {
       watchdog.stop();
+      this.#watchdog = undefined;
       renewal.stop();
       this.#stream?.ended.abort();
       this.#stream = undefined;
@@ -198,36 +205,47 @@ export class Connection {
     if (pauseMs !== undefined) return { why: 'bye', pauseMs };
     if (!abort.signal.aborted) return { why: 'closed' };
     // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
-    if (abort.signal.reason === 'silent') return { why: watchdog.hadBytes ? 'failed' : 'silent' };
+    if (abort.signal.reason === 'silent') return { why: watchdog.hadBytes ? 'lost' : 'silent' };
     return { why: abort.signal.reason === 'moved' ? 'moved' : 'again' };
   }
 
   /** One long poll. */
   async #poll(): Promise<End> {
     const abort = (this.#abort = new AbortController());
-    const subscriptions = this.#subscriber.subscriptions();
+    for (const [key, until] of this.#leftOut) if (until <= performance.now()) this.#leftOut.delete(key);
+    const subscriptions = this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key));
     this.#subscriber.status('polling');
+    if (subscriptions.length === 0) {
+      await sleep(LEFT_OUT_MS, abort.signal);
+      return { why: 'again' };
+    }
     const query = new URLSearchParams(subscriptions.map((subscription) => ['sub', JSON.stringify(subscription)]));
     const path = `/live/poll?${query}`;
-    const started = Date.now();
+    const started = performance.now();
+    const watchdog = new Watchdog(() => abort.abort('silent'));
+    // The server holds a poll for less than it lets a stream be silent.
+    const set = () => watchdog.set(2.5 * this.#timing.heartbeat);
     let pauseMs = 0;
     let hasNews = false;
     try {
       // What does not fit into a URL goes into a body.
       const request =
         path.length <= URL_MAX
-          ? { method: 'GET', path, signal: abort.signal }
-          : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal };
-      for await (const event of events(await this.#http.send(request), () => {})) {
+          ? { method: 'GET', path, signal: abort.signal, onSend: set }
+          : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal, onSend: set };
+      for await (const event of events(await this.#http.send(request), set)) {
         if (event.event === 'bye') pauseMs = event.retry ?? 0;
         else this.#handle(event);
-        hasNews ||= event.event === 'value' || event.event === 'rows';
+        hasNews ||= ['value', 'rows', 'error'].includes(event.event);
       }
     } catch (error) {
-      return abort.signal.aborted ? { why: 'again' } : this.#failed(error);
+      if (!abort.signal.aborted) return this.#failed(error);
+      return { why: abort.signal.reason === 'silent' ? 'lost' : 'again' };
+    } finally {
+      watchdog.stop();
     }
-    // An answer at once without news (a problem that lasts, a server that stops) must not become a fast loop.
-    return hasNews || Date.now() - started >= SHORT_MS ? { why: 'again' } : { why: 'failed', pauseMs };
+    // An answer at once without news (a server that stops) must not become a fast loop.
+    return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
   }
 
   /** What the server refuses for its subscriptions, it may accept for one, to which the others are added. */
@@ -262,6 +280,9 @@ export class Connection {
       this.#subscriber.status(this.#isPolling ? 'polling' : 'live');
       void this.#change();
     } else if (Array.isArray(data.keys)) {
+      // Without a digest there is nothing that the next poll could say it holds.
+      const isRefused = this.#isPolling && event.event === 'error' && data.digest === undefined;
+      if (isRefused) for (const key of data.keys) this.#leftOut.set(key, performance.now() + LEFT_OUT_MS);
       this.#subscriber.frame(event.event, event.id ?? data.version, data);
     }
   }
@@ -363,6 +384,8 @@ class Watchdog {
   readonly #bark: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
   hadBytes = false;
+  /** By the clock of the device, which goes on while it sleeps. */
+  #heard = Date.now();
 
   constructor(bark: () => void) {
     this.#bark = bark;
@@ -371,7 +394,13 @@ class Watchdog {
   /** Bytes have arrived. */
   hear(ms: number): void {
     this.hadBytes = true;
+    this.#heard = Date.now();
     this.set(ms);
+  }
+
+  /** Whether bytes have come, but none for longer than this. */
+  isOverdue(ms: number): boolean {
+    return this.hadBytes && Date.now() - this.#heard > ms;
   }
 
   set(ms: number): void {

@@ -34,12 +34,13 @@ interface Applied extends Layer {
 const LINGER_MS = 1_000;
 /** While answers of mutations are awaited, frames are held back so long at most: they may contain the change already. */
 const HOLD_MS = 1_000;
-/** After so long without a frame that contains the change, the client asks; after twice that, it drops its own change. */
+/** After so long without a frame that contains the change, the client asks, and again after twice that, and so on. */
 const SETTLE_MS = 2_000;
+const SETTLE_MAX_MS = 30_000;
 
 export class Subscriptions implements Sink {
   readonly #topics = new Map<string, Topic>();
-  readonly #onStatus = new Set<(status: Status) => void>();
+  readonly #onStatus = new Set<{ call(status: Status): void }>();
   #status: Status = 'idle';
   #source: Source | undefined;
 
@@ -71,6 +72,7 @@ export class Subscriptions implements Sink {
     this.#topics.clear();
     this.#source?.close();
     this.#source = undefined;
+    this.status('idle');
   }
 
   listen(query: string, args: Record<string, unknown>, listener: Listener): () => void {
@@ -101,9 +103,10 @@ export class Subscriptions implements Sink {
   }
 
   onStatus(listener: (status: Status) => void): () => void {
-    this.#onStatus.add(listener);
+    const entry = { call: listener };
+    this.#onStatus.add(entry);
     safely(() => listener(this.#status));
-    return () => this.#onStatus.delete(listener);
+    return () => this.#onStatus.delete(entry);
   }
 
   state(id: string, state: State): void {
@@ -117,7 +120,7 @@ export class Subscriptions implements Sink {
   status(status: Status): void {
     if (status === this.#status) return;
     this.#status = status;
-    for (const listener of this.#onStatus) safely(() => listener(status));
+    for (const { call } of [...this.#onStatus]) safely(() => call(status));
   }
 }
 
@@ -253,14 +256,11 @@ class Topic {
   }
 
   /** A change whose result is equal makes no frame; then the client asks for a state that contains it. */
-  #askFor(layer: Applied): void {
+  #askFor(layer: Applied, afterMs = SETTLE_MS): void {
     layer.timer = setTimeout(() => {
       this.#source()?.ask(this.wanted.id, layer.answer?.version);
-      layer.timer = setTimeout(() => {
-        this.#remove(layer);
-        this.#show();
-      }, SETTLE_MS);
-    }, SETTLE_MS);
+      this.#askFor(layer, Math.min(2 * afterMs, SETTLE_MAX_MS));
+    }, afterMs);
   }
 
   #remove(layer: Applied): void {

@@ -44,6 +44,50 @@ test('a mutation with an idempotency key is sent again, one without is not', asy
   assert.equal(server.requests.length, 3);
 });
 
+test('an answer that is cut or is not JSON is no answer, and is asked for again with a key', async (t) => {
+  const server = await startServer(t);
+  const cut = (_request, response) => {
+    response.writeHead(200, { 'Content-Length': 100 });
+    response.write('{"value":', () => response.destroy());
+  };
+  const page = (_request, response) => response.writeHead(200, { 'Content-Type': 'text/html' }).end('<html>Sign in to the network');
+  const client = newClient(t, server);
+  for (const broken of [cut, page]) {
+    server.rpc.increment = broken;
+    await assert.rejects(client.call('increment', {}), ConnectionError);
+    server.rpc.increment = (...request) => ((server.rpc.increment = answers(1, 1)), broken(...request));
+    assert.equal((await client.call('increment', {}, { idempotencyKey: 'a' })).value, 1);
+  }
+});
+
+test('a mutation is not sent again where the server asks for a long pause, and an abort ends the pause', async (t) => {
+  const server = await startServer(t);
+  let after = '3600';
+  server.refuse = () => [503, { code: 'overloaded' }, { 'Retry-After': after }];
+  const client = newClient(t, server);
+  await assert.rejects(client.call('increment', {}, { idempotencyKey: 'a' }), { retryAfter: 3600 });
+  after = '20';
+  const abort = new AbortController();
+  const call = client.call('increment', {}, { idempotencyKey: 'a', signal: abort.signal });
+  await server.until(() => server.requests.length === 2);
+  abort.abort(new Error('The user has left.'));
+  await assert.rejects(call, { message: /The user has left|aborted/ });
+});
+
+test('each listener of the status ends alone, and a closed client is idle', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const statuses = [];
+  const listener = (status) => statuses.push(status);
+  const [stop] = [client.onStatus(listener), client.onStatus(listener)];
+  stop();
+  watch(client, 'get_counter', {});
+  await server.until(() => server.streams.length === 1);
+  assert.deepEqual(statuses.slice(0, 3), ['idle', 'idle', 'connecting']);
+  client.close();
+  assert.equal(statuses.at(-1), 'idle');
+});
+
 test('on 401 the client asks for a new token once', async (t) => {
   const server = await startServer(t);
   server.rpc.whoami = answers('ada', 1);
@@ -325,6 +369,22 @@ test('a mutation that fails takes its change back', async (t) => {
   await answer(409, { code: 'conflict' });
   await done;
   assert.equal(await counter.next(), 7);
+});
+
+test('a change that cannot be made leaves nothing behind, and the mutation is not sent', async (t) => {
+  const server = await startServer(t);
+  const client = newClient(t, server);
+  const counter = watch(client, 'get_counter', { id: 7 });
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('get_counter', 5, 7);
+  await counter.next();
+  const optimistic = (local) => {
+    local.update('get_counter', { id: 7 }, (value) => value + 100);
+    throw new RangeError('no such row');
+  };
+  await assert.rejects(client.call('increment', { id: 7 }, { optimistic }), RangeError);
+  assert.deepEqual(counter.values, [7, 107, 7]);
+  assert.equal(server.requests.filter(({ path }) => path.startsWith('/rpc')).length, 0);
 });
 
 test('a change whose result is equal is settled by asking', async (t) => {

@@ -9,6 +9,7 @@ const { replaces, covers } = await load('version');
 const { after, canonical, have, merge, NOTHING } = await load('state');
 const { pause, pauseAfterBye } = await load('backoff');
 const { callerOf, expiry, Tokens } = await load('tokens');
+const { Subscriptions } = await load('subscriptions');
 
 const bytes = (text) => new TextEncoder().encode(text);
 const event = (name, data, more = {}) => ({ event: name, data, id: undefined, retry: undefined, ...more });
@@ -99,7 +100,27 @@ test('pauses grow, are bounded and jittered', () => {
   assert.deepEqual([pause(3, 0, () => 0), pause(3, 0, () => 1)], [1000, 2000]);
   assert.equal(pause(1000, 0, () => 1), 30_000);
   assert.equal(pause(0, 5000, () => 1), 5250);
+  assert.deepEqual([pause(0, 3e9, () => 1), pauseAfterBye(3e9, () => 1)], [300_250, 300_000], 'timers have a limit');
   assert.deepEqual([pauseAfterBye(1000, () => 0), pauseAfterBye(1000, () => 1)], [500, 1000]);
+});
+
+test('a change that was committed is shown until a frame contains it, however long that takes', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const [shown, asked] = [[], []];
+  const subscriptions = new Subscriptions(() => {});
+  const source = { want: () => {}, drop: () => {}, close: () => {}, ask: (_id, version) => asked.push(version) };
+  subscriptions.use(source);
+  subscriptions.listen('q', {}, { onValue: (value) => shown.push(value), onError: undefined });
+  subscriptions.state('q {}', { version: '1.1', digest: 'a', value: 1, hasValue: true });
+  subscriptions.apply('q', {}, { apply: (value) => value + 1 }).answered('1.5');
+  // One by one: a timer that another one sets counts from the end of the tick.
+  for (let second = 0; second < 60; second += 1) t.mock.timers.tick(1_000);
+  assert.deepEqual([shown, asked], [[1, 2], ['1.5', '1.5', '1.5', '1.5', '1.5']]);
+  subscriptions.state('q {}', { version: '1.5', digest: 'b', value: 2, hasValue: true });
+  subscriptions.state('q {}', { version: '1.6', digest: 'c', value: 7, hasValue: true });
+  t.mock.timers.tick(60_000);
+  assert.deepEqual([shown, asked.length], [[1, 2, 7], 5]);
+  subscriptions.close();
 });
 
 const jwt = (claims) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;

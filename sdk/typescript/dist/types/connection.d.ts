@@ -40,7 +40,7 @@ export declare class Connection {
     constructor(http: Http, subscriber: Subscriber, timing: Timing);
     /** The subscriptions have changed. Changes of one turn of the event loop are sent together. */
     sync(): void;
-    /** Ends a pause between two attempts. */
+    /** The network or the user is back: ends a pause between two attempts, and a connection that is overdue. */
     hurry(): void;
     close(): void;
 }

@@ -36,8 +36,11 @@ class Server {
   }
 
   async stop() {
+    if (!this.http.listening) return;
+    const closed = once(this.http, 'close');
+    this.http.close();
     this.http.closeAllConnections();
-    if (this.http.listening) await new Promise((done) => this.http.close(done));
+    await closed;
   }
 
   /** Waits until `found` is true of the server. */

@@ -1,0 +1,95 @@
+// Long polls, and connections that are dead or were asleep.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startBrowser } from './lib/browser.mjs';
+import { startServer, version } from './lib/server.mjs';
+import { newClient, watch } from './lib/watch.mjs';
+
+const subscriptionsOf = ({ query }) => query.getAll('sub').map((text) => JSON.parse(text));
+
+function send(response, event, number, key, data) {
+  const id = number === undefined ? '' : `id: ${version(number)}\n`;
+  response.end(`event: ${event}\n${id}data: ${JSON.stringify({ keys: [key], ...data })}\n\n`);
+}
+
+const value = (response, { key }, number) => send(response, 'value', number, key, { digest: `d${number}`, value: number });
+
+/** A server whose streams end at once, so that clients poll. */
+async function polled(t) {
+  const server = await startServer(t);
+  server.onStream = (stream) => (stream.hello(), stream.end());
+  return server;
+}
+
+test('a subscription that the server refuses does not hold up the polls of others', async (t) => {
+  const server = await polled(t);
+  let polls = 0;
+  server.onPoll = (request, response) => {
+    polls += 1;
+    const [good, bad] = ['good', 'bad'].map((name) => subscriptionsOf(request).find(({ query }) => query === name));
+    if (bad) send(response, 'error', undefined, bad.key, { problem: { status: 400, code: 'invalid_arguments' } });
+    else value(response, good, polls);
+  };
+  const client = newClient(t, server);
+  const [bad, good] = [watch(client, 'bad', {}), watch(client, 'good', {})];
+  assert.equal((await bad.next()).code, 'invalid_arguments');
+  for (let n = 2; n <= 10; n += 1) assert.equal(await good.next(), n);
+  assert.equal(bad.errors.length, 1);
+});
+
+test('a poll without an answer is sent again', async (t) => {
+  const server = await polled(t);
+  let polls = 0;
+  server.onPoll = (request, response) => {
+    polls += 1;
+    if (polls > 1) value(response, subscriptionsOf(request)[0], polls);
+  };
+  const live = watch(newClient(t, server, { timing: { heartbeat: 40 } }), 'q', {});
+  assert.equal(await live.next(), 2);
+});
+
+test('after a poll that succeeded the pauses begin small again', async (t) => {
+  const server = await polled(t);
+  let polls = 0;
+  server.onPoll = (request, response) => {
+    polls += 1;
+    if (polls % 2) response.destroy();
+    else value(response, subscriptionsOf(request)[0], polls);
+  };
+  const live = watch(newClient(t, server), 'q', {});
+  await live.next();
+  const started = performance.now();
+  for (let n = 0; n < 3; n += 1) await live.next();
+  assert.ok(performance.now() - started < 3_000, 'three pauses of 250 ms at most');
+});
+
+test('a clock that is set back does not prolong polling', async (t) => {
+  const server = await polled(t);
+  const now = Date.now;
+  t.after(() => (Date.now = now));
+  server.onPoll = (request, response) => {
+    Date.now = () => now() - 86_400_000;
+    server.onStream = (stream) => stream.hello();
+    setTimeout(() => value(response, subscriptionsOf(request)[0], server.requests.length), 20);
+  };
+  watch(newClient(t, server, { timing: { polling: 200 } }), 'q', {});
+  await server.until(() => server.streams.length === 4);
+});
+
+test('a stream that is overdue is opened again as soon as the user looks', async (t) => {
+  const browser = startBrowser(t);
+  const server = await startServer(t);
+  const now = Date.now;
+  t.after(() => (Date.now = now));
+  const live = watch(newClient(t, server, { share: false }), 'q', {});
+  await server.until(() => server.streams.length === 1);
+  server.streams[0].value('q', 1, 1);
+  await live.next();
+  browser.look();
+  // The device has slept.
+  Date.now = () => now() + 60_000;
+  browser.look();
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.body.subscriptions[0].have, `${version(1)}/d1`);
+});
