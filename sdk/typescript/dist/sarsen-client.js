@@ -1317,6 +1317,8 @@ function safely(run) {
 // takes over and resumes from what the tabs hold.
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
+/** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
+const PROTOCOL = 2;
 /** Whether this is a browser's tab that can share. Locks exist in secure contexts only. */
 function canShare() {
     return typeof document !== 'undefined' && typeof BroadcastChannel !== 'undefined' && !!globalThis.navigator?.locks;
@@ -1336,6 +1338,8 @@ class SharedSource {
     #leading = new AbortController();
     /** Leader only: the connection's. */
     #status = 'idle';
+    /** So often in a row this tab led without a token. */
+    #tokenFailures = 0;
     #closing = new AbortController();
     #heard = 0;
     #pings = 0;
@@ -1346,7 +1350,7 @@ class SharedSource {
     /** The browser gives no locks here: this tab has a connection of its own. */
     #isAlone = false;
     constructor(name, http, timing, sink) {
-        this.#name = `sarsen-live:${name}`;
+        this.#name = `sarsen-live:${PROTOCOL}:${name}`;
         this.#sink = sink;
         this.#makeFeed = (feedSink) => new Feed(http, timing, feedSink);
         this.#channel = new BroadcastChannel(this.#name);
@@ -1374,7 +1378,10 @@ class SharedSource {
             this.#post({ kind: 'ask', tab: this.#tab, id, version });
     }
     hurry() {
-        this.#feed?.hurry();
+        if (this.#feed)
+            this.#feed.hurry();
+        else if (this.#isHere)
+            this.#post({ kind: 'hurry', tab: this.#tab });
     }
     close() {
         if (this.#closing.signal.aborted)
@@ -1395,8 +1402,11 @@ class SharedSource {
             this.#isHere = true;
             this.#announce();
             this.#timer = setInterval(() => this.#watch(), PING_MS);
-            while (!signal.aborted)
+            while (!signal.aborted) {
                 await this.#stand(signal);
+                if (this.#tokenFailures > 0)
+                    await sleep(pause(this.#tokenFailures + 2), signal);
+            }
         }
         catch {
             // There are no locks in sandboxed frames and where storage is blocked.
@@ -1451,13 +1461,19 @@ class SharedSource {
         this.#feed = this.#makeFeed({
             state: (id, state) => {
                 this.#deliver(id, state);
-                this.#post({ kind: 'state', id, state });
+                if (this.#isWantedElsewhere(id))
+                    this.#post({ kind: 'state', id, state });
             },
             refused: (id, error) => {
+                if (error.code === 'token_failed')
+                    return this.#failToken(id, error);
                 this.#sink.refused(id, error);
-                this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+                if (this.#isWantedElsewhere(id))
+                    this.#post({ kind: 'refused', id, document: error.document, status: error.status });
             },
             status: (status) => {
+                if (status === 'live')
+                    this.#tokenFailures = 0;
                 this.#status = status;
                 this.#sink.status(status);
                 this.#post({ kind: 'status', status });
@@ -1467,6 +1483,16 @@ class SharedSource {
             this.#add(this.#tab, wanted, state);
         this.#post({ kind: 'leader' });
         return new Promise((resolve) => (this.#release = resolve));
+    }
+    /** Without a token this tab is no leader. Another one may have a token; this one stands again after a pause. */
+    #failToken(id, error) {
+        if ([...this.#tabs.keys()].every((tab) => tab === this.#tab))
+            return this.#sink.refused(id, error);
+        this.#tokenFailures += 1;
+        this.#resign();
+    }
+    #isWantedElsewhere(id) {
+        return [...this.#tabs].some(([tab, ids]) => tab !== this.#tab && ids.has(id));
     }
     #resign() {
         this.#leading.abort();
@@ -1514,6 +1540,8 @@ class SharedSource {
             this.#remove(message.tab, message.id);
         else if (message.kind === 'ask')
             this.#feed.ask(message.id, message.version);
+        else if (message.kind === 'hurry')
+            this.#feed.hurry();
         else
             this.#post({ kind: 'status', status: this.#status });
     }

@@ -2,6 +2,7 @@
 // the connection and sends states to the others over a BroadcastChannel. When the leader closes or hangs, another tab
 // takes over and resumes from what the tabs hold.
 
+import { pause, sleep } from './backoff.js';
 import type { Status, Timing } from './connection.js';
 import { Feed, type Sink, type Source } from './feed.js';
 import type { Http } from './http.js';
@@ -14,6 +15,7 @@ type Message =
   | { kind: 'drop'; tab: string; id: string }
   | { kind: 'ask'; tab: string; id: string; version: string | undefined }
   | { kind: 'ping'; tab: string }
+  | { kind: 'hurry'; tab: string }
   | { kind: 'leader' }
   | { kind: 'state'; id: string; state: State }
   | { kind: 'refused'; id: string; document: ProblemDocument; status: number }
@@ -21,6 +23,8 @@ type Message =
 
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
+/** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
+const PROTOCOL = 2;
 
 /** Whether this is a browser's tab that can share. Locks exist in secure contexts only. */
 export function canShare(): boolean {
@@ -47,6 +51,8 @@ export class SharedSource implements Source {
   #leading = new AbortController();
   /** Leader only: the connection's. */
   #status: Status = 'idle';
+  /** So often in a row this tab led without a token. */
+  #tokenFailures = 0;
   #closing = new AbortController();
   #heard = 0;
   #pings = 0;
@@ -58,7 +64,7 @@ export class SharedSource implements Source {
   #isAlone = false;
 
   constructor(name: string, http: Http, timing: Timing, sink: Sink) {
-    this.#name = `sarsen-live:${name}`;
+    this.#name = `sarsen-live:${PROTOCOL}:${name}`;
     this.#sink = sink;
     this.#makeFeed = (feedSink) => new Feed(http, timing, feedSink);
     this.#channel = new BroadcastChannel(this.#name);
@@ -84,7 +90,8 @@ export class SharedSource implements Source {
   }
 
   hurry(): void {
-    this.#feed?.hurry();
+    if (this.#feed) this.#feed.hurry();
+    else if (this.#isHere) this.#post({ kind: 'hurry', tab: this.#tab });
   }
 
   close(): void {
@@ -104,7 +111,10 @@ export class SharedSource implements Source {
       this.#isHere = true;
       this.#announce();
       this.#timer = setInterval(() => this.#watch(), PING_MS);
-      while (!signal.aborted) await this.#stand(signal);
+      while (!signal.aborted) {
+        await this.#stand(signal);
+        if (this.#tokenFailures > 0) await sleep(pause(this.#tokenFailures + 2), signal);
+      }
     } catch {
       // There are no locks in sandboxed frames and where storage is blocked.
       if (!signal.aborted) this.#goAlone();
@@ -159,13 +169,15 @@ export class SharedSource implements Source {
     this.#feed = this.#makeFeed({
       state: (id, state) => {
         this.#deliver(id, state);
-        this.#post({ kind: 'state', id, state });
+        if (this.#isWantedElsewhere(id)) this.#post({ kind: 'state', id, state });
       },
       refused: (id, error) => {
+        if (error.code === 'token_failed') return this.#failToken(id, error);
         this.#sink.refused(id, error);
-        this.#post({ kind: 'refused', id, document: error.document, status: error.status });
+        if (this.#isWantedElsewhere(id)) this.#post({ kind: 'refused', id, document: error.document, status: error.status });
       },
       status: (status) => {
+        if (status === 'live') this.#tokenFailures = 0;
         this.#status = status;
         this.#sink.status(status);
         this.#post({ kind: 'status', status });
@@ -174,6 +186,17 @@ export class SharedSource implements Source {
     for (const { wanted, state } of this.#wanted.values()) this.#add(this.#tab, wanted, state);
     this.#post({ kind: 'leader' });
     return new Promise((resolve) => (this.#release = resolve));
+  }
+
+  /** Without a token this tab is no leader. Another one may have a token; this one stands again after a pause. */
+  #failToken(id: string, error: ProblemError): void {
+    if ([...this.#tabs.keys()].every((tab) => tab === this.#tab)) return this.#sink.refused(id, error);
+    this.#tokenFailures += 1;
+    this.#resign();
+  }
+
+  #isWantedElsewhere(id: string): boolean {
+    return [...this.#tabs].some(([tab, ids]) => tab !== this.#tab && ids.has(id));
   }
 
   #resign(): void {
@@ -212,6 +235,7 @@ export class SharedSource implements Source {
     if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
     else if (message.kind === 'drop') this.#remove(message.tab, message.id);
     else if (message.kind === 'ask') this.#feed.ask(message.id, message.version);
+    else if (message.kind === 'hurry') this.#feed.hurry();
     else this.#post({ kind: 'status', status: this.#status });
   }
 

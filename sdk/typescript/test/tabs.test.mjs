@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBrowser } from './lib/browser.mjs';
 import { startServer } from './lib/server.mjs';
-import { newClient, watch } from './lib/watch.mjs';
+import { jwt, newClient, watch } from './lib/watch.mjs';
 
 /** Sends each subscription of a query a value when it arrives. */
 function answerAtOnce(server) {
@@ -71,4 +71,84 @@ test('where the browser gives no locks, the tab has a stream of its own', async 
   const [one, other] = [watch(newClient(t, server), 'one', {}), watch(newClient(t, server), 'other', {})];
   assert.deepEqual([await one.next(), await other.next()], ['first of one', 'first of other']);
   assert.deepEqual([server.streams.length, requests], [2, 2]);
+});
+
+test('a leader without a token leaves the stream to a tab that has one', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let fails = false;
+  const token = () => jwt({ sub: 'ada' });
+  const failing = () => {
+    if (fails) throw new Error('not now');
+    return token();
+  };
+  const leader = watch(newClient(t, server, { token: failing }), 'one', {});
+  await leader.next();
+  const follower = watch(newClient(t, server, { token }), 'two', {});
+  await follower.next();
+  fails = true;
+  server.streams[0].kill();
+  await server.until(() => server.streams.length === 2 && server.streams[1].keyOf('one'));
+  server.streams[1].value('one', 2, 'later');
+  assert.equal(await leader.next(), 'later');
+  assert.deepEqual([leader.errors, follower.errors], [[], []]);
+});
+
+test('when all tabs are without a token, they do not pass the lead around in a loop', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let asked = 0;
+  let fails = false;
+  const token = () => {
+    asked += 1;
+    if (fails) throw new Error('not now');
+    return jwt({ sub: 'ada' });
+  };
+  const tabs = ['one', 'two', 'three'].map((query) => watch(newClient(t, server, { token }), query, {}));
+  for (const tab of tabs) await tab.next();
+  fails = true;
+  server.streams.at(-1).kill();
+  asked = 0;
+  const started = performance.now();
+  // Each tab once, and then the first one again.
+  while (asked < 4) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.ok(performance.now() - started > 500, 'it waits in between');
+  fails = false;
+  const streams = server.streams.length;
+  await server.until(() => server.streams.length > streams && tabs.length === server.streams.at(-1).subscriptions.size);
+});
+
+test('a tab that the user looks at hurries the leader', async (t) => {
+  const browser = startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  await watch(newClient(t, server), 'one', {}).next();
+  browser.open();
+  await watch(newClient(t, server), 'two', {}).next();
+  const now = Date.now;
+  t.after(() => (Date.now = now));
+  Date.now = () => now() + 60_000;
+  browser.look();
+  await server.until(() => server.streams.length === 2);
+});
+
+test('a leader sends states only to tabs that want them', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const kinds = [];
+  const post = BroadcastChannel.prototype.postMessage;
+  t.after(() => (BroadcastChannel.prototype.postMessage = post));
+  BroadcastChannel.prototype.postMessage = function (message) {
+    kinds.push(`${message.kind} ${message.id ?? ''}`);
+    post.call(this, message);
+  };
+  await watch(newClient(t, server), 'one', {}).next();
+  assert.ok(!kinds.includes('state one {}'));
+  await watch(newClient(t, server), 'two', {}).next();
+  server.streams[0].value('one', 2, 'later');
+  await watch(newClient(t, server), 'one', {}).next();
+  assert.deepEqual(kinds.filter((kind) => kind.startsWith('state')), ['state two {}', 'state one {}']);
 });

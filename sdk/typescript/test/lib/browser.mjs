@@ -2,14 +2,17 @@
 
 /** Makes this process look like a browser. Clients of one `url` and caller are its tabs. */
 export function startBrowser(t) {
-  const browser = { locks: new Locks(), document: Object.assign(new EventTarget(), { visibilityState: 'visible' }) };
+  const newDocument = () => Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  const browser = { locks: new Locks(), document: newDocument() };
   const globals = { document: browser.document, navigator: { locks: browser.locks } };
   for (const [name, value] of Object.entries(globals)) {
     const before = Object.getOwnPropertyDescriptor(globalThis, name);
-    Object.defineProperty(globalThis, name, { value, configurable: true });
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
     t.after(() => (before ? Object.defineProperty(globalThis, name, before) : delete globalThis[name]));
   }
-  /** As if the user came back to the tab. */
+  /** Clients that are made from now on are in another tab. */
+  browser.open = () => (globalThis.document = browser.document = newDocument());
+  /** As if the user came back to the newest tab. */
   browser.look = () => browser.document.dispatchEvent(new Event('visibilitychange'));
   return browser;
 }
