@@ -386,6 +386,67 @@ function lineEnd(text, from) {
     const carriage = line.indexOf('\r');
     return carriage < 0 ? feed : from + carriage;
 }
+// The timers of a connection: for bytes that do not come, and for tokens that expire.
+/** A token is renewed so long before it expires, or after four fifths of its time if that is later. */
+const RENEW_BEFORE_MS = 30_000;
+const TIMER_MAX_MS = 2 ** 31 - 1;
+/** Calls back when it was not set again in time. */
+class Watchdog {
+    #bark;
+    #timer;
+    hadBytes = false;
+    /** By the clock of the device, which goes on while it sleeps. */
+    #heard = Date.now();
+    constructor(bark) {
+        this.#bark = bark;
+    }
+    /** Bytes have arrived. */
+    hear(ms) {
+        this.hadBytes = true;
+        this.#heard = Date.now();
+        this.set(ms);
+    }
+    /** Whether bytes have come, but none for longer than this. */
+    isOverdue(ms) {
+        return this.hadBytes && Date.now() - this.#heard > ms;
+    }
+    set(ms) {
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(this.#bark, ms);
+    }
+    stop() {
+        clearTimeout(this.#timer);
+    }
+}
+/** Renews the token of a stream before it expires. */
+class Renewal {
+    #timer;
+    #stopped = false;
+    plan(token, renew, failures = 0) {
+        const expires = expiry(token);
+        if (expires === undefined || this.#stopped)
+            return;
+        const left = expires - Date.now();
+        // A token that has expired by this clock: the server's clock decides, and ends the stream.
+        if (left <= 0)
+            return;
+        const wait = failures > 0 ? pause(failures) : Math.max(left - RENEW_BEFORE_MS, left * 0.8);
+        this.#timer = setTimeout(async () => {
+            try {
+                const next = await renew(token);
+                if (next !== token)
+                    this.plan(next, renew);
+            }
+            catch {
+                this.plan(token, renew, failures + 1);
+            }
+        }, Math.min(wait, TIMER_MAX_MS));
+    }
+    stop() {
+        this.#stopped = true;
+        clearTimeout(this.#timer);
+    }
+}
 // The connection to the server: one stream for all subscriptions, opened again when it ends; long polls where a proxy
 // does not let streams through.
 const TIMING = { heartbeat: 15_000, silence: 5_000, polling: 300_000, token: 30_000 };
@@ -395,13 +456,10 @@ const SHORT_MS = 1_000;
 const SHORT_MAX = 3;
 /** After a stream of this length the pauses between attempts begin small again. */
 const STEADY_MS = 5_000;
-/** A token is renewed so long before it expires, or after four fifths of its time if that is later. */
-const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
 /** A subscription that the server refused in a poll is asked for again after this. */
 const LEFT_OUT_MS = 30_000;
-const TIMER_MAX_MS = 2 ** 31 - 1;
 /** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
 const NEEDS_STREAM = [401, 403, 404, 409];
 class Connection {
@@ -745,63 +803,6 @@ async function* events(response, onBytes) {
     }
     finally {
         reader.cancel().catch(() => { });
-    }
-}
-/** Calls back when it was not set again in time. */
-class Watchdog {
-    #bark;
-    #timer;
-    hadBytes = false;
-    /** By the clock of the device, which goes on while it sleeps. */
-    #heard = Date.now();
-    constructor(bark) {
-        this.#bark = bark;
-    }
-    /** Bytes have arrived. */
-    hear(ms) {
-        this.hadBytes = true;
-        this.#heard = Date.now();
-        this.set(ms);
-    }
-    /** Whether bytes have come, but none for longer than this. */
-    isOverdue(ms) {
-        return this.hadBytes && Date.now() - this.#heard > ms;
-    }
-    set(ms) {
-        clearTimeout(this.#timer);
-        this.#timer = setTimeout(this.#bark, ms);
-    }
-    stop() {
-        clearTimeout(this.#timer);
-    }
-}
-/** Renews the token of a stream before it expires. */
-class Renewal {
-    #timer;
-    #stopped = false;
-    plan(token, renew, failures = 0) {
-        const expires = expiry(token);
-        if (expires === undefined || this.#stopped)
-            return;
-        const left = expires - Date.now();
-        // A token that has expired by this clock: the server's clock decides, and ends the stream.
-        if (left <= 0)
-            return;
-        const wait = failures > 0 ? pause(failures) : Math.max(left - RENEW_BEFORE_MS, left * 0.8);
-        this.#timer = setTimeout(async () => {
-            try {
-                const next = await renew(token);
-                if (next !== token)
-                    this.plan(next, renew);
-            }
-            catch {
-                this.plan(token, renew, failures + 1);
-            }
-        }, Math.min(wait, TIMER_MAX_MS));
-    }
-    stop() {
-        this.#stopped = true;
-        clearTimeout(this.#timer);
     }
 }
 // Versions: states of the database, as text with a fixed width, `<epoch>.<number>`. Numbers of one epoch are ordered as

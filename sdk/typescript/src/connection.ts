@@ -6,7 +6,7 @@ import { type Http, TokenError } from './http.js';
 import { ProblemError, tokenFailed } from './problem.js';
 import { EventParser, type StreamEvent } from './sse.js';
 import type { Frame } from './state.js';
-import { expiry } from './tokens.js';
+import { Renewal, Watchdog } from './timers.js';
 
 /** Times in milliseconds. */
 export interface Timing {
@@ -53,13 +53,10 @@ const SHORT_MS = 1_000;
 const SHORT_MAX = 3;
 /** After a stream of this length the pauses between attempts begin small again. */
 const STEADY_MS = 5_000;
-/** A token is renewed so long before it expires, or after four fifths of its time if that is later. */
-const RENEW_BEFORE_MS = 30_000;
 /** Bytes of a URL that every proxy lets through. */
 const URL_MAX = 4_000;
 /** A subscription that the server refused in a poll is asked for again after this. */
 const LEFT_OUT_MS = 30_000;
-const TIMER_MAX_MS = 2 ** 31 - 1;
 /** A change with these statuses needs another stream: of another caller (401, 403), gone (404), elsewhere (409). */
 const NEEDS_STREAM = [401, 403, 404, 409];
 
@@ -376,67 +373,5 @@ async function* events(response: Response, onBytes: () => void): AsyncGenerator<
     }
   } finally {
     reader.cancel().catch(() => {});
-  }
-}
-
-/** Calls back when it was not set again in time. */
-class Watchdog {
-  readonly #bark: () => void;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  hadBytes = false;
-  /** By the clock of the device, which goes on while it sleeps. */
-  #heard = Date.now();
-
-  constructor(bark: () => void) {
-    this.#bark = bark;
-  }
-
-  /** Bytes have arrived. */
-  hear(ms: number): void {
-    this.hadBytes = true;
-    this.#heard = Date.now();
-    this.set(ms);
-  }
-
-  /** Whether bytes have come, but none for longer than this. */
-  isOverdue(ms: number): boolean {
-    return this.hadBytes && Date.now() - this.#heard > ms;
-  }
-
-  set(ms: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(this.#bark, ms);
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-}
-
-/** Renews the token of a stream before it expires. */
-class Renewal {
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #stopped = false;
-
-  plan(token: string | undefined, renew: (old: string | undefined) => Promise<string | undefined>, failures = 0): void {
-    const expires = expiry(token);
-    if (expires === undefined || this.#stopped) return;
-    const left = expires - Date.now();
-    // A token that has expired by this clock: the server's clock decides, and ends the stream.
-    if (left <= 0) return;
-    const wait = failures > 0 ? pause(failures) : Math.max(left - RENEW_BEFORE_MS, left * 0.8);
-    this.#timer = setTimeout(async () => {
-      try {
-        const next = await renew(token);
-        if (next !== token) this.plan(next, renew);
-      } catch {
-        this.plan(token, renew, failures + 1);
-      }
-    }, Math.min(wait, TIMER_MAX_MS));
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
   }
 }
