@@ -115,6 +115,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether the configuration file has a password or a token.
+    pub fn has_secrets_in_file(&self) -> bool {
+        let is_file = |source: &Source| matches!(source, Source::File(..));
+        let has_password = |database: &Database| database.url() != database.to_string();
+        (is_file(&self.metrics_token.source) && self.metrics_token.value.is_some())
+            || (is_file(&self.database.source) && has_password(&self.database.value))
+            || (is_file(&self.database_direct.source) && self.database_direct.value.iter().any(has_password))
+            || (is_file(&self.replicas.source) && self.replicas.value.iter().any(has_password))
+    }
+
     /// Reads file, environment and flags.
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Config> {
         let layers = Sources::gather(flags, environment)?;

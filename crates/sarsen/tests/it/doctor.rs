@@ -32,6 +32,16 @@ fn doctor_prints_what_is_wrong_and_what_to_do() {
 
     std::fs::set_permissions(place.path("sarsen.key"), PermissionsExt::from_mode(0o644)).expect("set");
     assert_eq!(state(&place, "secret key"), "fail");
+    std::fs::set_permissions(place.path("sarsen.key"), PermissionsExt::from_mode(0o600)).expect("set");
+    let file = std::fs::read_to_string(place.path("sarsen.toml")).expect("read");
+    let with_token = format!("{file}\nmetrics_token = \"0123456789abcdef\"\n");
+    for (text, mode, expected) in
+        [(&file, 0o644, "ok"), (&with_token, 0o644, "fail"), (&with_token, 0o640, "ok")]
+    {
+        std::fs::write(place.path("sarsen.toml"), text).expect("written");
+        std::fs::set_permissions(place.path("sarsen.toml"), PermissionsExt::from_mode(mode)).expect("set");
+        assert_eq!(state(&place, "configuration"), expected, "{mode:o}");
+    }
     let wrong = place.run(&["doctor", "--session-days", "0"]);
     assert_eq!(wrong.code, 1);
     assert!(wrong.stdout.starts_with("fail  configuration  session_days"), "{}", wrong.stdout);

@@ -107,7 +107,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 
 fn check(config: &Config, environment: &Environment) -> Result<Vec<Finding>> {
     let file = config.file.display();
-    let configuration = if config.file.exists() {
+    let modes =
+        config.has_secrets_in_file().then(|| machine::shared_secret_file("configuration", &config.file));
+    let configuration = if let Some(finding) = modes.filter(|finding| finding.state != State::Ok) {
+        finding
+    } else if config.file.exists() {
         ok("configuration", format!("{file} is valid; sarsen serve --print-config shows all settings"))
     } else {
         ok("configuration", format!("there is no {file}; the defaults apply"))
