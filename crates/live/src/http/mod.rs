@@ -74,7 +74,7 @@ fn refuse_nul(json: &[u8]) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a body that cannot be stored, or that would take many times its size when it is read: a value may be two bytes
+/// Refuses JSON that cannot be stored, and a body that would take many times its size when it is read: a value may be two bytes
 /// long, and takes a hundred in memory. `bytes_max`, the limit on the size of bodies, limits the values too. `is_call` says
 /// that the body is read as JSON whatever its type.
 pub(crate) fn check_body(
@@ -87,9 +87,6 @@ pub(crate) fn check_body(
     let too_much = |what| Problem::invalid("", format!("The body has {what}. Send less at a time."));
     match media_type(headers).as_str() {
         "application/x-www-form-urlencoded" if !is_call => {
-            if body.contains(&0) || body.windows(3).any(|window| window == b"%00") {
-                return Err(Problem::invalid("", "A field has the character U+0000 (`%00`); remove it."));
-            }
             match body.iter().filter(|byte| **byte == b'&').count() < values {
                 true => Ok(()),
                 false => Err(too_much(format!("more than {values} fields"))),

@@ -14,10 +14,10 @@ use serde_json::value::RawValue;
 use store::{Cache, Filled, Store, Time, Weigh};
 use utoipa::ToSchema;
 
-/// What the users of a plan have in common.
+/// What a user may use of a service now, without the version.
 #[derive(Serialize, ToSchema)]
-#[schema(as = EntitlementPlan)]
-pub(crate) struct SubscriptionTerms<'a> {
+#[schema(as = EntitlementTerms)]
+pub(crate) struct SubscriptionBody<'a> {
     /// The slug of the service.
     service: &'a str,
     /// The slug of the plan; `free` if there is no subscription.
@@ -28,14 +28,7 @@ pub(crate) struct SubscriptionTerms<'a> {
     limits: &'a RawValue,
     #[schema(schema_with = words::entitlement_status)]
     status: &'a str,
-}
-
-/// What a user may use of a service now, without the version.
-#[derive(Serialize, ToSchema)]
-#[schema(as = EntitlementTerms)]
-pub(crate) struct SubscriptionBody<'a> {
-    #[serde(flatten)]
-    terms: SubscriptionTerms<'a>,
+    // From here on it differs between the users of a plan; `Answer` begins with `OWN_PART` there.
     #[schema(required, format = DateTime)]
     current_period_end: Option<String>,
     /// The id of the customer.
@@ -59,6 +52,9 @@ pub(crate) async fn get(caller: ServiceUser) -> Result<Response> {
     let answer = caller.subscription().await?;
     Ok(Written(answer.text(&version)).into_response())
 }
+
+/// The first field that differs between the users of a plan.
+const OWN_PART: &str = ",\"current_period_end\":";
 
 /// A cache of answers. Clones share the cache.
 pub(crate) struct SubscriptionAnswers {
@@ -113,9 +109,12 @@ impl SubscriptionAnswers {
 
 impl Answer {
     fn new(slug: &str, entitlement: &Entitlement, starts: &Shared<String>) -> identity::Result<Answer> {
-        let terms = SubscriptionTerms::new(slug, entitlement);
-        let mut start = serde_json::to_string(&terms).map_err(|error| Error::Internal(error.to_string()))?;
-        start.pop(); // The closing brace.
+        let body = SubscriptionBody::new(slug, entitlement);
+        let mut start = serde_json::to_string(&body).map_err(|error| Error::Internal(error.to_string()))?;
+        let end =
+            start.rfind(OWN_PART).ok_or_else(|| Error::Internal("an answer in another order".to_owned()))?;
+        start.truncate(end);
+        start.shrink_to_fit();
         let customer = entitlement.customer.to_bytes();
         Ok(Answer {
             start: starts.share(start),
@@ -131,7 +130,7 @@ impl Answer {
         let (quote, end) = end.as_ref().map_or(("", "null"), |end| ("\"", end));
         let parts = [
             &self.start,
-            ",\"current_period_end\":",
+            OWN_PART,
             quote,
             end,
             quote,
@@ -151,23 +150,15 @@ impl Weigh for Answer {
     }
 }
 
-impl<'a> SubscriptionTerms<'a> {
-    fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionTerms<'a> {
-        SubscriptionTerms {
+impl<'a> SubscriptionBody<'a> {
+    /// What a user may use of the service with this slug.
+    pub(crate) fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionBody<'a> {
+        SubscriptionBody {
             service,
             plan: &entitlement.plan,
             features: entitlement.features.raw(),
             limits: entitlement.limits.raw(),
             status: &entitlement.status,
-        }
-    }
-}
-
-impl<'a> SubscriptionBody<'a> {
-    /// What a user may use of the service with this slug.
-    pub(crate) fn new(service: &'a str, entitlement: &'a Entitlement) -> SubscriptionBody<'a> {
-        SubscriptionBody {
-            terms: SubscriptionTerms::new(service, entitlement),
             current_period_end: entitlement.current_period_end.map(rfc3339),
             customer: entitlement.customer.as_str(),
         }
