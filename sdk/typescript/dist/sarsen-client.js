@@ -1068,10 +1068,17 @@ class Subscriptions {
     reset() {
         this.#source?.close();
         this.#source = undefined;
-        for (const topic of this.#topics.values()) {
+        const shown = [];
+        for (const [id, topic] of this.#topics) {
             if (topic.forget())
-                topic.fail(callerChanged());
+                shown.push(topic);
+            // It was kept for a view that might have come back.
+            if (topic.isUnused)
+                this.#topics.delete(id);
         }
+        // Not kept as a problem: a listener that comes later has nothing of that caller.
+        for (const topic of shown)
+            topic.report(callerChanged());
         if (this.#topics.size > 0)
             this.connect();
     }
@@ -1168,8 +1175,11 @@ class Topic {
         });
         return () => this.#listeners.delete(listener);
     }
+    get isUnused() {
+        return this.#listeners.size === 0;
+    }
     lingerThen(ms, end) {
-        if (this.#listeners.size > 0)
+        if (!this.isUnused)
             return;
         clearTimeout(this.#lingerTimer);
         this.#lingerTimer = setTimeout(end, ms);
@@ -1189,6 +1199,9 @@ class Topic {
         if (this.#problem && JSON.stringify(error.document) === JSON.stringify(this.#problem.document))
             return;
         this.#problem = error;
+        this.report(error);
+    }
+    report(error) {
         for (const listener of [...this.#listeners])
             safely(() => listener.onError?.(error));
     }

@@ -61,9 +61,14 @@ export class Subscriptions implements Sink {
   reset(): void {
     this.#source?.close();
     this.#source = undefined;
-    for (const topic of this.#topics.values()) {
-      if (topic.forget()) topic.fail(callerChanged());
+    const shown: Topic[] = [];
+    for (const [id, topic] of this.#topics) {
+      if (topic.forget()) shown.push(topic);
+      // It was kept for a view that might have come back.
+      if (topic.isUnused) this.#topics.delete(id);
     }
+    // Not kept as a problem: a listener that comes later has nothing of that caller.
+    for (const topic of shown) topic.report(callerChanged());
     if (this.#topics.size > 0) this.connect();
   }
 
@@ -169,8 +174,12 @@ class Topic {
     return () => this.#listeners.delete(listener);
   }
 
+  get isUnused(): boolean {
+    return this.#listeners.size === 0;
+  }
+
   lingerThen(ms: number, end: () => void): void {
-    if (this.#listeners.size > 0) return;
+    if (!this.isUnused) return;
     clearTimeout(this.#lingerTimer);
     this.#lingerTimer = setTimeout(end, ms);
   }
@@ -187,6 +196,10 @@ class Topic {
   fail(error: ProblemError): void {
     if (this.#problem && JSON.stringify(error.document) === JSON.stringify(this.#problem.document)) return;
     this.#problem = error;
+    this.report(error);
+  }
+
+  report(error: ProblemError): void {
     for (const listener of [...this.#listeners]) safely(() => listener.onError?.(error));
   }
 

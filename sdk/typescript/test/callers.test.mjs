@@ -77,6 +77,36 @@ test('listeners are told to forget what they show before the next user is served
   assert.equal((await mine.next()).code, 'caller_changed');
 });
 
+test('a listener that subscribes anew when the caller changes gets the next value, and no error', async (t) => {
+  const { client, source } = await withAda(t);
+  let errors = 0;
+  let stop;
+  const values = [];
+  const subscribe = () => {
+    const again = () => ((errors += 1), stop(), errors < 100 && subscribe());
+    stop = client.live('mine', {}, (value) => values.push(value), again);
+  };
+  subscribe();
+  await Promise.resolve();
+  source.token = () => jwt({ sub: 'bob' });
+  await client.signedIn();
+  const late = watch(client, 'mine', {});
+  assert.equal(await late.next(), 'of bob');
+  assert.deepEqual([errors, values], [1, ['of ada', 'of bob']]);
+});
+
+test('what has no listeners is not asked for as the next user', async (t) => {
+  const { server, client, mine, source } = await withAda(t);
+  const view = watch(client, 'view', {});
+  await server.until(() => server.streams[0].keyOf('view'));
+  view.stop();
+  source.token = () => jwt({ sub: 'bob' });
+  await client.signedIn();
+  await mine.next();
+  await server.until(() => server.streams.length === 2);
+  assert.deepEqual([...server.streams[1].subscriptions.values()].map(({ query }) => query), ['mine']);
+});
+
 test('a mutation is sent again for the same user only', async (t) => {
   const server = await startServer(t);
   server.rpc.post = answers(1, 1);
