@@ -472,10 +472,10 @@ class Connection {
     #abort = new AbortController();
     /** The open stream; undefined until its `hello`. */
     #stream;
-    /** The keys that the stream has. */
-    #onStream = new Set();
-    /** With so many subscriptions at most the next stream begins. The others are added later. */
-    #opensWith = Infinity;
+    /** The keys that the server has accepted: those of the stream, or of the last one. */
+    #accepted = new Set();
+    /** So many others at most are in one request. It is halved when the server refuses them. */
+    #most = Infinity;
     #isPausing = false;
     #syncs = false;
     #isPolling = false;
@@ -540,7 +540,7 @@ class Connection {
                 else if (end.why !== 'failed' && (end.why === 'bye' || lasted >= SHORT_MS))
                     shorts = 0;
             }
-            if (end.why === 'polled' || lasted >= STEADY_MS)
+            if (end.why === 'polled' || end.why === 'refused' || lasted >= STEADY_MS)
                 attempt = 0;
             if (end.why === 'again' || end.why === 'polled')
                 continue;
@@ -572,16 +572,16 @@ class Connection {
         let pauseMs;
         let isOpen = false;
         this.#subscriber.status('connecting');
+        const choice = this.#choose(this.#subscriber.subscriptions());
         try {
-            const subscriptions = this.#subscriber.subscriptions().slice(0, this.#opensWith);
-            this.#onStream = new Set(subscriptions.map((subscription) => subscription.key));
+            const subscriptions = [...choice.kept, ...choice.tried];
             const headers = { Accept: 'text/event-stream' };
             const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
             // The time of the token source does not count as silence.
             const onSend = () => watchdog.set(this.#timing.silence);
             const response = await this.#http.send({ ...request, onSend });
             isOpen = true;
-            this.#opensWith = Infinity;
+            this.#accept(subscriptions);
             renewal.plan(response.token, (old) => this.#renew(old));
             for await (const event of events(response, () => watchdog.hear(2.5 * this.#timing.heartbeat))) {
                 if (event.event === 'bye')
@@ -592,7 +592,7 @@ class Connection {
         }
         catch (error) {
             if (!abort.signal.aborted)
-                return isOpen ? { why: 'closed' } : this.#notOpened(error);
+                return isOpen ? { why: 'closed' } : this.#refused(error, choice);
         }
         finally {
             watchdog.stop();
@@ -608,7 +608,11 @@ class Connection {
         // A watchdog that ends a stream which had worked has found a dead connection, not a proxy that holds bytes back.
         if (abort.signal.reason === 'silent')
             return { why: watchdog.hadBytes ? 'lost' : 'silent' };
-        return { why: abort.signal.reason === 'moved' ? 'moved' : 'again' };
+        if (abort.signal.reason !== 'moved')
+            return { why: 'again' };
+        // The next stream begins with what could not be added to this one.
+        this.#most = Infinity;
+        return { why: 'moved' };
     }
     /** One long poll. */
     async #poll() {
@@ -616,7 +620,10 @@ class Connection {
         for (const [key, until] of this.#leftOut)
             if (until <= performance.now())
                 this.#leftOut.delete(key);
-        const subscriptions = this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key));
+        const choice = this.#choose(this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key)));
+        // While others wait, the server must answer at once: it holds no poll for what the client does not have.
+        const tried = choice.tried.length < choice.missing.length ? choice.tried.map(anew) : choice.tried;
+        const subscriptions = [...choice.kept, ...tried];
         this.#subscriber.status('polling');
         if (subscriptions.length === 0) {
             await sleep(LEFT_OUT_MS, abort.signal);
@@ -635,7 +642,9 @@ class Connection {
             const request = path.length <= URL_MAX
                 ? { method: 'GET', path, signal: abort.signal, onSend: set }
                 : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal, onSend: set };
-            for await (const event of events(await this.#http.send(request), set)) {
+            const response = await this.#http.send(request);
+            this.#accept(subscriptions);
+            for await (const event of events(response, set)) {
                 if (event.event === 'bye')
                     pauseMs = event.retry ?? 0;
                 else
@@ -645,7 +654,7 @@ class Connection {
         }
         catch (error) {
             if (!abort.signal.aborted)
-                return this.#failed(error);
+                return this.#refused(error, choice);
             return { why: abort.signal.reason === 'silent' ? 'lost' : 'again' };
         }
         finally {
@@ -654,19 +663,41 @@ class Connection {
         // An answer at once without news (a server that stops) must not become a fast loop.
         return hasNews || performance.now() - started >= SHORT_MS ? { why: 'polled' } : { why: 'failed', pauseMs };
     }
-    /** What the server refuses for its subscriptions, it may accept for one, to which the others are added. */
-    #notOpened(error) {
+    #choose(wanted) {
+        const kept = wanted.filter(({ key }) => this.#accepted.has(key));
+        const missing = wanted.filter(({ key }) => !this.#accepted.has(key));
+        return { kept, tried: missing.slice(0, this.#most), missing };
+    }
+    #accept(subscriptions) {
+        this.#accepted = new Set(subscriptions.map(({ key }) => key));
+        this.#most *= 2;
+    }
+    /** A stream or a poll was refused. What the server refuses for some subscriptions, it may accept for others. */
+    #refused(error, choice) {
         if (!isAboutSubscriptions(error))
             return this.#failed(error);
-        const pauseMs = (error.retryAfter ?? 0) * 1000;
-        const [only] = this.#onStream;
-        if (this.#onStream.size > 1)
-            this.#opensWith = 1;
-        else if (only !== undefined && error.status !== 429)
-            this.#subscriber.refused(error, [only]);
-        else
+        const { kept, tried } = choice;
+        // A limit without room for a single subscription is not about it.
+        if (error.status === 429 && kept.length + tried.length <= 1)
             return this.#failed(error);
-        return { why: 'failed', pauseMs };
+        if (tried.length > 0)
+            return { why: this.#divide(error, choice) ? 'refused' : 'again' };
+        this.#accepted.clear();
+        this.#most = Math.ceil(kept.length / 2);
+        return { why: 'failed', pauseMs: (error.retryAfter ?? 0) * 1000 };
+    }
+    /**
+     * Finds by halves what the server does not accept, which is left out from then on. Returns whether it was found; a
+     * short pause must follow then, so that many of them are no fast loop.
+     */
+    #divide(error, { tried, missing }) {
+        this.#most = Math.ceil(tried.length / 2);
+        if (tried.length > 1)
+            return false;
+        // Where there is no room for one, there is none for others.
+        const refused = error.status === 429 ? missing : tried;
+        this.#subscriber.refused(error, refused.map(({ key }) => key));
+        return true;
     }
     #failed(error) {
         if (error instanceof TokenError)
@@ -709,39 +740,35 @@ class Connection {
             return;
         stream.isChanging = true;
         let failures = 0;
-        let most = Infinity;
         while (stream === this.#stream) {
-            const wanted = this.#subscriber.subscriptions();
-            const keys = new Set(wanted.map((subscription) => subscription.key));
-            const missing = wanted.filter((subscription) => !this.#onStream.has(subscription.key));
-            const add = missing.slice(0, most);
-            const remove = [...this.#onStream].filter((key) => !keys.has(key));
-            if (add.length === 0 && remove.length === 0)
+            const choice = this.#choose(this.#subscriber.subscriptions());
+            const { kept, tried } = choice;
+            const keys = new Set(kept.map(({ key }) => key));
+            const remove = [...this.#accepted].filter((key) => !keys.has(key));
+            if (choice.missing.length === 0)
+                this.#most = Infinity;
+            if (tried.length === 0 && remove.length === 0)
                 break;
+            let pauseMs = 0;
             try {
-                await this.#send(stream, add, remove);
-                for (const { key } of add)
-                    this.#onStream.add(key);
-                for (const key of remove)
-                    this.#onStream.delete(key);
+                await this.#send(stream, tried, remove);
+                this.#accept([...kept, ...tried]);
                 failures = 0;
             }
             catch (error) {
                 if (stream !== this.#stream)
                     break;
-                if (isAboutSubscriptions(error) && add.length > 0) {
-                    // Those that the server accepts are found by halves; where there is no room for one, there is none for others.
-                    most = Math.ceil(add.length / 2);
-                    const refused = error.status === 429 ? missing : add;
-                    if (add.length === 1)
-                        this.#subscriber.refused(error, refused.map(({ key }) => key));
+                if (isAboutSubscriptions(error) && tried.length > 0) {
+                    if (this.#divide(error, choice))
+                        pauseMs = pause(0);
                 }
                 else {
-                    const pauseMs = pause(failures, this.#failed(error).pauseMs);
+                    pauseMs = pause(failures, this.#failed(error).pauseMs);
                     failures += 1;
-                    await sleep(pauseMs, stream.ended.signal);
                 }
             }
+            if (pauseMs > 0)
+                await sleep(pauseMs, stream.ended.signal);
         }
         stream.isChanging = false;
     }
@@ -786,6 +813,11 @@ function isAboutSubscriptions(error) {
     if (!(error instanceof ProblemError) || NEEDS_STREAM.includes(error.status))
         return false;
     return error.status >= 400 && error.status < 500 && error.status !== 408;
+}
+/** The subscription with a digest that no result has, so that the server sends the whole value at once. */
+function anew(subscription) {
+    const have = subscription.have?.replace(/\/.*/, '/-');
+    return have === undefined ? subscription : { ...subscription, have };
 }
 async function* events(response, onBytes) {
     if (!response.body)
@@ -982,6 +1014,8 @@ class Feed {
     }
     subscriptions() {
         const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
+        // Those that may be refused again come last, so that others need not wait for them.
+        entries.sort((one, other) => one.attempts - other.attempts);
         return entries.map(({ key, wanted, state, notBefore }) => {
             const held = have(state, notBefore ?? state.version);
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };

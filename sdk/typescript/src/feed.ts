@@ -110,6 +110,8 @@ export class Feed implements Source, Subscriber {
 
   subscriptions(): Subscription[] {
     const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
+    // Those that may be refused again come last, so that others need not wait for them.
+    entries.sort((one, other) => one.attempts - other.attempts);
     return entries.map(({ key, wanted, state, notBefore }) => {
       const held = have(state, notBefore ?? state.version);
       return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };

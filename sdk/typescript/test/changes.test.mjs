@@ -60,6 +60,50 @@ test('a subscription that the server cannot read leaves the others alone', async
   assert.deepEqual([good.errors.length, server.streams.length], [0, 1]);
 });
 
+/** Refuses requests with the query `bad`, and answers each accepted subscription at once. */
+async function withBad(t) {
+  const server = await startServer(t);
+  const put = (stream, { key, query }) => stream.value(query, 1, `of ${query}`, 1, key);
+  server.onStream = (stream) => {
+    stream.hello();
+    for (const subscription of stream.subscriptions.values()) put(stream, subscription);
+    stream.onChange = ({ add }) => add.forEach((subscription) => put(stream, subscription));
+  };
+  const isBad = ({ query }) => query === 'bad';
+  server.refuse = ({ body }) => ((body.add ?? body.subscriptions).some(isBad) ? [400, { code: 'invalid_arguments' }] : undefined);
+  return server;
+}
+
+test('subscriptions that the server refuses at the opening do not keep it from serving a later one', async (t) => {
+  const server = await withBad(t);
+  const client = newClient(t, server);
+  const bad = Array.from({ length: 9 }, (_, n) => watch(client, 'bad', { n }));
+  const good = watch(client, 'good', {});
+  assert.equal(await good.next(), 'of good');
+  for (const seen of bad) assert.equal((await seen.next()).code, 'invalid_arguments');
+  assert.ok(server.requests.length < 20, `${server.requests.length} requests`);
+});
+
+test('where changes reach another instance, a subscription that is refused is found at the opening', async (t) => {
+  const server = await withBad(t);
+  const { refuse } = server;
+  server.refuse = (request) => (isChange(request) ? [409, { code: 'stream_elsewhere' }] : refuse(request));
+  const client = newClient(t, server);
+  const [first, bad, last] = ['first', 'bad', 'last'].map((query) => watch(client, query, {}));
+  assert.deepEqual([await first.next(), (await bad.next()).code, await last.next()], ['of first', 'invalid_arguments', 'of last']);
+  assert.ok(server.requests.length < 12, `${server.requests.length} requests`);
+});
+
+test('after a refused subscription the others are added in few requests', async (t) => {
+  const server = await withBad(t);
+  const client = newClient(t, server);
+  await watch(client, 'one', {}).next();
+  watch(client, 'bad', {});
+  for (let n = 0; n < 100; n += 1) watch(client, `q${n}`, {});
+  await server.until(() => server.streams[0].subscriptions.size === 101);
+  assert.ok(server.requests.length < 20, `${server.requests.length} requests`);
+});
+
 test('a change that fails is sent again on the same stream, and takes later ones along', async (t) => {
   const server = await startServer(t);
   const client = newClient(t, server);

@@ -38,6 +38,22 @@ test('a subscription that the server refuses does not hold up the polls of other
   assert.equal(bad.errors.length, 1);
 });
 
+test('a poll that is refused for one subscription is sent for the others', async (t) => {
+  const server = await polled(t);
+  server.onPoll = (request, response) => {
+    const missing = subscriptionsOf(request).find(({ have }) => !have || have.endsWith('/-'));
+    if (missing) value(response, missing, 1);
+  };
+  const isBad = ({ query }) => query === 'bad';
+  server.refuse = (request) =>
+    request.path === '/live/poll' && subscriptionsOf(request).some(isBad) ? [400, { code: 'invalid_arguments' }] : undefined;
+  const client = newClient(t, server);
+  const [bad, ...good] = ['bad', 'one', 'two', 'three'].map((query) => watch(client, query, {}));
+  for (const seen of good) assert.equal(await seen.next(), 1);
+  assert.equal((await bad.next()).code, 'invalid_arguments');
+  assert.deepEqual(good.flatMap(({ errors }) => errors), []);
+});
+
 test('a poll without an answer is sent again', async (t) => {
   const server = await polled(t);
   let polls = 0;
