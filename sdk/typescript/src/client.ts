@@ -206,11 +206,17 @@ export class Client<A extends ApiShape = AnyApi> {
     this.#connecting = false;
     if (this.#closed || this.#source) return;
     const sink = this.#subscriptions;
-    this.#source =
-      caller === undefined
-        ? new Feed(this.#http, this.#timing, sink)
-        : new SharedSource(`${this.#url} ${caller}`, this.#http, this.#timing, sink);
+    this.#source = (caller && this.#shared(caller)) || new Feed(this.#http, this.#timing, sink);
     sink.use(this.#source);
+  }
+
+  #shared(caller: string): SharedSource | undefined {
+    try {
+      return new SharedSource(`${this.#url} ${caller}`, this.#http, this.#timing, this.#subscriptions);
+    } catch {
+      // Firefox has no channels between tabs where it blocks cookies.
+      return undefined;
+    }
   }
 
   /** Another caller is signed in: nothing of the one before may be shown. */

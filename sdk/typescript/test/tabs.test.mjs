@@ -73,6 +73,20 @@ test('where the browser gives no locks, the tab has a stream of its own', async 
   assert.deepEqual([server.streams.length, requests], [2, 2]);
 });
 
+test('where the browser gives no channel, the tab has a stream of its own', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const { BroadcastChannel } = globalThis;
+  t.after(() => (globalThis.BroadcastChannel = BroadcastChannel));
+  globalThis.BroadcastChannel = class {
+    constructor() {
+      throw new DOMException('The operation is insecure.', 'SecurityError');
+    }
+  };
+  assert.equal(await watch(newClient(t, server), 'one', {}).next(), 'first of one');
+});
+
 test('a leader without a token leaves the stream to a tab that has one', async (t) => {
   startBrowser(t);
   const server = await startServer(t);
