@@ -117,9 +117,10 @@ class Tokens {
         this.#source = source;
         this.#limitMs = limitMs;
     }
-    /** For whom the last token stands, and how many sign-ins there were. */
+    /** For whom the last token stands, that token, and how many sign-ins there were. */
     get known() {
-        return { caller: this.#caller, signedInAt: this.#signedInAt };
+        const token = this.#caller === undefined ? undefined : this.#token;
+        return { caller: this.#caller, token, signedInAt: this.#signedInAt };
     }
     /** The token for the next request. */
     async get() {
@@ -212,6 +213,11 @@ function subjectOf(token) {
     const known = claims(token);
     return JSON.stringify([known?.['iss'], known?.['sub']]);
 }
+/** Whether two JWTs name two users. */
+function namesOther(one, other) {
+    const haveSubject = claims(one)?.['sub'] !== undefined && claims(other)?.['sub'] !== undefined;
+    return haveSubject && subjectOf(one) !== subjectOf(other);
+}
 /** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
 async function callerOf(token) {
     if (token === undefined)
@@ -265,6 +271,9 @@ class Http {
         const isVoid = before.signedInAt !== this.tokens.known.signedInAt;
         const expected = request.caller ?? (isVoid ? before.caller : undefined);
         if (expected !== undefined && expected !== caller)
+            throw callerChanged();
+        // Another tab may have signed in another user: what the page shows is of the one before.
+        if (namesOther(before.token, token))
             throw callerChanged();
         request.caller = caller;
         let response = await this.#once(request, token);

@@ -1,7 +1,7 @@
 // Requests with the caller's token. A 401 asks for a new token once. What one caller asked for is not sent as another one.
 
 import { callerChanged, ConnectionError, ProblemError } from './problem.js';
-import { callerOf, subjectOf, type Tokens } from './tokens.js';
+import { callerOf, namesOther, subjectOf, type Tokens } from './tokens.js';
 
 export interface Request {
   method: string;
@@ -40,6 +40,8 @@ export class Http {
     const isVoid = before.signedInAt !== this.tokens.known.signedInAt;
     const expected = request.caller ?? (isVoid ? before.caller : undefined);
     if (expected !== undefined && expected !== caller) throw callerChanged();
+    // Another tab may have signed in another user: what the page shows is of the one before.
+    if (namesOther(before.token, token)) throw callerChanged();
     request.caller = caller;
     let response = await this.#once(request, token);
     if (response.status === 401 && token !== undefined) {

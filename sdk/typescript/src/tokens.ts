@@ -31,9 +31,10 @@ export class Tokens {
     this.#limitMs = limitMs;
   }
 
-  /** For whom the last token stands, and how many sign-ins there were. */
-  get known(): { caller: string | undefined; signedInAt: number } {
-    return { caller: this.#caller, signedInAt: this.#signedInAt };
+  /** For whom the last token stands, that token, and how many sign-ins there were. */
+  get known(): { caller: string | undefined; token: string | undefined; signedInAt: number } {
+    const token = this.#caller === undefined ? undefined : this.#token;
+    return { caller: this.#caller, token, signedInAt: this.#signedInAt };
   }
 
   /** The token for the next request. */
@@ -126,6 +127,12 @@ export function expiry(token: string | undefined): number | undefined {
 export function subjectOf(token: string | undefined): string {
   const known = claims(token);
   return JSON.stringify([known?.['iss'], known?.['sub']]);
+}
+
+/** Whether two JWTs name two users. */
+export function namesOther(one: string | undefined, other: string | undefined): boolean {
+  const haveSubject = claims(one)?.['sub'] !== undefined && claims(other)?.['sub'] !== undefined;
+  return haveSubject && subjectOf(one) !== subjectOf(other);
 }
 
 /** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */

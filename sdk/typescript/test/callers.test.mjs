@@ -53,6 +53,16 @@ test('a slow token of the user before is void after a sign-in, and so is what wa
   assert.deepEqual(server.requests.map(userOf), ['ada', 'bob']);
 });
 
+test('a call of a page that shows another user is not sent', async (t) => {
+  const { server, client, mine, source } = await withAda(t);
+  server.rpc.remove = answers(1, 1);
+  source.token = () => jwt({ sub: 'bob' });
+  await assert.rejects(client.call('remove', {}), { code: 'caller_changed' });
+  assert.deepEqual([(await mine.next()).code, await mine.next()], ['caller_changed', 'of bob']);
+  assert.equal((await client.call('remove', {})).value, 1);
+  assert.deepEqual(server.requests.map(userOf), ['ada', 'bob', 'bob']);
+});
+
 test('a token source that throws after a sign-out ends the stream and the values of the user', async (t) => {
   const { server, client, mine, source } = await withAda(t);
   source.token = () => {

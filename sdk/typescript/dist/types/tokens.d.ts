@@ -8,9 +8,10 @@ export declare class Tokens {
     /** Is called when a token stands for another caller than the one before; `undefined`: nobody knows for whom. */
     onCaller: (caller: string | undefined) => void;
     constructor(source: TokenSource | undefined, limitMs: number);
-    /** For whom the last token stands, and how many sign-ins there were. */
+    /** For whom the last token stands, that token, and how many sign-ins there were. */
     get known(): {
         caller: string | undefined;
+        token: string | undefined;
         signedInAt: number;
     };
     /** The token for the next request. */
@@ -28,5 +29,7 @@ export declare class Tokens {
 export declare function expiry(token: string | undefined): number | undefined;
 /** Which user a JWT names; equal for tokens that name none. */
 export declare function subjectOf(token: string | undefined): string;
+/** Whether two JWTs name two users. */
+export declare function namesOther(one: string | undefined, other: string | undefined): boolean;
 /** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
 export declare function callerOf(token: string | undefined): Promise<string>;
