@@ -1194,6 +1194,8 @@ class Topic {
     #frames = 0;
     #shown;
     #hasShown = false;
+    /** A problem has passed: the value is shown again, even if it is equal. */
+    #isDue = false;
     /** The problem that the listeners know. It is not repeated. */
     #problem;
     #holdTimer;
@@ -1231,8 +1233,10 @@ class Topic {
         if (!replaces(state.version, this.newest.version))
             return;
         const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
-        if (state.hasValue)
+        if (state.hasValue && this.#problem) {
             this.#problem = undefined;
+            this.#isDue = true;
+        }
         this.newest = isEqual ? { ...state, value: this.newest.value } : state;
         this.#frames += 1;
         if (!this.#isHolding())
@@ -1343,8 +1347,9 @@ class Topic {
                 });
             }
         }
-        if (this.#hasShown && value === this.#shown)
+        if (this.#hasShown && !this.#isDue && value === this.#shown)
             return;
+        this.#isDue = false;
         this.#shown = value;
         this.#hasShown = true;
         for (const listener of [...this.#listeners])

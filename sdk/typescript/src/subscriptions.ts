@@ -150,6 +150,8 @@ class Topic {
   #frames = 0;
   #shown: unknown;
   #hasShown = false;
+  /** A problem has passed: the value is shown again, even if it is equal. */
+  #isDue = false;
   /** The problem that the listeners know. It is not repeated. */
   #problem: ProblemError | undefined;
   #holdTimer: ReturnType<typeof setTimeout> | undefined;
@@ -187,7 +189,10 @@ class Topic {
   receive(state: State): void {
     if (!replaces(state.version, this.newest.version)) return;
     const isEqual = state.hasValue && this.newest.hasValue && state.digest === this.newest.digest && !!state.digest;
-    if (state.hasValue) this.#problem = undefined;
+    if (state.hasValue && this.#problem) {
+      this.#problem = undefined;
+      this.#isDue = true;
+    }
     this.newest = isEqual ? { ...state, value: this.newest.value } : state;
     this.#frames += 1;
     if (!this.#isHolding()) this.#settle();
@@ -297,7 +302,8 @@ class Topic {
         });
       }
     }
-    if (this.#hasShown && value === this.#shown) return;
+    if (this.#hasShown && !this.#isDue && value === this.#shown) return;
+    this.#isDue = false;
     this.#shown = value;
     this.#hasShown = true;
     for (const listener of [...this.#listeners]) this.#tell(listener);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBrowser } from './lib/browser.mjs';
-import { startServer } from './lib/server.mjs';
+import { startServer, version } from './lib/server.mjs';
 import { answers, jwt, newClient, watch } from './lib/watch.mjs';
 
 const userOf = ({ token }) => JSON.parse(Buffer.from(token.split('.')[1], 'base64url')).sub;
@@ -51,6 +51,19 @@ test('a slow token of the user before is void after a sign-in, and so is what wa
   assert.equal((await call).code, 'caller_changed');
   assert.deepEqual([(await mine.next()).code, await mine.next()], ['caller_changed', 'of bob']);
   assert.deepEqual(server.requests.map(userOf), ['ada', 'bob']);
+});
+
+test('when a problem has passed the value is delivered again, though it is the same', async (t) => {
+  const { server, mine, source } = await withAda(t);
+  server.onStream = (stream) => (stream.hello(), stream.send('same', version(1), 'mine', {}));
+  const { token } = source;
+  source.token = () => {
+    throw new Error('not now');
+  };
+  server.streams[0].kill();
+  assert.equal((await mine.next()).code, 'token_failed');
+  source.token = token;
+  assert.equal(await mine.next(), 'of ada');
 });
 
 test('a call of a page that shows another user is not sent', async (t) => {
