@@ -629,7 +629,7 @@ class Connection {
         for (const [key, until] of this.#leftOut)
             if (until <= performance.now())
                 this.#leftOut.delete(key);
-        const choice = this.#choose(this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key)));
+        const choice = this.#choose(this.#subscriber.subscriptions(true).filter(({ key }) => !this.#leftOut.has(key)));
         // While others wait, the server must answer at once: it holds no poll for what the client does not have.
         const tried = choice.tried.length < choice.missing.length ? choice.tried.map(anew) : choice.tried;
         const subscriptions = [...choice.kept, ...tried];
@@ -1021,12 +1021,13 @@ class Feed {
         this.#byKey.set(entry.key, entry);
         this.#connection.sync();
     }
-    subscriptions() {
+    subscriptions(isPoll = false) {
         const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
         // Those that may be refused again come last, so that others need not wait for them.
         entries.sort((one, other) => one.attempts - other.attempts);
         return entries.map(({ key, wanted, state, notBefore }) => {
-            const held = have(state, notBefore ?? state.version);
+            const isAsked = notBefore !== undefined;
+            const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
             return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
         });
     }

@@ -36,8 +36,11 @@ export interface Subscription {
 
 /** What uses a connection. */
 export interface Subscriber {
-  /** All present subscriptions, with what is held of them. */
-  subscriptions(): Subscription[];
+  /**
+   * All present subscriptions, with what is held of them. A poll is not answered for a value that stays the same: where
+   * an answer is needed, it asks for the value anew.
+   */
+  subscriptions(isPoll?: boolean): Subscription[];
   frame(event: string, version: string | undefined, frame: Frame): void;
   /**
    * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those
@@ -220,7 +223,7 @@ export class Connection {
   async #poll(): Promise<End> {
     const abort = (this.#abort = new AbortController());
     for (const [key, until] of this.#leftOut) if (until <= performance.now()) this.#leftOut.delete(key);
-    const choice = this.#choose(this.#subscriber.subscriptions().filter(({ key }) => !this.#leftOut.has(key)));
+    const choice = this.#choose(this.#subscriber.subscriptions(true).filter(({ key }) => !this.#leftOut.has(key)));
     // While others wait, the server must answer at once: it holds no poll for what the client does not have.
     const tried = choice.tried.length < choice.missing.length ? choice.tried.map(anew) : choice.tried;
     const subscriptions = [...choice.kept, ...tried];

@@ -108,12 +108,13 @@ export class Feed implements Source, Subscriber {
     this.#connection.sync();
   }
 
-  subscriptions(): Subscription[] {
+  subscriptions(isPoll = false): Subscription[] {
     const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
     // Those that may be refused again come last, so that others need not wait for them.
     entries.sort((one, other) => one.attempts - other.attempts);
     return entries.map(({ key, wanted, state, notBefore }) => {
-      const held = have(state, notBefore ?? state.version);
+      const isAsked = notBefore !== undefined;
+      const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
       return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
     });
   }

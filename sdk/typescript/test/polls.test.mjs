@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBrowser } from './lib/browser.mjs';
 import { startServer, version } from './lib/server.mjs';
-import { newClient, watch } from './lib/watch.mjs';
+import { answers, newClient, watch } from './lib/watch.mjs';
 
 const subscriptionsOf = ({ query }) => query.getAll('sub').map((text) => JSON.parse(text));
 
@@ -52,6 +52,22 @@ test('a poll that is refused for one subscription is sent for the others', async
   for (const seen of good) assert.equal(await seen.next(), 1);
   assert.equal((await bad.next()).code, 'invalid_arguments');
   assert.deepEqual(good.flatMap(({ errors }) => errors), []);
+});
+
+test('a change without effect is settled while the client polls', async (t) => {
+  const server = await polled(t);
+  server.rpc.nothing = answers(null, 2);
+  // As the server does: it holds a poll whose answer is what the client has.
+  server.onPoll = (request, response) => {
+    const [{ key, have }] = subscriptionsOf(request);
+    const number = have?.startsWith(version(2)) ? 2 : 1;
+    if (!have?.endsWith('/d7')) send(response, 'value', number, key, { digest: 'd7', value: 7 });
+  };
+  const client = newClient(t, server);
+  const live = watch(client, 'q', {});
+  assert.equal(await live.next(), 7);
+  await client.call('nothing', {}, { optimistic: (local) => local.update('q', {}, (value) => value + 1) });
+  assert.deepEqual([await live.next(), await live.next()], [8, 7]);
 });
 
 test('a poll without an answer is sent again', async (t) => {

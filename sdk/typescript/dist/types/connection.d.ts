@@ -25,8 +25,11 @@ export interface Subscription {
 }
 /** What uses a connection. */
 export interface Subscriber {
-    /** All present subscriptions, with what is held of them. */
-    subscriptions(): Subscription[];
+    /**
+     * All present subscriptions, with what is held of them. A poll is not answered for a value that stays the same: where
+     * an answer is needed, it asks for the value anew.
+     */
+    subscriptions(isPoll?: boolean): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
     /**
      * The server refused the stream, or only the subscriptions with these keys. A retry of the stream follows; those

@@ -25,7 +25,7 @@ export declare class Feed implements Source, Subscriber {
     ask(id: string, version: string | undefined): void;
     hurry(): void;
     close(): void;
-    subscriptions(): Subscription[];
+    subscriptions(isPoll?: boolean): Subscription[];
     frame(event: string, version: string | undefined, frame: Frame): void;
     refused(error: ProblemError, keys?: string[]): void;
     status(status: Status): void;
