@@ -1403,6 +1403,8 @@ class SharedSource {
     #status = 'idle';
     /** So often in a row this tab led without a token. */
     #tokenFailures = 0;
+    /** Ends the pause before this tab stands again. */
+    #rest = new AbortController();
     #closing = new AbortController();
     #heard = 0;
     #pings = 0;
@@ -1441,6 +1443,7 @@ class SharedSource {
             this.#post({ kind: 'ask', tab: this.#tab, id, version });
     }
     hurry() {
+        this.#rest.abort();
         if (this.#feed)
             this.#feed.hurry();
         else if (this.#isHere)
@@ -1453,6 +1456,7 @@ class SharedSource {
             if (!this.#feed)
                 this.#post({ kind: 'drop', tab: this.#tab, id });
         this.#closing.abort();
+        this.#rest.abort();
         clearInterval(this.#timer);
         this.#resign();
         this.#channel.close();
@@ -1467,8 +1471,9 @@ class SharedSource {
             this.#timer = setInterval(() => this.#watch(), PING_MS);
             while (!signal.aborted) {
                 await this.#stand(signal);
-                if (this.#tokenFailures > 0)
-                    await sleep(pause(this.#tokenFailures + 2), signal);
+                this.#rest = new AbortController();
+                if (this.#tokenFailures > 0 && !signal.aborted)
+                    await sleep(pause(this.#tokenFailures + 2), this.#rest.signal);
             }
         }
         catch {
@@ -1754,8 +1759,9 @@ class Client {
      * The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. If `token`
      * throws, this rejects, and the values of the user before are forgotten.
      */
-    signedIn() {
-        return this.#http.tokens.signedIn();
+    async signedIn() {
+        await this.#http.tokens.signedIn();
+        this.#hurry();
     }
     /** Ends all subscriptions. */
     close() {

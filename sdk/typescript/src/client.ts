@@ -156,8 +156,9 @@ export class Client<A extends ApiShape = AnyApi> {
    * The user has signed in or out: asks `token` anew, and starts over if another caller is signed in now. If `token`
    * throws, this rejects, and the values of the user before are forgotten.
    */
-  signedIn(): Promise<void> {
-    return this.#http.tokens.signedIn();
+  async signedIn(): Promise<void> {
+    await this.#http.tokens.signedIn();
+    this.#hurry();
   }
 
   /** Ends all subscriptions. */

@@ -53,6 +53,8 @@ export class SharedSource implements Source {
   #status: Status = 'idle';
   /** So often in a row this tab led without a token. */
   #tokenFailures = 0;
+  /** Ends the pause before this tab stands again. */
+  #rest = new AbortController();
   #closing = new AbortController();
   #heard = 0;
   #pings = 0;
@@ -90,6 +92,7 @@ export class SharedSource implements Source {
   }
 
   hurry(): void {
+    this.#rest.abort();
     if (this.#feed) this.#feed.hurry();
     else if (this.#isHere) this.#post({ kind: 'hurry', tab: this.#tab });
   }
@@ -98,6 +101,7 @@ export class SharedSource implements Source {
     if (this.#closing.signal.aborted) return;
     for (const id of this.#wanted.keys()) if (!this.#feed) this.#post({ kind: 'drop', tab: this.#tab, id });
     this.#closing.abort();
+    this.#rest.abort();
     clearInterval(this.#timer);
     this.#resign();
     this.#channel.close();
@@ -113,7 +117,8 @@ export class SharedSource implements Source {
       this.#timer = setInterval(() => this.#watch(), PING_MS);
       while (!signal.aborted) {
         await this.#stand(signal);
-        if (this.#tokenFailures > 0) await sleep(pause(this.#tokenFailures + 2), signal);
+        this.#rest = new AbortController();
+        if (this.#tokenFailures > 0 && !signal.aborted) await sleep(pause(this.#tokenFailures + 2), this.#rest.signal);
       }
     } catch {
       // There are no locks in sandboxed frames and where storage is blocked.

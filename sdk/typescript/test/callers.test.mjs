@@ -66,6 +66,26 @@ test('when a problem has passed the value is delivered again, though it is the s
   assert.equal(await mine.next(), 'of ada');
 });
 
+test('a sign-in ends the pause after a token that failed', async (t) => {
+  const server = await startServer(t);
+  let asked = 0;
+  let fails = true;
+  const token = () => {
+    asked += 1;
+    if (fails) throw new Error('login_required');
+    return jwt({ sub: 'ada' });
+  };
+  const client = newClient(t, server, { token });
+  watch(client, 'mine', {});
+  // The pause after the third failure is half a second at least.
+  while (asked < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+  fails = false;
+  const started = performance.now();
+  await client.signedIn();
+  await server.until(() => server.streams.length === 1);
+  assert.ok(performance.now() - started < 400, `${performance.now() - started} ms`);
+});
+
 test('a call of a page that shows another user is not sent', async (t) => {
   const { server, client, mine, source } = await withAda(t);
   server.rpc.remove = answers(1, 1);
