@@ -181,6 +181,8 @@ class Tokens {
         const late = new Promise((_, reject) => {
             const error = new Error(`\`token\` has not returned for ${this.#limitMs / 1000} seconds.`);
             timer = setTimeout(() => reject(error), this.#limitMs);
+            // In Node.js a source that hangs must not keep the process alive.
+            timer.unref?.();
         });
         try {
             // `localStorage.getItem` returns null.

@@ -97,6 +97,8 @@ export class Tokens {
     const late = new Promise<never>((_, reject) => {
       const error = new Error(`\`token\` has not returned for ${this.#limitMs / 1000} seconds.`);
       timer = setTimeout(() => reject(error), this.#limitMs);
+      // In Node.js a source that hangs must not keep the process alive.
+      (timer as { unref?(): void }).unref?.();
     });
     try {
       // `localStorage.getItem` returns null.

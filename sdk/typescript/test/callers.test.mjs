@@ -212,6 +212,16 @@ test('a call does not wait for a token source that hangs, once it is aborted', a
   assert.equal(await live.next(), 1);
 });
 
+test('a token source that hangs does not keep a process alive after `close`', async (t) => {
+  const server = await startServer(t);
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const before = timers();
+  const client = newClient(t, server, { token: () => new Promise(() => {}) });
+  client.call('x', {}).catch(() => {});
+  client.close();
+  assert.equal(timers(), before);
+});
+
 test('calls use a token that is valid while its renewal fails, and the renewal is tried again', async (t) => {
   const server = await startServer(t);
   server.rpc.x = answers(1, 1);
