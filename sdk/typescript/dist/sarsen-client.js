@@ -992,7 +992,7 @@ class Feed {
         this.#byKey.delete(entry.key);
         this.#connection.sync();
         // A limit may have room for another one now.
-        const parked = [...this.#entries.values()].find(({ isParked }) => isParked);
+        const parked = [...this.#entries.values()].find(({ isParked, refusal }) => isParked && refusal === 429);
         if (parked)
             this.#subscribe(parked);
     }
@@ -1073,7 +1073,7 @@ class Feed {
         }
         const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
         for (const entry of parked)
-            entry.isParked = true;
+            Object.assign(entry, { isParked: true, refusal: error.status });
         // They are asked for together, so that many cost as many requests as one.
         const attempts = Math.max(0, ...parked.map((entry) => entry.attempts));
         const slow = error.isPassing ? 2 : 7;

@@ -34,6 +34,8 @@ interface Entry {
   attempts: number;
   /** The server refused the subscription: it is left out until the timer fires. */
   isParked: boolean;
+  /** With which status. */
+  refusal?: number;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
@@ -76,7 +78,7 @@ export class Feed implements Source, Subscriber {
     this.#byKey.delete(entry.key);
     this.#connection.sync();
     // A limit may have room for another one now.
-    const parked = [...this.#entries.values()].find(({ isParked }) => isParked);
+    const parked = [...this.#entries.values()].find(({ isParked, refusal }) => isParked && refusal === 429);
     if (parked) this.#subscribe(parked);
   }
 
@@ -156,7 +158,7 @@ export class Feed implements Source, Subscriber {
       if (!keys || keys.includes(entry.key)) this.#sink.refused(entry.wanted.id, error);
     }
     const parked = (keys ?? []).flatMap((key) => this.#byKey.get(key) ?? []);
-    for (const entry of parked) entry.isParked = true;
+    for (const entry of parked) Object.assign(entry, { isParked: true, refusal: error.status });
     // They are asked for together, so that many cost as many requests as one.
     const attempts = Math.max(0, ...parked.map((entry) => entry.attempts));
     const slow = error.isPassing ? 2 : 7;

@@ -104,6 +104,26 @@ test('after a refused subscription the others are added in few requests', async 
   assert.ok(server.requests.length < 20, `${server.requests.length} requests`);
 });
 
+test('the place that becomes free is for a subscription that found no room', async (t) => {
+  const server = await startServer(t);
+  server.refuse = ({ path, body }) => {
+    const added = body.add ?? body.subscriptions;
+    const present = path === '/live' ? 0 : server.streams.at(-1).subscriptions.size - body.remove.length;
+    if (added.some(({ query }) => query === 'bad')) return [400, { code: 'invalid_arguments' }];
+    return present + added.length > 2 ? [429, { code: 'limit_reached' }] : undefined;
+  };
+  const client = newClient(t, server);
+  const [one] = ['one', 'two'].map((query) => watch(client, query, {}));
+  await server.until(() => server.streams.length === 1);
+  await watch(client, 'bad', {}).next();
+  await watch(client, 'late', {}).next();
+  const before = server.requests.length;
+  one.stop();
+  await server.until(() => server.streams[0].keyOf('late'));
+  const bad = server.requests.slice(before).filter(({ body }) => body.add.some(({ query }) => query === 'bad'));
+  assert.equal(bad.length, 0);
+});
+
 test('a change that fails is sent again on the same stream, and takes later ones along', async (t) => {
   const server = await startServer(t);
   const client = newClient(t, server);
