@@ -1080,7 +1080,8 @@ class Feed {
         this.#subscribeAfter(parked, pause(attempts + slow, (error.retryAfter ?? 0) * 1000));
     }
     status(status) {
-        this.#sink.status(status);
+        // Subscriptions that were refused are asked for again.
+        this.#sink.status(status === 'idle' && this.#entries.size > 0 ? 'waiting' : status);
     }
 }
 // The live queries of one tab: their listeners, and the optimistic changes above what the server has sent.

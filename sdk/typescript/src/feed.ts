@@ -166,6 +166,7 @@ export class Feed implements Source, Subscriber {
   }
 
   status(status: Status): void {
-    this.#sink.status(status);
+    // Subscriptions that were refused are asked for again.
+    this.#sink.status(status === 'idle' && this.#entries.size > 0 ? 'waiting' : status);
   }
 }

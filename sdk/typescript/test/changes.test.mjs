@@ -104,6 +104,20 @@ test('after a refused subscription the others are added in few requests', async 
   assert.ok(server.requests.length < 20, `${server.requests.length} requests`);
 });
 
+test('a client whose subscriptions are all refused is waiting, and not idle', async (t) => {
+  const server = await withBad(t);
+  const client = newClient(t, server);
+  const statuses = [];
+  client.onStatus((status) => statuses.push(status));
+  const bad = watch(client, 'bad', {});
+  await bad.next();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.equal(statuses.at(-1), 'waiting');
+  bad.stop();
+  const idle = new Promise((resolve) => client.onStatus((status) => status === 'idle' && resolve()));
+  await idle;
+});
+
 test('the place that becomes free is for a subscription that found no room', async (t) => {
   const server = await startServer(t);
   server.refuse = ({ path, body }) => {
