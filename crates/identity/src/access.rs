@@ -17,7 +17,7 @@ pub struct Access {
     pub terms: Common<Terms>,
 }
 
-/// Who acts with a token. Ids are UUIDs.
+/// The user or the client of a token. An id is the bytes of its UUID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Holder {
     /// Tokens of users are revoked with their grants.

@@ -1,7 +1,6 @@
 //! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
 
 use crate::Problem;
-use crate::http::media_type;
 use axum::body::Bytes;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -12,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use web::body::media_type;
 
 /// A JSON body, of a request or an answer.
 pub struct Json<T>(pub T);

@@ -1,6 +1,8 @@
 //! Reads the body of a request within limits of size and time.
 
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use std::error::Error;
@@ -48,4 +50,10 @@ where
 async fn discard<B: Body<Data = Bytes>>(body: B) {
     let mut body = std::pin::pin!(body);
     while let Some(Ok(_)) = body.frame().await {}
+}
+
+/// The media type of a request's body, without parameters, in lower case.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

@@ -12,7 +12,7 @@ pub struct JsonLimits {
 
 impl JsonLimits {
     /// Looks through a JSON text once. The error says what it has too much of: `more than 16 levels of lists and objects`.
-    /// What is no JSON is for the parser to find.
+    /// It does not check that the text is JSON; the parser does.
     pub fn check(&self, json: &[u8]) -> Result<(), String> {
         let (mut values, mut depth, mut rest) = (1, 0_usize, json);
         while let Some((byte, after)) = rest.split_first() {

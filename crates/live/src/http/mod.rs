@@ -14,9 +14,9 @@ use crate::Problem;
 use crate::app::Context;
 use axum::Router;
 use axum::routing::{get, post};
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use store::Version;
+use web::body::media_type;
 use web::json_size::JsonLimits;
 
 /// A JSON body may have one value, and a form one field, for so many bytes that it may have.
@@ -100,12 +100,6 @@ pub(crate) fn check_body(
         // What a route of the app makes of another type is not known here.
         _ => Ok(()),
     }
-}
-
-/// The media type of a body, without parameters, in lower case.
-pub(crate) fn media_type(headers: &HeaderMap) -> String {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 fn has_nul(json: &[u8]) -> bool {

@@ -106,6 +106,7 @@ mod tests {
         let made = Command::new("openssl")
             .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '))
             .args("-subj /CN=localhost -keyout tls.key -out tls.pem".split(' '))
+            .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
             .current_dir(folder)
             .output()
             .expect("openssl makes certificates");
@@ -128,6 +129,9 @@ mod tests {
         issue(folder);
         let mut files = Files::read(&config).expect("readable").expect("named");
         assert!(!files.look().expect("unchanged"));
+        let is_for =
+            ["localhost", "127.0.0.1", "[::1]", "id.example.com"].map(|host| files.tls().is_for(host));
+        assert_eq!(is_for, [true, true, false, false]);
         let old_key = fs::read(folder.join("tls.key")).expect("read");
         issue(folder);
         assert!(files.look().expect("changed"));

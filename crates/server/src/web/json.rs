@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use identity::secrets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ use std::time::Duration;
 use store::Time;
 use web::Peer;
 use web::body::Failure;
+pub use web::body::media_type;
 use web::current_request;
 use web::json_size::JsonLimits;
 use web::percent::is_text;
@@ -58,12 +59,6 @@ async fn collect(body: axum::body::Body, time: Duration, most: usize) -> Result<
             Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
         }
     })
-}
-
-/// The media type of a request's body, without parameters, in lower case.
-pub fn media_type(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// A JSON body of a request. The error lists every wrong field.
