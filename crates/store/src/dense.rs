@@ -1,7 +1,7 @@
-//! Hash tables of what there may be millions of: they stay at least three eighths full.
+//! Hash tables of what there may be millions of. They stay at least three eighths full while values come and go.
 //!
-//! A removal leaves a mark in a `HashTable`, and one that is full of marks doubles: with steady insertions and removals it
-//! would end at a quarter. Here it is built anew in its size. A table that has lost most of its values shrinks.
+//! A removal leaves a mark in a `HashTable`, and a table that is full of marks doubles, so it would be a quarter full in the
+//! end. Here it is built again in its size. A table that is less than an eighth full shrinks.
 
 use hashbrown::HashTable;
 
