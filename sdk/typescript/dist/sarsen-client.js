@@ -281,13 +281,15 @@ class Http {
         let response = await this.#once(request, token);
         if (response.status === 401 && token !== undefined) {
             const refused = token;
+            const problem = await ProblemError.of(response);
+            request.onRenew?.();
             const other = await this.#token(() => this.tokens.renew(refused), request.signal);
-            if (other !== undefined && other !== token && (await this.#replaces(token, other, before.signedInAt))) {
-                await response.body?.cancel();
-                token = other;
-                request.caller = await callerOf(token);
-                response = await this.#once(request, token);
-            }
+            const isOther = other !== undefined && other !== refused;
+            if (!isOther || !(await this.#replaces(refused, other, before.signedInAt)))
+                throw problem;
+            token = other;
+            request.caller = await callerOf(token);
+            response = await this.#once(request, token);
         }
         if (!response.ok)
             throw await ProblemError.of(response);
@@ -588,9 +590,7 @@ class Connection {
             const subscriptions = [...choice.kept, ...choice.tried];
             const headers = { Accept: 'text/event-stream' };
             const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
-            // The time of the token source does not count as silence.
-            const onSend = () => watchdog.set(this.#timing.silence);
-            const response = await this.#http.send({ ...request, onSend });
+            const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
             isOpen = true;
             this.#accept(subscriptions);
             renewal.plan(response.token, (old) => this.#renew(old));
@@ -645,17 +645,15 @@ class Connection {
         const started = performance.now();
         const watchdog = new Watchdog(() => abort.abort('silent'));
         // The server holds a poll for less than it lets a stream be silent.
-        const set = () => watchdog.set(2.5 * this.#timing.heartbeat);
+        const silence = 2.5 * this.#timing.heartbeat;
         let pauseMs = 0;
         let hasNews = false;
         try {
             // What does not fit into a URL goes into a body.
-            const request = path.length <= URL_MAX
-                ? { method: 'GET', path, signal: abort.signal, onSend: set }
-                : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal, onSend: set };
-            const response = await this.#http.send(request);
+            const request = path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
+            const response = await this.#http.send({ ...request, signal: abort.signal, ...watchedBy(watchdog, silence) });
             this.#accept(subscriptions);
-            for await (const event of events(response, set)) {
+            for await (const event of events(response, () => watchdog.set(silence))) {
                 if (event.event === 'bye')
                     pauseMs = event.retry ?? 0;
                 else
@@ -789,10 +787,10 @@ class Connection {
         const stop = () => abort.abort('ended');
         stream.ended.signal.addEventListener('abort', stop, { once: true });
         const watchdog = new Watchdog(() => abort.abort('silent'));
-        const onSend = () => watchdog.set(this.#timing.silence);
+        const watched = watchedBy(watchdog, this.#timing.silence);
         try {
             const body = { secret: stream.secret, add, remove };
-            await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, onSend });
+            await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, ...watched });
         }
         catch (error) {
             const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
@@ -818,6 +816,10 @@ class Connection {
             await this.#send(stream, [], []);
         return token;
     }
+}
+/** The watchdog of a request. The time of the token source, which has a limit of its own, does not count as silence. */
+function watchedBy(watchdog, silence) {
+    return { onSend: () => watchdog.set(silence), onRenew: () => watchdog.stop() };
 }
 /** Whether a request was refused for the subscriptions in it, so that others may be accepted. */
 function isAboutSubscriptions(error) {

@@ -2,7 +2,7 @@
 // does not let streams through.
 
 import { pause, pauseAfterBye, sleep } from './backoff.js';
-import { type Http, TokenError } from './http.js';
+import { type Http, type Request, TokenError } from './http.js';
 import { ProblemError, tokenFailed } from './problem.js';
 import { EventParser, type StreamEvent } from './sse.js';
 import type { Frame } from './state.js';
@@ -190,9 +190,7 @@ export class Connection {
       const subscriptions = [...choice.kept, ...choice.tried];
       const headers = { Accept: 'text/event-stream' };
       const request = { method: 'POST', path: '/live', body: { subscriptions }, headers, signal: abort.signal };
-      // The time of the token source does not count as silence.
-      const onSend = () => watchdog.set(this.#timing.silence);
-      const response = await this.#http.send({ ...request, onSend });
+      const response = await this.#http.send({ ...request, ...watchedBy(watchdog, this.#timing.silence) });
       isOpen = true;
       this.#accept(subscriptions);
       renewal.plan(response.token, (old) => this.#renew(old));
@@ -237,18 +235,16 @@ export class Connection {
     const started = performance.now();
     const watchdog = new Watchdog(() => abort.abort('silent'));
     // The server holds a poll for less than it lets a stream be silent.
-    const set = () => watchdog.set(2.5 * this.#timing.heartbeat);
+    const silence = 2.5 * this.#timing.heartbeat;
     let pauseMs = 0;
     let hasNews = false;
     try {
       // What does not fit into a URL goes into a body.
       const request =
-        path.length <= URL_MAX
-          ? { method: 'GET', path, signal: abort.signal, onSend: set }
-          : { method: 'POST', path: '/live/poll', body: { subscriptions }, signal: abort.signal, onSend: set };
-      const response = await this.#http.send(request);
+        path.length <= URL_MAX ? { method: 'GET', path } : { method: 'POST', path: '/live/poll', body: { subscriptions } };
+      const response = await this.#http.send({ ...request, signal: abort.signal, ...watchedBy(watchdog, silence) });
       this.#accept(subscriptions);
-      for await (const event of events(response, set)) {
+      for await (const event of events(response, () => watchdog.set(silence))) {
         if (event.event === 'bye') pauseMs = event.retry ?? 0;
         else this.#handle(event);
         hasNews ||= ['value', 'rows', 'error'].includes(event.event);
@@ -365,10 +361,10 @@ export class Connection {
     const stop = () => abort.abort('ended');
     stream.ended.signal.addEventListener('abort', stop, { once: true });
     const watchdog = new Watchdog(() => abort.abort('silent'));
-    const onSend = () => watchdog.set(this.#timing.silence);
+    const watched = watchedBy(watchdog, this.#timing.silence);
     try {
       const body = { secret: stream.secret, add, remove };
-      await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, onSend });
+      await this.#http.send({ method: 'POST', path: `/live/${stream.id}`, body, signal: abort.signal, ...watched });
     } catch (error) {
       const needsStream = error instanceof ProblemError && NEEDS_STREAM.includes(error.status);
       if (needsStream && this.#stream === stream) {
@@ -391,6 +387,11 @@ export class Connection {
     if (stream && stream === this.#stream) await this.#send(stream, [], []);
     return token;
   }
+}
+
+/** The watchdog of a request. The time of the token source, which has a limit of its own, does not count as silence. */
+function watchedBy(watchdog: Watchdog, silence: number): Pick<Request, 'onSend' | 'onRenew'> {
+  return { onSend: () => watchdog.set(silence), onRenew: () => watchdog.stop() };
 }
 
 /** Whether a request was refused for the subscriptions in it, so that others may be accepted. */

@@ -11,6 +11,8 @@ export interface Request {
   signal?: AbortSignal;
   /** Is called when the token is there and the request is sent. */
   onSend?: () => void;
+  /** Is called when the token was refused and another one is awaited, which may take as long as a source may. */
+  onRenew?: () => void;
   /** Whose request this is. It is set when it is sent, and then it is sent again as this caller only. */
   caller?: string;
 }
@@ -46,13 +48,14 @@ export class Http {
     let response = await this.#once(request, token);
     if (response.status === 401 && token !== undefined) {
       const refused = token;
+      const problem = await ProblemError.of(response);
+      request.onRenew?.();
       const other = await this.#token(() => this.tokens.renew(refused), request.signal);
-      if (other !== undefined && other !== token && (await this.#replaces(token, other, before.signedInAt))) {
-        await response.body?.cancel();
-        token = other;
-        request.caller = await callerOf(token);
-        response = await this.#once(request, token);
-      }
+      const isOther = other !== undefined && other !== refused;
+      if (!isOther || !(await this.#replaces(refused, other, before.signedInAt))) throw problem;
+      token = other;
+      request.caller = await callerOf(token);
+      response = await this.#once(request, token);
     }
     if (!response.ok) throw await ProblemError.of(response);
     return Object.assign(response, { token });

@@ -134,6 +134,33 @@ test('when all tabs are without a token, they do not pass the lead around in a l
   await server.until(() => server.streams.length > streams && tabs.length === server.streams.at(-1).subscriptions.size);
 });
 
+test('a leader that renews a refused token is not silent, and keeps the lead', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const [old, renewed, other] = [1, 2, 3].map((jti) => jwt({ sub: 'ada', jti }));
+  // The renewal takes longer than a stream may be silent.
+  const slow = (refused) => (refused ? new Promise((resolve) => setTimeout(resolve, 500, renewed)) : old);
+  const leader = newClient(t, server, { token: slow, timing: { silence: 200 } });
+  const seen = watch(leader, 'one', {});
+  await seen.next();
+  const follower = newClient(t, server, { token: () => other });
+  const followed = watch(follower, 'two', {});
+  await followed.next();
+  const statuses = [leader, follower].map((client) => {
+    const list = [];
+    client.onStatus((status) => list.push(status));
+    return list;
+  });
+  server.refuse = ({ token }) => (token === old ? [401, { code: 'invalid_token' }] : undefined);
+  server.streams[0].kill();
+  await server.until(() => server.streams.length === 2 && server.streams[1].keyOf('two'));
+  for (const query of ['one', 'two']) server.streams[1].value(query, 2, 'later');
+  assert.deepEqual([await seen.next(), await followed.next()], ['later', 'later']);
+  assert.deepEqual(server.streams.map(({ opening }) => opening.token), [old, renewed]);
+  assert.deepEqual(statuses, Array(2).fill(['live', 'waiting', 'connecting', 'live']));
+});
+
 test('a tab that the user looks at hurries the leader', async (t) => {
   const browser = startBrowser(t);
   const server = await startServer(t);

@@ -7,6 +7,8 @@ export interface Request {
     signal?: AbortSignal;
     /** Is called when the token is there and the request is sent. */
     onSend?: () => void;
+    /** Is called when the token was refused and another one is awaited, which may take as long as a source may. */
+    onRenew?: () => void;
     /** Whose request this is. It is set when it is sent, and then it is sent again as this caller only. */
     caller?: string;
 }
