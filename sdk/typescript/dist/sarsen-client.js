@@ -1107,6 +1107,9 @@ class Subscriptions {
     get source() {
         return this.#source;
     }
+    get isEmpty() {
+        return this.#topics.size === 0;
+    }
     /** Begins to use a source. */
     use(source) {
         this.#source = source;
@@ -1178,6 +1181,11 @@ class Subscriptions {
     }
     refused(id, error) {
         this.#topics.get(id)?.fail(error);
+    }
+    /** There is no source yet, for a reason that concerns all listeners. */
+    fail(error) {
+        for (const topic of this.#topics.values())
+            topic.fail(error);
     }
     status(status) {
         if (status === this.#status)
@@ -1701,10 +1709,15 @@ class Client {
     #subscriptions;
     #source;
     #connecting = false;
+    /** Ends the pause before the token source is asked again. */
+    #rest = new AbortController();
     #closed = false;
     /** The newest version of this client's answers: queries read a state that is not older. */
     #version;
-    #hurry = () => this.#source?.hurry();
+    #hurry = () => {
+        this.#rest.abort();
+        this.#source?.hurry();
+    };
     /** The user looks at the tab again: another one may have signed in elsewhere, which a tab without requests cannot see. */
     #seen = () => {
         if (typeof document !== 'undefined' && document.visibilityState !== 'visible')
@@ -1772,6 +1785,7 @@ class Client {
     close() {
         this.#closed = true;
         this.#source = undefined;
+        this.#rest.abort();
         this.#subscriptions.close();
         globalThis.removeEventListener?.('online', this.#hurry);
         globalThis.removeEventListener?.('pageshow', this.#seen);
@@ -1818,12 +1832,26 @@ class Client {
         if (this.#connecting || this.#source || this.#closed)
             return;
         this.#connecting = true;
-        // Tabs share only with tabs of the same caller. If the token cannot be had now, the connection tries again itself.
-        const caller = this.#share ? await this.#http.tokens.caller().catch(() => undefined) : undefined;
-        this.#connecting = false;
-        if (this.#closed || this.#source)
-            return;
         const sink = this.#subscriptions;
+        let caller;
+        // Tabs share only with tabs of the same caller. Without a token nobody knows whose this one is.
+        for (let attempt = 0; this.#share && caller === undefined && !sink.isEmpty; attempt += 1) {
+            sink.status('connecting');
+            try {
+                caller = await this.#http.tokens.caller();
+            }
+            catch (error) {
+                if (sink.isEmpty)
+                    break;
+                sink.fail(tokenFailed(error));
+                sink.status('waiting');
+                this.#rest = new AbortController();
+                await sleep(pause(attempt), this.#rest.signal);
+            }
+        }
+        this.#connecting = false;
+        if (sink.isEmpty)
+            return sink.status('idle');
         this.#source = (caller && this.#shared(caller)) || new Feed(this.#http, this.#timing, sink);
         sink.use(this.#source);
     }

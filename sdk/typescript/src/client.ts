@@ -4,7 +4,7 @@ import { pause, sleep } from './backoff.js';
 import { TIMING, type Status, type Timing } from './connection.js';
 import { Feed, type Source } from './feed.js';
 import { Http, type Request, TokenError } from './http.js';
-import { ConnectionError, ProblemError } from './problem.js';
+import { ConnectionError, ProblemError, tokenFailed } from './problem.js';
 import { type AppliedLayer, type Info, Subscriptions } from './subscriptions.js';
 import { canShare, SharedSource } from './tabs.js';
 import { Tokens, type TokenSource } from './tokens.js';
@@ -85,10 +85,15 @@ export class Client<A extends ApiShape = AnyApi> {
   readonly #subscriptions: Subscriptions;
   #source: (Source & { hurry(): void }) | undefined;
   #connecting = false;
+  /** Ends the pause before the token source is asked again. */
+  #rest = new AbortController();
   #closed = false;
   /** The newest version of this client's answers: queries read a state that is not older. */
   #version: string | undefined;
-  readonly #hurry = () => this.#source?.hurry();
+  readonly #hurry = () => {
+    this.#rest.abort();
+    this.#source?.hurry();
+  };
   /** The user looks at the tab again: another one may have signed in elsewhere, which a tab without requests cannot see. */
   readonly #seen = () => {
     if (typeof document !== 'undefined' && document.visibilityState !== 'visible') return;
@@ -165,6 +170,7 @@ export class Client<A extends ApiShape = AnyApi> {
   close(): void {
     this.#closed = true;
     this.#source = undefined;
+    this.#rest.abort();
     this.#subscriptions.close();
     globalThis.removeEventListener?.('online', this.#hurry);
     globalThis.removeEventListener?.('pageshow', this.#seen);
@@ -202,11 +208,23 @@ export class Client<A extends ApiShape = AnyApi> {
   async #connect(): Promise<void> {
     if (this.#connecting || this.#source || this.#closed) return;
     this.#connecting = true;
-    // Tabs share only with tabs of the same caller. If the token cannot be had now, the connection tries again itself.
-    const caller = this.#share ? await this.#http.tokens.caller().catch(() => undefined) : undefined;
-    this.#connecting = false;
-    if (this.#closed || this.#source) return;
     const sink = this.#subscriptions;
+    let caller: string | undefined;
+    // Tabs share only with tabs of the same caller. Without a token nobody knows whose this one is.
+    for (let attempt = 0; this.#share && caller === undefined && !sink.isEmpty; attempt += 1) {
+      sink.status('connecting');
+      try {
+        caller = await this.#http.tokens.caller();
+      } catch (error) {
+        if (sink.isEmpty) break;
+        sink.fail(tokenFailed(error));
+        sink.status('waiting');
+        this.#rest = new AbortController();
+        await sleep(pause(attempt), this.#rest.signal);
+      }
+    }
+    this.#connecting = false;
+    if (sink.isEmpty) return sink.status('idle');
     this.#source = (caller && this.#shared(caller)) || new Feed(this.#http, this.#timing, sink);
     sink.use(this.#source);
   }

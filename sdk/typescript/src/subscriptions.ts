@@ -51,6 +51,10 @@ export class Subscriptions implements Sink {
     return this.#source;
   }
 
+  get isEmpty(): boolean {
+    return this.#topics.size === 0;
+  }
+
   /** Begins to use a source. */
   use(source: Source): void {
     this.#source = source;
@@ -120,6 +124,11 @@ export class Subscriptions implements Sink {
 
   refused(id: string, error: ProblemError): void {
     this.#topics.get(id)?.fail(error);
+  }
+
+  /** There is no source yet, for a reason that concerns all listeners. */
+  fail(error: ProblemError): void {
+    for (const topic of this.#topics.values()) topic.fail(error);
   }
 
   status(status: Status): void {

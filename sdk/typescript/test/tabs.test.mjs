@@ -134,6 +134,64 @@ test('when all tabs are without a token, they do not pass the lead around in a l
   await server.until(() => server.streams.length > streams && tabs.length === server.streams.at(-1).subscriptions.size);
 });
 
+test('a tab that has no token at first joins the shared stream when it has one', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const token = () => jwt({ sub: 'ada' });
+  await watch(newClient(t, server, { token }), 'one', {}).next();
+  const source = {
+    token: () => {
+      throw new Error('not now');
+    },
+  };
+  const late = newClient(t, server, { token: () => source.token() });
+  const statuses = [];
+  late.onStatus((status) => statuses.push(status));
+  const seen = watch(late, 'two', {});
+  assert.equal((await seen.next()).code, 'token_failed');
+  source.token = token;
+  assert.equal(await seen.next(), 'first of two');
+  assert.equal(server.streams.length, 1);
+  assert.equal(seen.errors.length, 1);
+  assert.deepEqual(statuses, ['idle', 'connecting', 'waiting', 'connecting', 'live']);
+});
+
+test('a sign-in ends the pause of a tab that has no token', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let asked = 0;
+  let fails = true;
+  const token = () => {
+    asked += 1;
+    if (fails) throw new Error('login_required');
+    return jwt({ sub: 'ada' });
+  };
+  const client = newClient(t, server, { token });
+  watch(client, 'one', {});
+  // The pause after the third failure is half a second at least.
+  while (asked < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+  fails = false;
+  const started = performance.now();
+  await client.signedIn();
+  await server.until(() => server.streams.length === 1);
+  assert.ok(performance.now() - started < 400, `${performance.now() - started} ms`);
+});
+
+test('a tab that has no token is idle when nothing is subscribed to any more', async (t) => {
+  startBrowser(t);
+  const token = () => {
+    throw new Error('login_required');
+  };
+  const client = newClient(t, { url: 'http://127.0.0.1:1' }, { token });
+  const seen = watch(client, 'one', {});
+  assert.equal((await seen.next()).code, 'token_failed');
+  seen.stop();
+  await new Promise((resolve) => client.onStatus((status) => status === 'idle' && resolve()));
+  assert.equal(seen.errors.length, 1);
+});
+
 test('a leader that renews a refused token is not silent, and keeps the lead', async (t) => {
   startBrowser(t);
   const server = await startServer(t);

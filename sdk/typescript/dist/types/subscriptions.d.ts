@@ -23,6 +23,7 @@ export declare class Subscriptions implements Sink {
     /** Is called before the first subscription is made, and again after `reset`. */
     constructor(connect: () => void);
     get source(): Source | undefined;
+    get isEmpty(): boolean;
     /** Begins to use a source. */
     use(source: Source): void;
     /** Forgets all values, which belong to another caller, reports that to their listeners, and asks for them anew. */
@@ -34,6 +35,8 @@ export declare class Subscriptions implements Sink {
     onStatus(listener: (status: Status) => void): () => void;
     state(id: string, state: State): void;
     refused(id: string, error: ProblemError): void;
+    /** There is no source yet, for a reason that concerns all listeners. */
+    fail(error: ProblemError): void;
     status(status: Status): void;
 }
 /** An optimistic change of one query. */
