@@ -1389,8 +1389,8 @@ function safely(run) {
     }
 }
 // One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
-// the connection and sends states to the others over a BroadcastChannel. When the leader closes or hangs, another tab
-// takes over and resumes from what the tabs hold.
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token,
+// another tab takes over and resumes from what the tabs hold. While all of them lack one they try in turn, with pauses that double, and each reports its own problem when it has tried twice.
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
 /** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
@@ -1414,8 +1414,8 @@ class SharedSource {
     #leading = new AbortController();
     /** Leader only: the connection's. */
     #status = 'idle';
-    /** So often in a row this tab led without a token. */
-    #tokenFailures = 0;
+    /** So often this tab left the lead because its token failed, since a tab last had a connection. */
+    #refusals = 0;
     /** Ends the pause before this tab stands again. */
     #rest = new AbortController();
     #closing = new AbortController();
@@ -1485,8 +1485,8 @@ class SharedSource {
             while (!signal.aborted) {
                 await this.#stand(signal);
                 this.#rest = new AbortController();
-                if (this.#tokenFailures > 0 && !signal.aborted)
-                    await sleep(pause(this.#tokenFailures + 2), this.#rest.signal);
+                if (this.#refusals > 0 && !signal.aborted)
+                    await sleep(pause(this.#refusals + 1), this.#rest.signal);
             }
         }
         catch {
@@ -1539,6 +1539,7 @@ class SharedSource {
         this.#leading.abort();
         this.#leading = new AbortController();
         this.#tabs.clear();
+        this.#status = 'connecting';
         this.#feed = this.#makeFeed({
             state: (id, state) => {
                 this.#deliver(id, state);
@@ -1552,25 +1553,42 @@ class SharedSource {
                 if (this.#isWantedElsewhere(id))
                     this.#post({ kind: 'refused', id, document: error.document, status: error.status });
             },
-            status: (status) => {
-                if (status === 'live')
-                    this.#tokenFailures = 0;
-                this.#status = status;
-                this.#sink.status(status);
-                this.#post({ kind: 'status', status });
-            },
+            status: (status) => this.#tellStatus(status),
         });
         for (const { wanted, state } of this.#wanted.values())
             this.#add(this.#tab, wanted, state);
         this.#post({ kind: 'leader' });
         return new Promise((resolve) => (this.#release = resolve));
     }
-    /** Without a token this tab is no leader. Another one may have a token; this one stands again after a pause. */
+    /** There is no token. If other tabs wait for values, one of them may have one that works. */
     #failToken(id, error) {
-        if ([...this.#tabs.keys()].every((tab) => tab === this.#tab))
-            return this.#sink.refused(id, error);
-        this.#tokenFailures += 1;
+        if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab))
+            this.#handOver(error);
+        else
+            this.#sink.refused(id, error);
+    }
+    /**
+     * Leaves the lead to a tab whose token works; this tab stands again after a pause. If there is no such tab, this one
+     * leads again and fails again: only then its listeners get the problem.
+     */
+    #handOver(error) {
+        this.#refusals += 1;
+        this.#tellStatus('waiting');
         this.#resign();
+        if (this.#refusals > 1)
+            for (const id of [...this.#wanted.keys()])
+                this.#sink.refused(id, error);
+    }
+    #tellStatus(status) {
+        this.#status = status;
+        this.#showStatus(status);
+        this.#post({ kind: 'status', status });
+    }
+    #showStatus(status) {
+        // The leader has a token that works.
+        if (status === 'live' || status === 'polling')
+            this.#refusals = 0;
+        this.#sink.status(status);
     }
     #isWantedElsewhere(id) {
         return [...this.#tabs].some(([tab, ids]) => tab !== this.#tab && ids.has(id));
@@ -1603,7 +1621,7 @@ class SharedSource {
         if (message.kind === 'leader')
             this.#announce();
         else if (message.kind === 'status')
-            this.#sink.status(message.status);
+            this.#showStatus(message.status);
         else if (!this.#wanted.has(message.id))
             return;
         else if (message.kind === 'state')

@@ -1,6 +1,6 @@
 // One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
-// the connection and sends states to the others over a BroadcastChannel. When the leader closes or hangs, another tab
-// takes over and resumes from what the tabs hold.
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token,
+// another tab takes over and resumes from what the tabs hold. While all of them lack one they try in turn, with pauses that double, and each reports its own problem when it has tried twice.
 
 import { pause, sleep } from './backoff.js';
 import type { Status, Timing } from './connection.js';
@@ -51,8 +51,8 @@ export class SharedSource implements Source {
   #leading = new AbortController();
   /** Leader only: the connection's. */
   #status: Status = 'idle';
-  /** So often in a row this tab led without a token. */
-  #tokenFailures = 0;
+  /** So often this tab left the lead because its token failed, since a tab last had a connection. */
+  #refusals = 0;
   /** Ends the pause before this tab stands again. */
   #rest = new AbortController();
   #closing = new AbortController();
@@ -118,7 +118,7 @@ export class SharedSource implements Source {
       while (!signal.aborted) {
         await this.#stand(signal);
         this.#rest = new AbortController();
-        if (this.#tokenFailures > 0 && !signal.aborted) await sleep(pause(this.#tokenFailures + 2), this.#rest.signal);
+        if (this.#refusals > 0 && !signal.aborted) await sleep(pause(this.#refusals + 1), this.#rest.signal);
       }
     } catch {
       // There are no locks in sandboxed frames and where storage is blocked.
@@ -171,6 +171,7 @@ export class SharedSource implements Source {
     this.#leading.abort();
     this.#leading = new AbortController();
     this.#tabs.clear();
+    this.#status = 'connecting';
     this.#feed = this.#makeFeed({
       state: (id, state) => {
         this.#deliver(id, state);
@@ -181,23 +182,40 @@ export class SharedSource implements Source {
         this.#sink.refused(id, error);
         if (this.#isWantedElsewhere(id)) this.#post({ kind: 'refused', id, document: error.document, status: error.status });
       },
-      status: (status) => {
-        if (status === 'live') this.#tokenFailures = 0;
-        this.#status = status;
-        this.#sink.status(status);
-        this.#post({ kind: 'status', status });
-      },
+      status: (status) => this.#tellStatus(status),
     });
     for (const { wanted, state } of this.#wanted.values()) this.#add(this.#tab, wanted, state);
     this.#post({ kind: 'leader' });
     return new Promise((resolve) => (this.#release = resolve));
   }
 
-  /** Without a token this tab is no leader. Another one may have a token; this one stands again after a pause. */
+  /** There is no token. If other tabs wait for values, one of them may have one that works. */
   #failToken(id: string, error: ProblemError): void {
-    if ([...this.#tabs.keys()].every((tab) => tab === this.#tab)) return this.#sink.refused(id, error);
-    this.#tokenFailures += 1;
+    if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab)) this.#handOver(error);
+    else this.#sink.refused(id, error);
+  }
+
+  /**
+   * Leaves the lead to a tab whose token works; this tab stands again after a pause. If there is no such tab, this one
+   * leads again and fails again: only then its listeners get the problem.
+   */
+  #handOver(error: ProblemError): void {
+    this.#refusals += 1;
+    this.#tellStatus('waiting');
     this.#resign();
+    if (this.#refusals > 1) for (const id of [...this.#wanted.keys()]) this.#sink.refused(id, error);
+  }
+
+  #tellStatus(status: Status): void {
+    this.#status = status;
+    this.#showStatus(status);
+    this.#post({ kind: 'status', status });
+  }
+
+  #showStatus(status: Status): void {
+    // The leader has a token that works.
+    if (status === 'live' || status === 'polling') this.#refusals = 0;
+    this.#sink.status(status);
   }
 
   #isWantedElsewhere(id: string): boolean {
@@ -228,7 +246,7 @@ export class SharedSource implements Source {
     if (this.#feed) return;
     this.#heard += 1;
     if (message.kind === 'leader') this.#announce();
-    else if (message.kind === 'status') this.#sink.status(message.status);
+    else if (message.kind === 'status') this.#showStatus(message.status);
     else if (!this.#wanted.has(message.id)) return;
     else if (message.kind === 'state') this.#deliver(message.id, message.state);
     else this.#sink.refused(message.id, new ProblemError(message.document, message.status));

@@ -109,6 +109,31 @@ test('a leader without a token leaves the stream to a tab that has one', async (
   assert.deepEqual([leader.errors, follower.errors], [[], []]);
 });
 
+test('when no tab has a token, each one reports its own failure, and values follow when it passes', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  let fails = false;
+  const tabs = [];
+  for (const name of ['one', 'two']) {
+    const token = () => {
+      if (fails) throw new Error(`no token for ${name}`);
+      return jwt({ sub: 'ada' });
+    };
+    tabs.push(watch(newClient(t, server, { token }), name, {}));
+    await tabs.at(-1).next();
+  }
+  fails = true;
+  server.streams[0].kill();
+  for (const [tab, name] of [[tabs[0], 'one'], [tabs[1], 'two']]) {
+    const { code, cause } = await tab.next();
+    assert.deepEqual([code, cause.message], ['token_failed', `no token for ${name}`]);
+  }
+  fails = false;
+  assert.deepEqual([await tabs[0].next(), await tabs[1].next()], ['first of one', 'first of two']);
+  assert.deepEqual(tabs.map(({ errors }) => errors.length), [1, 1]);
+});
+
 test('when all tabs are without a token, they do not pass the lead around in a loop', async (t) => {
   startBrowser(t);
   const server = await startServer(t);
