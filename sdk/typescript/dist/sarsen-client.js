@@ -1389,8 +1389,9 @@ function safely(run) {
     }
 }
 // One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
-// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token,
-// another tab takes over and resumes from what the tabs hold. While all of them lack one they try in turn, with pauses that double, and each reports its own problem when it has tried twice.
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token
+// that the server accepts, another tab takes over and resumes from what the tabs hold. While all of them lack one they
+// try in turn, with pauses that double, and each reports its own problem when it has tried twice.
 /** A visible follower asks whether the leader is there so often, and takes over when it does not answer. */
 const PING_MS = 5_000;
 /** Of the messages. Tabs with another one, from before a deployment, have a stream of their own. */
@@ -1414,7 +1415,9 @@ class SharedSource {
     #leading = new AbortController();
     /** Leader only: the connection's. */
     #status = 'idle';
-    /** So often this tab left the lead because its token failed, since a tab last had a connection. */
+    /** Leader only: its token failed or was refused, and no state has come since. */
+    #refusal;
+    /** So often this tab left the lead for that, since a tab last had a connection. */
     #refusals = 0;
     /** Ends the pause before this tab stands again. */
     #rest = new AbortController();
@@ -1540,14 +1543,16 @@ class SharedSource {
         this.#leading = new AbortController();
         this.#tabs.clear();
         this.#status = 'connecting';
+        this.#refusal = undefined;
         this.#feed = this.#makeFeed({
             state: (id, state) => {
+                this.#refusal = undefined;
                 this.#deliver(id, state);
                 if (this.#isWantedElsewhere(id))
                     this.#post({ kind: 'state', id, state });
             },
             refused: (id, error) => {
-                if (error.code === 'token_failed')
+                if (error.code === 'token_failed' || error.status === 401)
                     return this.#failToken(id, error);
                 this.#sink.refused(id, error);
                 if (this.#isWantedElsewhere(id))
@@ -1560,8 +1565,9 @@ class SharedSource {
         this.#post({ kind: 'leader' });
         return new Promise((resolve) => (this.#release = resolve));
     }
-    /** There is no token. If other tabs wait for values, one of them may have one that works. */
+    /** There is no token, or the server refused it. If other tabs wait for values, one of them may have one that works. */
     #failToken(id, error) {
+        this.#refusal = error;
         if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab))
             this.#handOver(error);
         else
@@ -1633,7 +1639,9 @@ class SharedSource {
     #serve(message) {
         if (!this.#feed)
             return;
-        if (message.kind === 'want')
+        if (message.kind === 'want' && this.#refusal)
+            this.#handOver(this.#refusal);
+        else if (message.kind === 'want')
             this.#add(message.tab, message.wanted, message.held);
         else if (message.kind === 'drop')
             this.#remove(message.tab, message.id);

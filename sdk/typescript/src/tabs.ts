@@ -1,6 +1,7 @@
 // One stream per browser. The tabs of one origin whose caller is the same elect a leader by a Web Lock; the leader holds
-// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token,
-// another tab takes over and resumes from what the tabs hold. While all of them lack one they try in turn, with pauses that double, and each reports its own problem when it has tried twice.
+// the connection and sends states to the others over a BroadcastChannel. When the leader closes, hangs or has no token
+// that the server accepts, another tab takes over and resumes from what the tabs hold. While all of them lack one they
+// try in turn, with pauses that double, and each reports its own problem when it has tried twice.
 
 import { pause, sleep } from './backoff.js';
 import type { Status, Timing } from './connection.js';
@@ -51,7 +52,9 @@ export class SharedSource implements Source {
   #leading = new AbortController();
   /** Leader only: the connection's. */
   #status: Status = 'idle';
-  /** So often this tab left the lead because its token failed, since a tab last had a connection. */
+  /** Leader only: its token failed or was refused, and no state has come since. */
+  #refusal: ProblemError | undefined;
+  /** So often this tab left the lead for that, since a tab last had a connection. */
   #refusals = 0;
   /** Ends the pause before this tab stands again. */
   #rest = new AbortController();
@@ -172,13 +175,15 @@ export class SharedSource implements Source {
     this.#leading = new AbortController();
     this.#tabs.clear();
     this.#status = 'connecting';
+    this.#refusal = undefined;
     this.#feed = this.#makeFeed({
       state: (id, state) => {
+        this.#refusal = undefined;
         this.#deliver(id, state);
         if (this.#isWantedElsewhere(id)) this.#post({ kind: 'state', id, state });
       },
       refused: (id, error) => {
-        if (error.code === 'token_failed') return this.#failToken(id, error);
+        if (error.code === 'token_failed' || error.status === 401) return this.#failToken(id, error);
         this.#sink.refused(id, error);
         if (this.#isWantedElsewhere(id)) this.#post({ kind: 'refused', id, document: error.document, status: error.status });
       },
@@ -189,8 +194,9 @@ export class SharedSource implements Source {
     return new Promise((resolve) => (this.#release = resolve));
   }
 
-  /** There is no token. If other tabs wait for values, one of them may have one that works. */
+  /** There is no token, or the server refused it. If other tabs wait for values, one of them may have one that works. */
   #failToken(id: string, error: ProblemError): void {
+    this.#refusal = error;
     if ([...this.#tabs.keys()].some((tab) => tab !== this.#tab)) this.#handOver(error);
     else this.#sink.refused(id, error);
   }
@@ -255,7 +261,8 @@ export class SharedSource implements Source {
   /** A follower's message. */
   #serve(message: Message & { tab: string }): void {
     if (!this.#feed) return;
-    if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
+    if (message.kind === 'want' && this.#refusal) this.#handOver(this.#refusal);
+    else if (message.kind === 'want') this.#add(message.tab, message.wanted, message.held);
     else if (message.kind === 'drop') this.#remove(message.tab, message.id);
     else if (message.kind === 'ask') this.#feed.ask(message.id, message.version);
     else if (message.kind === 'hurry') this.#feed.hurry();

@@ -134,6 +134,38 @@ test('when no tab has a token, each one reports its own failure, and values foll
   assert.deepEqual(tabs.map(({ errors }) => errors.length), [1, 1]);
 });
 
+test('a leader whose token is refused leaves the stream to a tab whose token works', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const [old, other] = [1, 2].map((jti) => jwt({ sub: 'ada', jti }));
+  const leader = watch(newClient(t, server, { token: () => old }), 'one', {});
+  await leader.next();
+  const follower = watch(newClient(t, server, { token: () => other }), 'two', {});
+  await follower.next();
+  server.refuse = ({ token }) => (token === old ? [401, { code: 'invalid_token' }] : undefined);
+  server.streams[0].kill();
+  await server.until(() => server.streams.length === 2 && server.streams[1].keyOf('one'));
+  assert.equal(server.streams[1].opening.token, other);
+  server.streams[1].value('one', 2, 'later');
+  assert.equal(await leader.next(), 'later');
+  assert.deepEqual([leader.errors, follower.errors], [[], []]);
+});
+
+test('a tab whose token is refused reports it at once if it is alone, and leaves the stream to the next tab', async (t) => {
+  startBrowser(t);
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const [old, other] = [1, 2].map((jti) => jwt({ sub: 'ada', jti }));
+  server.refuse = ({ token }) => (token === old ? [401, { code: 'invalid_token' }] : undefined);
+  const first = watch(newClient(t, server, { token: () => old }), 'one', {});
+  assert.equal((await first.next()).code, 'invalid_token');
+  const second = watch(newClient(t, server, { token: () => other }), 'two', {});
+  assert.deepEqual([await second.next(), await first.next()], ['first of two', 'first of one']);
+  assert.deepEqual(server.streams.map(({ opening }) => opening.token), [other]);
+  assert.deepEqual([first.errors.length, second.errors.length], [1, 0]);
+});
+
 test('when all tabs are without a token, they do not pass the lead around in a loop', async (t) => {
   startBrowser(t);
   const server = await startServer(t);
