@@ -276,6 +276,40 @@ test('a leader that renews a refused token is not silent, and keeps the lead', a
   assert.deepEqual(statuses, Array(2).fill(['live', 'waiting', 'connecting', 'live']));
 });
 
+test('a leader answers its followers while it renews a token, and they do not take over', async (t) => {
+  startBrowser(t);
+  let heard = () => {};
+  const { BroadcastChannel, setInterval } = globalThis;
+  t.after(() => Object.assign(globalThis, { BroadcastChannel, setInterval }));
+  const intervals = [];
+  globalThis.setInterval = (run) => intervals.push(run);
+  globalThis.BroadcastChannel = class extends BroadcastChannel {
+    constructor(name) {
+      super(name);
+      this.addEventListener('message', ({ data }) => data.kind === 'status' && heard());
+    }
+  };
+  const server = await startServer(t);
+  answerAtOnce(server);
+  const [old, renewed, other] = [1, 2, 3].map((jti) => jwt({ sub: 'ada', jti }));
+  let renew;
+  const renewing = new Promise((asked) => (renew = () => new Promise(asked)));
+  await watch(newClient(t, server, { token: (refused) => (refused ? renew() : old) }), 'one', {}).next();
+  await watch(newClient(t, server, { token: () => other }), 'two', {}).next();
+  server.refuse = ({ token }) => (token === old ? [401, { code: 'invalid_token' }] : undefined);
+  server.streams[0].kill();
+  const release = await renewing;
+  // A follower takes over when three of its questions have no answer.
+  for (let n = 0; n < 4; n += 1) {
+    const answer = new Promise((resolve) => (heard = resolve));
+    intervals.forEach((run) => run());
+    await answer;
+  }
+  release(renewed);
+  await server.until(() => server.streams.length === 2);
+  assert.equal(server.streams[1].opening.token, renewed);
+});
+
 test('a tab that the user looks at hurries the leader', async (t) => {
   const browser = startBrowser(t);
   const server = await startServer(t);
