@@ -188,7 +188,7 @@ pub struct TokenArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, requires = "walk")]
     pub walk_from: Option<usize>,
     /// MiB that all caches of the server may take
-    #[arg(long, value_name = "MIB", default_value_t = 384, requires = "tokens")]
+    #[arg(long, value_name = "MIB", default_value_t = 448, requires = "tokens")]
     pub cache_memory: u64,
 }
 

@@ -217,7 +217,7 @@ pub fn key(id: &DeviceId) -> Key {
 /// caller then generates new ones.
 pub fn begin(tx: &mut Tx<'_>, new: &NewDevice) -> Result<()> {
     let scope = new.scope.joined();
-    tx.exec(
+    tx.exec_one(
         &INSERT,
         args![
             &new.id,

@@ -39,7 +39,8 @@ pub trait Query: DeserializeOwned + ToSchema + Send + Sync + 'static {
 pub trait Mutation: DeserializeOwned + ToSchema + Send + Sync + 'static {
     /// The name in `POST /rpc/{name}`; snake_case.
     const NAME: &'static str;
-    /// It is short, rarely fails and waits for no lock: queued ones share a transaction.
+    /// It is short, rarely fails and waits for no lock: queued ones share a transaction. Then a statement that writes one
+    /// row is best run by [`Tx::exec_one`].
     const BATCHED: bool = false;
     /// What it reads of its caller.
     type Claims: Claims;

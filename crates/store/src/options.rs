@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The default of [`Options::cache_memory`]: three eighths of a small server.
-pub const CACHE_MEMORY: usize = 384 << 20;
+pub const CACHE_MEMORY: usize = 448 << 20;
 
 /// Where the database is, and how many threads and how much memory the store may use.
 #[derive(Clone)]

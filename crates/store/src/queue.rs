@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// With this many batchable jobs queued, a second thread takes a batch too.
-const SECOND_BATCH_AT: usize = 16;
+const SECOND_BATCH_AT: usize = 32;
 /// While users wait, a background job is taken after this many turns of theirs.
 const TURNS_OF_USERS: u32 = 3;
 /// More background jobs are refused.
@@ -355,7 +355,7 @@ mod tests {
         };
         let take = || {
             let mut taken = VecDeque::new();
-            let turn = queue.take_turn(&mut taken, 16);
+            let turn = queue.take_turn(&mut taken, SECOND_BATCH_AT);
             (turn, Vec::from(taken))
         };
         push(&[1, 2, 100, 3]);

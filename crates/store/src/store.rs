@@ -39,7 +39,7 @@ impl Store {
 
     /// Like [`Store::write`], for short commands that come at thousands a second, rarely fail and wait for no lock.
     /// Queued ones share one transaction without savepoints. If one of them fails, the others run again with savepoints
-    /// (SQLite) or each in a transaction of its own.
+    /// (SQLite) or each in a transaction of its own. [`Tx::exec_one`] saves them journeys to the server.
     pub async fn write_batched<T, E, F>(&self, name: &'static str, command: F) -> Result<T, E>
     where
         T: Send + 'static,

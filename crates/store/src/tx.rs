@@ -13,6 +13,11 @@ pub(crate) trait Connection {
     fn dialect(&self) -> Dialect;
     /// Runs a statement. Returns the number of rows that matched.
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error>;
+    /// Runs a statement that is to write one row. Returns whether it did. A back end may answer before the server does,
+    /// and fail the transaction if that was wrong.
+    fn execute_one(&mut self, sql: &str, args: &[Value<'_>]) -> Result<bool, Error> {
+        Ok(self.execute(sql, args)? == 1)
+    }
     /// Runs a statement of a migration that an earlier start may have run already; then it succeeds. Used where each
     /// such statement commits by itself.
     fn execute_again(&mut self, sql: &str) -> Result<(), Error> {
@@ -192,13 +197,30 @@ impl<'c> Tx<'c> {
 
     /// Runs a statement that writes. Returns the number of rows that matched.
     pub fn exec(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
+        let text = self.writing(sql);
+        let result = self.snapshot.conn.execute(text, args);
+        self.snapshot.note(result)
+    }
+
+    /// Runs a statement that is to write one row. Returns whether it did.
+    ///
+    /// On PostgreSQL, batched commands do not wait for the answer: they are told that a row was written, and the answers
+    /// are checked before the commit. If one is different, each of these commands runs again by itself and is told the
+    /// truth. So a command that was told a wrong answer leaves no trace, as long as it has no effects outside of its
+    /// transaction.
+    pub fn exec_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        let text = self.writing(sql);
+        let result = self.snapshot.conn.execute_one(text, args);
+        self.snapshot.note(result)
+    }
+
+    fn writing<'s>(&mut self, sql: &'s Sql) -> &'s str {
         let text = sql.text(self.snapshot.conn.dialect());
         if self.snapshot.tables_read.is_some() {
             self.tables_written.extend(self.snapshot.conn.tables(text).unwrap_or_default().written);
         }
         self.wrote = true;
-        let result = self.snapshot.conn.execute(text, args);
-        self.snapshot.note(result)
+        text
     }
 
     /// Locks a row with a [`crate::lock`] statement before the command decides about it.

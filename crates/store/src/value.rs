@@ -18,6 +18,20 @@ pub enum Value<'a> {
     Blob(Cow<'a, [u8]>),
 }
 
+#[cfg(feature = "postgres")]
+impl Value<'_> {
+    /// A copy that borrows nothing.
+    pub(crate) fn to_static(&self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Int(number) => Value::Int(*number),
+            Value::Real(number) => Value::Real(*number),
+            Value::Text(text) => Value::Text(Cow::Owned(text.as_ref().to_owned())),
+            Value::Blob(bytes) => Value::Blob(Cow::Owned(bytes.as_ref().to_owned())),
+        }
+    }
+}
+
 /// A value in a row, borrowed from the driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueRef<'a> {

@@ -114,7 +114,7 @@ impl Mutation for Increment {
     type Value = Counter;
 
     fn run(&self, tx: &mut Tx<'_>, _: &SignedIn, _: &Given) -> Result<Counter, Problem> {
-        tx.exec(&INCREMENT, args![self.id])?;
+        tx.exec_one(&INCREMENT, args![self.id])?;
         tx.changed(row_key(self.id));
         find(tx.snapshot(), self.id)
     }

@@ -66,9 +66,9 @@ pub fn insert(tx: &mut Tx<'_>, exam_id: i64, student: &str, count: i64, now: Tim
 
 /// Saves all answers of an attempt that is not submitted: one statement, because all students do this all the time.
 pub fn save(tx: &mut Tx<'_>, id: i64, answers: &str, answered: i64, now: Time) -> Result<(), Problem> {
-    let saved = tx.exec(&SAVE, args![id, answers, answered, now])?;
+    let saved = tx.exec_one(&SAVE, args![id, answers, answered, now])?;
     tx.changed(row_key(id));
-    if saved == 0 { Err(refusal(tx, id)) } else { Ok(()) }
+    if saved { Ok(()) } else { Err(refusal(tx, id)) }
 }
 
 /// Ends an attempt. Its answers stay as they are.

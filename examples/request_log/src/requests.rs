@@ -41,7 +41,7 @@ statements! {
 
 /// Inserts a row.
 pub fn create(tx: &mut Tx<'_>, new: &Logged) -> Result<(), Problem> {
-    tx.exec(&INSERT, &new.values())?;
+    tx.exec_one(&INSERT, &new.values())?;
     Ok(())
 }
 

@@ -73,7 +73,7 @@ pub struct Flags {
     /// Threads that hash passwords [default: one per processor]
     #[arg(long, value_name = "N")]
     hash_threads: Option<String>,
-    /// Memory for cached tokens, plans and users, like 256M or 2G [default: 384M]
+    /// Memory for cached tokens, plans and users, like 256M or 2G [default: 448M]
     #[arg(long, value_name = "SIZE")]
     cache_memory: Option<String>,
     /// Days until the session of a browser expires [default: 30]

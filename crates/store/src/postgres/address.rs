@@ -9,13 +9,15 @@
 //! - `pooler=transaction`: the URL leads to a pooler that lends a connection for one transaction (PgBouncer). No state
 //!   may live on a session then, prepared statements included.
 
+use super::client::Client;
+use super::errors::{connect_error, no_resources};
 use super::tls::{Tls, Verify};
 use crate::Error;
-use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
-use ::postgres::{Client, Config};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// A parsed URL.
 pub(super) struct Address {
@@ -111,8 +113,12 @@ impl Address {
 }
 
 impl Server {
-    pub(super) fn connect(&self) -> Result<Client, ::postgres::Error> {
-        self.config.connect(self.tls.clone())
+    /// The error says whether it may pass.
+    pub(super) fn connect(&self) -> Result<Client, (bool, Error)> {
+        match Client::connect(&self.config, self.tls.clone()) {
+            Ok(connected) => connected.map_err(|error| connect_error(&error)),
+            Err(error) => Err((true, no_resources(&error))),
+        }
     }
 
     /// Where it is, and nothing that is secret.
@@ -146,7 +152,6 @@ fn settings(mut config: Config) -> Config {
         config.keepalives_interval(Duration::from_secs(1));
         config.keepalives_retries(5);
     }
-    config.notice_callback(|notice| tracing::debug!(message = notice.message(), "the database says"));
     config
 }
 

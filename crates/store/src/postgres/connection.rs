@@ -1,27 +1,33 @@
 //! A connection as Sarsen uses it: one transaction after another, statements kept prepared.
 //!
-//! Every setting is made for one transaction (`SET LOCAL`): nothing lives on the session but the
-//! prepared statements; behind a pooler not even these: then each statement is sent as text, with the
-//! types that its arguments have. A connection keeps the error inside of a transaction, so that its
+//! Settings and prepared statements live on the session. Behind a pooler nothing does: then settings are made for one
+//! transaction (`SET LOCAL`), and each statement is sent as text, with the types that its arguments have. A connection keeps the error inside of a transaction, so that its
 //! thread can distinguish a command that must run again from one that failed by itself.
+//!
+//! Of commands that share a transaction, a statement that is to write one row is not waited for: it goes to the server
+//! with the next one that is (`execute_one`). A wrong answer fails the transaction then.
 
 use super::address::Server;
-use super::errors::{closed, connect_error, follows_another, translate};
+use super::client::{Client, Prepared};
+use super::errors::{closed, follows_another, translate};
 use super::pg_snapshot::PgSnapshot;
-use super::values::{Bound, for_each_row, type_of};
+use super::values::{Bound, for_each_row};
 use super::{change_log, cluster, tx_mode};
 use crate::remote::{Failure, ReconnectingSession, Session, SnapshotInfo, TxMode, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Value};
-use ::postgres::fallible_iterator::FallibleIterator as _;
-use ::postgres::types::{ToSql, Type};
-use ::postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow, Statement};
 
 /// Statements kept prepared on each connection; the program has a few hundred.
 const STATEMENTS_MAX: usize = 1024;
+/// Statements that are not waited for, at most.
+const QUEUED_MAX: usize = 256;
 
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
@@ -30,12 +36,16 @@ pub(super) struct Connection {
     pooled: bool,
     /// A transaction on a server in recovery is refused.
     is_primary: bool,
+    /// What the settings of the session are for; `None` before there are any, and behind a pooler.
+    settings: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
     statements: HashMap<String, Statement>,
     began: Instant,
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
     snapshot: Option<PgSnapshot>,
+    /// Several commands share the transaction, and are run one by one if it fails.
+    shared: bool,
     /// The server followed another one when it was asked.
     in_recovery: bool,
     /// The worst that happened since the transaction began.
@@ -50,8 +60,7 @@ impl Connection {
 
     /// Runs statements that have no arguments and give no rows.
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), Error> {
-        let result = self.client.batch_execute(sql);
-        result.map_err(|error| self.note(&error))
+        self.ask(|client| async move { client.batch_execute(sql).await })
     }
 
     /// Runs statements outside of a transaction.
@@ -68,30 +77,56 @@ impl Connection {
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         (self.limit, self.failure) = (None, None);
-        let rows = self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))));
-        let ended = rows.and_then(|rows| for_each_row(rows, each));
-        ended.map_err(|error| self.note(&error))?
+        self.query_text(sql, args, each)
+    }
+
+    /// Runs a query that is sent as text, with the types that its arguments have.
+    fn query_text(
+        &mut self,
+        sql: &str,
+        args: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let typed = args.iter().map(|value| (Bound(value), Bound(value).own_type()));
+        self.ask(|client| async move { for_each_row(client.query_typed_raw(sql, typed).await?, each).await })?
+    }
+
+    /// Sends a request, with the statements that are not waited for before it, and waits for all answers.
+    fn ask<T, F: Future<Output = Result<T, tokio_postgres::Error>>>(
+        &mut self,
+        request: impl FnOnce(Arc<tokio_postgres::Client>) -> F,
+    ) -> Result<T, Error> {
+        let (queued, answer) = self.client.run(request);
+        let mut failed = None;
+        for matched in queued {
+            let error = match matched {
+                Ok(1) => continue,
+                Ok(rows) => {
+                    let text = format!("a statement that was to write one row matched {rows}");
+                    self.fail(Failure::Fatal, Error::Database(text))
+                }
+                Err(error) => self.note(&error),
+            };
+            failed.get_or_insert(error);
+        }
+        let answer = answer.map_err(|error| self.note(&error));
+        failed.map_or(answer, Err)
     }
 
     /// Waits for a wake-up, for `most` at most; true when one came that `own` did not send.
     pub(super) fn wait_for_notification(&mut self, most: Duration, own: i32) -> Result<bool, Error> {
-        let began = Instant::now();
-        let first = self.client.notifications().timeout_iter(most).next();
-        let Some(first) = first.map_err(|error| self.note(&error))? else {
-            // The driver says the same of a time that is over and of a connection that is.
-            return if began.elapsed() < most / 2 { Err(closed()) } else { Ok(false) };
+        let Some(first) = self.client.next_notification(most) else {
+            return if self.client.is_closed() { Err(closed()) } else { Ok(false) };
         };
-        let mut foreign = first.process_id() != own;
-        let mut notifications = self.client.notifications();
-        let mut others = notifications.iter();
-        while let Ok(Some(next)) = others.next() {
-            foreign |= next.process_id() != own;
+        let mut foreign = first != own;
+        while let Some(next) = self.client.next_notification(Duration::ZERO) {
+            foreign |= next != own;
         }
         Ok(foreign)
     }
 
     /// Remembers what went wrong; the worst is kept.
-    fn note(&mut self, error: &::postgres::Error) -> Error {
+    fn note(&mut self, error: &tokio_postgres::Error) -> Error {
         let (failure, error) = translate(error, self.limit.unwrap_or_default());
         self.fail(failure, error)
     }
@@ -113,7 +148,7 @@ impl Connection {
 
     /// In the words of the server, and one journey.
     pub(super) fn first_row(&mut self, sql: &str) -> Result<Option<SimpleQueryRow>, Error> {
-        let answers = self.client.simple_query(sql).map_err(|error| self.note(&error))?;
+        let answers = self.ask(|client| async move { client.simple_query(sql).await })?;
         Ok(answers.into_iter().find_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -151,8 +186,7 @@ impl Connection {
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {
-                let prepared = self.client.prepare(sql);
-                let statement = prepared.map_err(|error| self.note(&error))?;
+                let statement = self.ask(|client| async move { client.prepare(sql).await })?;
                 if self.statements.len() == STATEMENTS_MAX {
                     self.statements.clear();
                 }
@@ -175,13 +209,15 @@ impl Session for Connection {
     /// Not to be called, nor dropped, on an asynchronous thread: the driver blocks.
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
         let mut connection = Connection {
-            client: server.connect().map_err(|error| connect_error(&error))?,
+            client: server.connect()?,
             pooled: server.pooled,
             is_primary: server.is_primary,
+            settings: None,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
             snapshot: None,
+            shared: false,
             in_recovery: false,
             failure: None,
         };
@@ -194,13 +230,22 @@ impl Session for Connection {
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
-        (self.failure, self.snapshot) = (None, None);
+        (self.failure, self.snapshot, self.shared) = (None, None, false);
+        if !self.pooled && self.settings != Some(mode) {
+            let set = self.batch(&tx_mode::set_for_session(mode));
+            set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
+            self.settings = Some(mode);
+        }
+        let begin = match self.pooled {
+            true => Cow::Owned(tx_mode::begin_with_settings(mode)),
+            false => Cow::Borrowed(tx_mode::begin(mode)),
+        };
         if !matches!(mode, TxMode::Query | TxMode::Replica) {
             // A connection on which no transaction begins is replaced: behind a pooler it may lead to a standby.
-            let begun = self.batch(tx_mode::begin(mode));
+            let begun = self.batch(&begin);
             return begun.map_err(|error| self.fail(Failure::ConnectionLost, error));
         }
-        let snapshot = self.read_snapshot(tx_mode::begin(mode))?;
+        let snapshot = self.read_snapshot(&begin)?;
         if self.in_recovery && self.is_primary {
             return Err(self.fail(Failure::ConnectionLost, follows_another()));
         }
@@ -211,6 +256,9 @@ impl Session for Connection {
     /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
     /// transaction with a failed statement.
     fn commit(&mut self) -> Result<(), Error> {
+        if self.failure.is_none() && self.client.queued() > 0 {
+            self.ask(|_| async { Ok(()) })?;
+        }
         match &self.failure {
             Some((_, error)) => Err(error.clone()),
             None => self.batch("COMMIT"),
@@ -218,7 +266,13 @@ impl Session for Connection {
     }
 
     fn roll_back(&mut self) -> bool {
-        !self.is_lost() && self.client.batch_execute("ROLLBACK").is_ok()
+        self.client.forget_queued();
+        !self.is_lost()
+            && self.client.run(|client| async move { client.batch_execute("ROLLBACK").await }).1.is_ok()
+    }
+
+    fn share(&mut self) {
+        self.shared = true;
     }
 
     /// A conflict with another transaction is not a failure, whichever error the server reports.
@@ -268,19 +322,29 @@ impl tx::Connection for Connection {
     }
 
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error> {
+        let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
         if self.pooled {
             self.check_time()?;
-            let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
-            let typed = bound.iter().map(|value| (value as &(dyn ToSql + Sync), type_of(value.0)));
+            let typed = bound.iter().map(|value| (value as &(dyn ToSql + Sync), value.own_type()));
             let typed: Vec<(&(dyn ToSql + Sync), Type)> = typed.collect();
-            let count = self.client.execute_typed(sql, &typed);
-            return count.map_err(|error| self.note(&error));
+            return self.ask(|client| async move { client.execute_typed(sql, &typed).await });
         }
         let statement = self.prepared(sql, args.len())?;
-        let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
-        let bound: Vec<&(dyn ToSql + Sync)> = bound.iter().map(|value| value as _).collect();
-        let count = self.client.execute(&statement, &bound);
-        count.map_err(|error| self.note(&error))
+        self.ask(|client| async move { client.execute_raw(&statement, bound).await })
+    }
+
+    fn execute_one(&mut self, sql: &str, args: &[Value<'_>]) -> Result<bool, Error> {
+        if !self.shared || self.client.queued() >= QUEUED_MAX {
+            return Ok(self.execute(sql, args)? == 1);
+        }
+        let statement = if self.pooled {
+            self.check_time()?;
+            Prepared::Text(sql.to_owned())
+        } else {
+            Prepared::Named(self.prepared(sql, args.len())?)
+        };
+        self.client.queue(statement, args);
+        Ok(true)
     }
 
     fn query(
@@ -289,20 +353,20 @@ impl tx::Connection for Connection {
         args: &[Value<'_>],
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let rows = if self.pooled {
+        if self.pooled {
             self.check_time()?;
-            self.client.query_typed_raw(sql, args.iter().map(|value| (Bound(value), type_of(value))))
-        } else {
-            let statement = self.prepared(sql, args.len())?;
-            self.client.query_raw(&statement, args.iter().map(Bound))
-        };
-        let ended = rows.and_then(|rows| for_each_row(rows, each));
-        ended.map_err(|error| self.note(&error))?
+            return self.query_text(sql, args, each);
+        }
+        let statement = self.prepared(sql, args.len())?;
+        let bound = args.iter().map(Bound);
+        self.ask(
+            |client| async move { for_each_row(client.query_raw(&statement, bound).await?, each).await },
+        )?
     }
 
     fn prepare(&mut self, sql: &str) -> Result<(), Error> {
-        let prepared = self.client.prepare(sql);
-        prepared.map(|_| ()).map_err(|error| match self.note(&error) {
+        let prepared = self.ask(|client| async move { client.prepare(sql).await });
+        prepared.map(drop).map_err(|error| match error {
             Error::Database(text) => Error::Database(format!("{text}: {sql}")),
             other => other,
         })

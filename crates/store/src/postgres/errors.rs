@@ -2,12 +2,13 @@
 
 use crate::Error;
 use crate::remote::Failure;
-use ::postgres::error::{DbError, Severity, SqlState};
 use std::error::Error as _;
+use std::io;
 use std::time::Duration;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// What went wrong, in the store's words, and what it means.
-pub(super) fn translate(error: &::postgres::Error, limit: Duration) -> (Failure, Error) {
+pub(super) fn translate(error: &tokio_postgres::Error, limit: Duration) -> (Failure, Error) {
     match error.as_db_error() {
         Some(server) => (failure(server), server_error(server, limit)),
         None if is_about_a_value(error) => (Failure::Fatal, Error::Database(full_text(error))),
@@ -93,7 +94,7 @@ fn advice(code: &SqlState) -> Option<(&'static str, &'static str)> {
 }
 
 /// Why there is no connection, and whether waiting may help. Names no password, like the driver.
-pub(super) fn connect_error(error: &::postgres::Error) -> (bool, Error) {
+pub(super) fn connect_error(error: &tokio_postgres::Error) -> (bool, Error) {
     let Some(server) = error.as_db_error() else {
         let what = format!("there is no connection to the database server ({})", full_text(error));
         if error.to_string().starts_with("error performing TLS handshake") {
@@ -114,6 +115,12 @@ pub(super) fn connect_error(error: &::postgres::Error) -> (bool, Error) {
     (transient.contains(code), unavailable(what, "check user, password and database of the URL"))
 }
 
+/// The operating system refuses what a connection needs.
+pub(super) fn no_resources(error: &io::Error) -> Error {
+    let what = format!("no connection to the database server can be opened ({error})");
+    unavailable(what, "raise the limit of open files (ulimit -n)")
+}
+
 /// A connection that is closed from the other end.
 pub(super) fn closed() -> Error {
     unavailable("the database server ended the connection".to_owned(), "try again")
@@ -128,14 +135,14 @@ pub(super) fn follows_another() -> Error {
 }
 
 /// The driver's own complaint about an argument or a column: the connection is as good as before.
-fn is_about_a_value(error: &::postgres::Error) -> bool {
+fn is_about_a_value(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     ["error serializing parameter", "error deserializing column", "error encoding message", "invalid column"]
         .iter()
         .any(|start| text.starts_with(start))
 }
 
-fn full_text(error: &::postgres::Error) -> String {
+fn full_text(error: &tokio_postgres::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

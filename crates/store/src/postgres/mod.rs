@@ -1,6 +1,6 @@
 //! PostgreSQL: several threads commit side by side, each on a connection of its own (`remote/`).
 //!
-//! - `connection.rs`: transactions and statements on one connection. `tx_mode.rs`: their settings.
+//! - `connection.rs`: transactions and statements on one connection. `tx_mode.rs`: their settings. `client.rs`: the driver.
 //! - `change_log.rs`: the table of changes that every instance reads. `log_writer.rs` writes it in each commit.
 //!   `log_reader.rs` reads it; `pg_snapshot.rs` decides which rows are new. `notify.rs` shortens the wait.
 //! - `publisher.rs`: publishes each change once. `commit_outcome.rs`: asks for the outcome of a lost commit.
@@ -12,6 +12,7 @@
 
 mod address;
 mod change_log;
+mod client;
 mod cluster;
 mod commit_outcome;
 mod connection;

@@ -15,38 +15,47 @@ const QUERY_LIMIT: Duration = Duration::from_secs(5);
 /// The current snapshot.
 pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
 
-/// Begins the transaction with all of its settings, in one journey to the server. A lock is waited
-/// for a little less long than a command may run, so that it is told apart from slowness. A program
-/// that falls silent in a transaction loses it, and its locks, after 10 s. A query begins with what it can see.
+/// The settings of a transaction. A lock is waited for a little less long than a command may run, so that it is told
+/// apart from slowness. A program that falls silent in a transaction loses it, and its locks, after 10 s.
+fn settings(mode: TxMode) -> [(&'static str, &'static str); 4] {
+    let [synchronous_commit, statement, lock, silence] = match mode {
+        TxMode::Command => ["on", "1000", "900", "10000"],
+        TxMode::Query | TxMode::Replica => ["on", "5000", "0", "10000"],
+        TxMode::Log => ["off", "5000", "500", "10000"],
+        TxMode::Schema => ["on", "0", "30000", "0"],
+    };
+    [
+        ("synchronous_commit", synchronous_commit),
+        ("statement_timeout", statement),
+        ("lock_timeout", lock),
+        ("idle_in_transaction_session_timeout", silence),
+    ]
+}
+
+/// Makes the settings of all transactions on a session: these statements cost more than the BEGIN itself.
+pub(super) fn set_for_session(mode: TxMode) -> String {
+    settings(mode).iter().map(|(name, value)| format!("SET {name} = {value};")).collect()
+}
+
+/// Begins a transaction on a session that has its settings, in one journey to the server. A query begins with what it
+/// can see.
 pub(super) fn begin(mode: TxMode) -> &'static str {
     match mode {
-        TxMode::Command => {
-            "BEGIN ISOLATION LEVEL SERIALIZABLE;
-             SET LOCAL synchronous_commit = on;
-             SET LOCAL statement_timeout = 1000;
-             SET LOCAL lock_timeout = 900;
-             SET LOCAL idle_in_transaction_session_timeout = 10000"
-        }
+        TxMode::Command => "BEGIN ISOLATION LEVEL SERIALIZABLE",
         // Asked after the snapshot was taken: a server that is a primary then was one at the snapshot.
         TxMode::Query | TxMode::Replica => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-             SET LOCAL statement_timeout = 5000;
-             SET LOCAL idle_in_transaction_session_timeout = 10000;
              SELECT CAST(pg_current_snapshot() AS TEXT), pg_is_in_recovery()"
         }
-        TxMode::Log => {
-            "BEGIN ISOLATION LEVEL READ COMMITTED;
-             SET LOCAL synchronous_commit = off;
-             SET LOCAL statement_timeout = 5000;
-             SET LOCAL lock_timeout = 500"
-        }
-        TxMode::Schema => {
-            "BEGIN ISOLATION LEVEL READ COMMITTED;
-             SET LOCAL synchronous_commit = on;
-             SET LOCAL statement_timeout = 0;
-             SET LOCAL lock_timeout = 30000"
-        }
+        TxMode::Log | TxMode::Schema => "BEGIN ISOLATION LEVEL READ COMMITTED",
     }
+}
+
+/// The same with settings that end with the transaction, where nothing may live on a session.
+pub(super) fn begin_with_settings(mode: TxMode) -> String {
+    let (begin, rest) = begin(mode).split_once(';').unwrap_or((begin(mode), ""));
+    let local = settings(mode).into_iter().map(|(name, value)| format!("SET LOCAL {name} = {value};"));
+    [begin, ";"].into_iter().map(String::from).chain(local).chain([rest.to_owned()]).collect()
 }
 
 pub(super) fn limit(mode: TxMode) -> Option<Duration> {

@@ -2,11 +2,13 @@
 
 use crate::value::RowSource;
 use crate::{Error, Value, ValueRef};
-use ::postgres::fallible_iterator::FallibleIterator as _;
-use ::postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use ::postgres::{Row, RowIter};
 use bytes::BytesMut;
+use futures_core::Stream as _;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Row, RowStream};
 
 type Problem = Box<dyn std::error::Error + Sync + Send>;
 
@@ -30,14 +32,16 @@ fn kind(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// The type that an argument has by itself; where it has none the server decides.
-pub(super) fn type_of(value: &Value<'_>) -> Type {
-    match value {
-        Value::Null => Type::UNKNOWN,
-        Value::Int(_) => Type::INT8,
-        Value::Real(_) => Type::FLOAT8,
-        Value::Text(_) => Type::TEXT,
-        Value::Blob(_) => Type::BYTEA,
+impl Bound<'_> {
+    /// The type that the argument has by itself; where it has none the server decides.
+    pub(super) fn own_type(&self) -> Type {
+        match self.0 {
+            Value::Null => Type::UNKNOWN,
+            Value::Int(_) => Type::INT8,
+            Value::Real(_) => Type::FLOAT8,
+            Value::Text(_) => Type::TEXT,
+            Value::Blob(_) => Type::BYTEA,
+        }
     }
 }
 
@@ -144,12 +148,13 @@ fn numeric(bytes: &[u8]) -> Result<ValueRef<'static>, Problem> {
 
 /// Hands out rows until `each` has had enough, but reads to the end: an error on the way there ends the
 /// transaction on the server, and a COMMIT would not say so.
-pub(super) fn for_each_row(
-    mut rows: RowIter<'_>,
+pub(super) async fn for_each_row(
+    rows: RowStream,
     each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
-) -> Result<Result<(), Error>, ::postgres::Error> {
-    let mut wanted = Ok(true);
-    while let Some(row) = rows.next()? {
+) -> Result<Result<(), Error>, tokio_postgres::Error> {
+    let (mut rows, mut wanted) = (pin!(rows), Ok(true));
+    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+        let row = row?;
         if matches!(wanted, Ok(true)) {
             wanted = each(&row);
         }

@@ -22,6 +22,9 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
     fn begin(&mut self, mode: TxMode) -> Result<(), Error>;
 
+    /// Says that several commands share the open transaction, and that each is run by itself if the transaction fails.
+    fn share(&mut self) {}
+
     /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
     fn commit(&mut self) -> Result<(), Error>;
 

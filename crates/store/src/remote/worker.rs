@@ -28,6 +28,9 @@ const BACKOFF_MIN: Duration = Duration::from_millis(1);
 /// … up to this.
 const BACKOFF_MAX: Duration = Duration::from_millis(50);
 
+/// Commands that share a transaction are run together this often, at most, while only other transactions are in the way.
+const TRIES_TOGETHER: u32 = 3;
+
 /// Hot commands in one transaction, at most.
 const BATCHED_MAX: usize = 64;
 
@@ -88,11 +91,20 @@ impl<L: ChangeLog> Worker<L> {
     fn serve_together(&mut self, jobs: &mut Vec<Job>) -> bool {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
-        let attempt = {
+        let mut tries = 1;
+        let attempt = loop {
             let _shared = exclusion.read();
-            match self.run_together(jobs, began + shared.commands.deadline) {
+            let attempt = match self.run_together(jobs, began + shared.commands.deadline) {
                 Some(done) => self.commit(done),
                 None => self.undone(),
+            };
+            match attempt {
+                // Another transaction was in the way, once. None of these commands has failed.
+                Attempt::Retry(Error::Overloaded { .. }) if tries < TRIES_TOGETHER => {
+                    shared.stats.retried.fetch_add(1, Relaxed);
+                    tries += 1;
+                }
+                ended => break ended,
             }
         };
         let error = match attempt {
@@ -111,6 +123,7 @@ impl<L: ChangeLog> Worker<L> {
     /// What all of the commands did; none when one of them must not be kept.
     fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<Done> {
         let connection = self.session.begin(TxMode::Command, until).ok()?;
+        connection.share();
         let options = &self.shared.options;
         let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
         for job in jobs {

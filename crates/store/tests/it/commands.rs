@@ -14,6 +14,7 @@ on_each_database!(
     a_unique_constraint_is_reported_by_its_name,
     one_bad_command_in_a_thousand_hurts_nobody_else,
     hot_commands_share_commits_and_each_hears_what_became_of_its_own,
+    what_is_not_waited_for_is_known_before_the_answer,
     a_command_that_is_too_slow_costs_the_others_nothing,
     a_statement_that_failed_fails_the_command_that_ignores_it,
     a_command_that_waited_too_long_is_not_started,
@@ -111,6 +112,66 @@ async fn hot_commands_share_commits_and_each_hears_what_became_of_its_own(databa
     assert_eq!((stats.commands, stats.failed), (998, 3));
     assert!(stats.batches < 700, "commits for 998 commands: {}", stats.batches);
     assert_eq!(heard.lock().expect("no panic").len(), 998, "a listener hears of each");
+}
+
+async fn what_is_not_waited_for_is_known_before_the_answer(database: Database) {
+    static USE: Sql = sql("UPDATE notes SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL");
+    static USED_AT: Sql = sql("SELECT used_at FROM notes WHERE id = ?1");
+    static USED: Sql = sql("SELECT COUNT(*) FROM notes WHERE used_at IS NOT NULL");
+    let test = Arc::new(patient(database));
+    let filled = test.store.write("note.fill", |tx| {
+        tx.changed(Key::table("notes"));
+        (0..600).try_for_each(|number| {
+            tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")]).map(drop)
+        })
+    });
+    filled.await.expect("writes");
+    // Each command uses a row of its own. Of 200, one uses a row that is not there, one a row that another one uses, and one
+    // adds a row that is there.
+    let jobs = (0..600_i64).map(|number| {
+        let test = test.clone();
+        tokio::spawn(async move {
+            let row = match number % 200 {
+                3 => "none".to_owned(),
+                50 => format!("n{}", number - 1),
+                _ => format!("n{number}"),
+            };
+            let used = test.store.write_batched("note.use", move |tx| {
+                tx.changed(Key::table("notes"));
+                if number % 200 == 6 {
+                    tx.exec_one(&INSERT, args![&row, "grace", "in the way"])?;
+                }
+                let is_mine = tx.exec_one(&USE, args![&row, number])?;
+                // Every other command waits for an answer.
+                let used_at = match number % 2 {
+                    0 => tx.one(&USED_AT, args![&row], |row| row.get::<Option<i64>>(0))?.flatten(),
+                    _ => is_mine.then_some(number),
+                };
+                Ok::<_, Error>((is_mine, used_at == Some(number)))
+            });
+            used.await
+        })
+    });
+    let (mut won, mut lost, mut refused) = (0, 0, 0);
+    for (number, job) in jobs.collect::<Vec<_>>().into_iter().enumerate() {
+        match job.await.expect("joins") {
+            Ok((is_mine, is_written)) => {
+                assert_eq!(is_mine, is_written, "command {number} was told what is so");
+                assert!(!(is_mine && number % 200 == 3), "command {number} used nothing");
+                won += i64::from(is_mine);
+                lost += i64::from(!is_mine);
+            }
+            Err(error) => {
+                assert_eq!((error.conflict(), number % 200), (Some("notes_pkey"), 6), "{error:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((won, lost, refused), (591, 6, 3), "each row was used once");
+    let used = test.store.read(|snapshot| snapshot.one(&USED, args![], |row| row.get::<i64>(0)));
+    assert_eq!(used.await.expect("reads"), Some(591));
+    let commits = test.store.stats().batches;
+    assert!(commits < 594, "{commits} commits for 594 commands: some shared one");
 }
 
 async fn a_command_that_is_too_slow_costs_the_others_nothing(database: Database) {

@@ -1,0 +1,191 @@
+//! The asynchronous driver on a thread that may block.
+//!
+//! A runtime without threads of its own drives the connection while a caller waits. Statements can be queued: they go to
+//! the server together with the next one, and all answers come back together, which saves the journeys between them.
+
+use super::tls::{Encrypted, Tls};
+use super::values::Bound;
+use crate::Value;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Config, Error, Socket, Statement};
+
+/// How long the farewell to the server may take.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// The server's answer to a statement: how many rows matched.
+type Answer = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+
+/// A connection. Not to be used, nor dropped, on an asynchronous thread.
+pub(super) struct Client {
+    // In this order, because the connection says goodbye when nobody can ask it any more.
+    queued: Vec<Answer>,
+    requests: Arc<tokio_postgres::Client>,
+    connection: Connection,
+}
+
+/// A statement as the server knows it, or as text.
+pub(super) enum Prepared {
+    Named(Statement),
+    Text(String),
+}
+
+struct Connection {
+    runtime: Runtime,
+    wire: Wire,
+}
+
+/// What arrives from the server.
+struct Wire {
+    /// `None` when it has ended.
+    open: Option<tokio_postgres::Connection<Socket, Encrypted<Socket>>>,
+    /// Why it has ended.
+    ended_by: Option<Error>,
+    /// The server's processes that have notified this connection.
+    notified_by: VecDeque<i32>,
+}
+
+impl Client {
+    /// Connects. The outer error is that of the operating system.
+    pub(super) fn connect(config: &Config, tls: Tls) -> io::Result<Result<Client, Error>> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(config.connect(tls)).map(|(requests, open)| {
+            let wire = Wire { open: Some(open), ended_by: None, notified_by: VecDeque::new() };
+            let connection = Connection { runtime, wire };
+            Client { queued: Vec::new(), requests: Arc::new(requests), connection }
+        }))
+    }
+
+    /// Whether the connection has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.wire.open.is_none()
+    }
+
+    /// Queues a statement for the next journey.
+    pub(super) fn queue(&mut self, statement: Prepared, args: &[Value<'_>]) {
+        let requests = self.requests.clone();
+        let args: Vec<Value<'static>> = args.iter().map(Value::to_static).collect();
+        self.queued.push(Box::pin(async move {
+            let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
+            match &statement {
+                Prepared::Named(statement) => requests.execute_raw(statement, bound).await,
+                Prepared::Text(text) => {
+                    let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.own_type()));
+                    let typed: Vec<(&(dyn ToSql + Sync), Type)> = typed.collect();
+                    requests.execute_typed(text, &typed).await
+                }
+            }
+        }));
+    }
+
+    /// The number of queued statements.
+    pub(super) fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// Forgets what is queued.
+    pub(super) fn forget_queued(&mut self) {
+        self.queued.clear();
+    }
+
+    /// Sends what is queued and `last` together, and waits for all answers: those to the queued statements, in their
+    /// order, and that to `last`.
+    pub(super) fn run<T, F: Future<Output = Result<T, Error>>>(
+        &mut self,
+        last: impl FnOnce(Arc<tokio_postgres::Client>) -> F,
+    ) -> (Vec<Result<u64, Error>>, Result<T, Error>) {
+        let last = last(self.requests.clone());
+        let mut all = pin!(in_order(std::mem::take(&mut self.queued), last));
+        let Connection { runtime, wire } = &mut self.connection;
+        let (queued, last) = runtime.block_on(poll_fn(|context| {
+            // A connection that ends answers everything with an error.
+            wire.drive(context);
+            all.as_mut().poll(context)
+        }));
+        let last = last.map_err(|error| match wire.ended_by.take() {
+            Some(cause) if error.is_closed() => cause,
+            _ => error,
+        });
+        (queued, last)
+    }
+
+    /// Waits until a notification arrives, for `most` at most. Returns the number of the process that sent it, if one did.
+    pub(super) fn next_notification(&mut self, most: Duration) -> Option<i32> {
+        let Connection { runtime, wire } = &mut self.connection;
+        let arrived = poll_fn(|context| {
+            wire.drive(context);
+            match wire.notified_by.pop_front() {
+                None if wire.open.is_some() => Poll::Pending,
+                arrived => Poll::Ready(arrived),
+            }
+        });
+        runtime.block_on(async { timeout(most, arrived).await.ok().flatten() })
+    }
+}
+
+impl Drop for Connection {
+    /// Says goodbye, so that the server does not have to find out.
+    fn drop(&mut self) {
+        let Connection { runtime, wire } = self;
+        let ended = poll_fn(|context| {
+            wire.drive(context);
+            if wire.open.is_none() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // A server that does not take it finds out by itself.
+        let _ = runtime.block_on(async { timeout(FAREWELL, ended).await });
+    }
+}
+
+impl Wire {
+    /// Sends and receives what is possible now.
+    fn drive(&mut self, context: &mut Context<'_>) {
+        while let Some(open) = &mut self.open {
+            match open.poll_message(context) {
+                Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => {
+                    self.notified_by.push_back(notification.process_id());
+                }
+                Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
+                    tracing::debug!(message = notice.message(), "the database says");
+                }
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => (self.open, self.ended_by) = (None, Some(error)),
+                Poll::Ready(None) => self.open = None,
+                Poll::Pending => return,
+            }
+        }
+    }
+}
+
+/// Sends all, then waits for the answers, which come in the same order.
+async fn in_order<T>(
+    mut queued: Vec<Answer>,
+    last: impl Future<Output = Result<T, Error>>,
+) -> (Vec<Result<u64, Error>>, Result<T, Error>) {
+    let mut last = pin!(last);
+    // A request is sent when its future is polled for the first time.
+    let (sent, last_sent) = poll_fn(|context| {
+        let sent: Vec<_> = queued.iter_mut().map(|answer| answer.as_mut().poll(context)).collect();
+        Poll::Ready((sent, last.as_mut().poll(context)))
+    })
+    .await;
+    let mut answers = Vec::with_capacity(queued.len());
+    for (answer, sent) in queued.into_iter().zip(sent) {
+        answers.push(match sent {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => answer.await,
+        });
+    }
+    let last = match last_sent {
+        Poll::Ready(ended) => ended,
+        Poll::Pending => last.await,
+    };
+    (answers, last)
+}
