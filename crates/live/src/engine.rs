@@ -1,7 +1,8 @@
 //! Keeps the results of live queries up to date.
 //!
 //! A change wakes the groups that depend on its keys ([`Store::watch`]). The dispatcher runs each of them once for all
-//! subscribers, at most [`crate::Limits::runs_max`] at a time; short queries share a snapshot. Between the end of a run
+//! subscribers, at most [`crate::Limits::runs_max`] at a time; short queries share a snapshot. Callers take turns, so that
+//! thousands of groups of one do not delay those of another (`turns.rs`). Between the end of a run
 //! and the start of its watch no change is missed: the store refuses a watch whose keys have changed since the snapshot.
 //!
 //! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
@@ -11,16 +12,17 @@ use crate::frame::Frame;
 use crate::group::{Failures, Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::planted::{Bug, is_planted};
 use crate::stream::Stream;
+use crate::turns::{Line, Turns};
 use crate::{Limits, Problem};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Short queries that share a snapshot.
 const BATCH_MAX: usize = 16;
@@ -41,7 +43,7 @@ pub(crate) struct Engine {
     groups: Mutex<HashMap<GroupKey, Arc<Group>>>,
     queue: Mutex<Queue>,
     work: Notify,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     failures: Mutex<Failures>,
     /// How long groups wait for their run, smoothed, in microseconds.
     wait_us: AtomicU64,
@@ -49,7 +51,12 @@ pub(crate) struct Engine {
 
 #[derive(Default)]
 struct Queue {
-    ready: VecDeque<Arc<Group>>,
+    /// Short queries …
+    points: Turns<Arc<Group>>,
+    /// … and others, which run alone, as those do that have failed.
+    others: Turns<Arc<Group>>,
+    /// The others were taken last.
+    others_were_last: bool,
     delayed: BinaryHeap<Reverse<Delayed>>,
     numbers: u64,
     closed: bool,
@@ -58,7 +65,47 @@ struct Queue {
 struct Delayed {
     due: Instant,
     number: u64,
+    ready: Ready,
+}
+
+/// A group that waits for its run.
+struct Ready {
     group: Arc<Group>,
+    line: Line,
+    runs_alone: bool,
+}
+
+impl Ready {
+    fn new(group: &Arc<Group>, state: &GroupState) -> Ready {
+        let runs_alone = !group.is_point || state.failures > 0;
+        Ready { group: group.clone(), line: state.line, runs_alone }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, ready: Ready) {
+        let turns = if ready.runs_alone { &mut self.others } else { &mut self.points };
+        turns.push(ready.line, ready.group);
+    }
+
+    /// Lets delayed groups run that are due. Returns when the next one is.
+    fn release(&mut self, now: Instant) -> Option<Instant> {
+        while self.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
+            if let Some(Reverse(delayed)) = self.delayed.pop() {
+                self.push(delayed.ready);
+            }
+        }
+        self.delayed.peek().map(|Reverse(delayed)| delayed.due)
+    }
+
+    /// What shares the next snapshot.
+    fn take(&mut self) -> Vec<Arc<Group>> {
+        self.others_were_last = !self.others.is_empty() && (self.points.is_empty() || !self.others_were_last);
+        match self.others_were_last {
+            true => self.others.take().into_iter().collect(),
+            false => std::iter::from_fn(|| self.points.take()).take(BATCH_MAX).collect(),
+        }
+    }
 }
 
 impl PartialEq for Delayed {
@@ -96,7 +143,7 @@ impl Engine {
     pub(crate) fn start(store: Store, limits: Limits) -> Arc<Engine> {
         let engine = Arc::new(Engine {
             store,
-            permits: Semaphore::new(limits.runs_max),
+            permits: Arc::new(Semaphore::new(limits.runs_max)),
             failures: Mutex::default(),
             limits,
             metrics: Metrics::default(),
@@ -113,7 +160,8 @@ impl Engine {
     pub(crate) fn stop(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
-        queue.ready.clear();
+        queue.points.clear();
+        queue.others.clear();
         queue.delayed.clear();
         drop(queue);
         self.groups.lock().clear();
@@ -135,9 +183,14 @@ impl Engine {
             let mut groups = self.groups.lock();
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
-                Arc::new(Group::new(key.clone(), is_point, work))
+                Arc::new(Group::new(key.clone(), is_point, work, stream.line()))
             });
             let mut state = group.state.lock();
+            if state.members.is_empty() {
+                state.line = stream.line();
+            } else if state.line != stream.line() {
+                state.line = Line(Arc::as_ptr(group).addr());
+            }
             state.members.add(stream.clone(), slot);
             state.empty_since = None;
             let has_versions = self.store.has_common_versions();
@@ -187,23 +240,22 @@ impl Engine {
         state.touched = Instant::now();
         let due = state.started.map_or(state.touched, |started| started + self.distance());
         state.due = due.max(state.touched);
-        let due = state.due;
+        let (due, ready) = (state.due, Ready::new(group, &state));
         drop(state);
-        self.enqueue(group.clone(), Some(due));
+        self.enqueue(ready, due);
     }
 
-    fn enqueue(&self, group: Arc<Group>, due: Option<Instant>) {
+    fn enqueue(&self, ready: Ready, due: Instant) {
         let mut queue = self.queue.lock();
         if queue.closed {
             return;
         }
-        match due.filter(|due| *due > Instant::now()) {
-            None => queue.ready.push_back(group),
-            Some(due) => {
-                queue.numbers += 1;
-                let number = queue.numbers;
-                queue.delayed.push(Reverse(Delayed { due, number, group }));
-            }
+        if due <= Instant::now() {
+            queue.push(ready);
+        } else {
+            queue.numbers += 1;
+            let number = queue.numbers;
+            queue.delayed.push(Reverse(Delayed { due, number, ready }));
         }
         drop(queue);
         self.work.notify_one();
@@ -223,15 +275,20 @@ impl Engine {
 
     async fn dispatch(self: Arc<Engine>) {
         loop {
-            let (ready, next, closed) = self.take_ready();
-            if closed {
-                return;
-            }
-            let (points, others): (Vec<_>, Vec<_>) =
-                ready.into_iter().partition(|group| group.is_point && group.state.lock().failures == 0);
-            let batches = points.chunks(BATCH_MAX).map(<[_]>::to_vec);
-            for batch in batches.chain(others.into_iter().map(|group| vec![group])) {
-                tokio::spawn(self.clone().run(batch));
+            let (is_idle, next) = {
+                let mut queue = self.queue.lock();
+                if queue.closed {
+                    return;
+                }
+                let next = queue.release(Instant::now());
+                (queue.points.is_empty() && queue.others.is_empty(), next)
+            };
+            if !is_idle {
+                // Who runs is decided when there is room.
+                let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
+                let groups = self.queue.lock().take();
+                tokio::spawn(self.clone().run(groups, permit));
+                continue;
             }
             match next {
                 None => self.work.notified().await,
@@ -243,21 +300,8 @@ impl Engine {
         }
     }
 
-    /// The groups that may run now, and when the next delayed one may.
-    fn take_ready(&self) -> (Vec<Arc<Group>>, Option<Instant>, bool) {
-        let mut queue = self.queue.lock();
-        let now = Instant::now();
-        let mut ready: Vec<_> = queue.ready.drain(..).collect();
-        while queue.delayed.peek().is_some_and(|Reverse(delayed)| delayed.due <= now) {
-            ready.extend(queue.delayed.pop().map(|Reverse(delayed)| delayed.group));
-        }
-        let next = queue.delayed.peek().map(|Reverse(delayed)| delayed.due);
-        (ready, next, queue.closed)
-    }
-
     /// Runs groups in one snapshot.
-    async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>) {
-        let Ok(_permit) = self.permits.acquire().await else { return };
+    async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>, _permit: OwnedSemaphorePermit) {
         let started = Instant::now();
         let (mut needed, mut is_point) = (None::<Version>, true);
         for group in &groups {
@@ -409,9 +453,9 @@ impl Engine {
                 "a live query failed and is run again");
         }
         state.due = Instant::now() + pause;
-        let due = state.due;
+        let (due, ready) = (state.due, Ready::new(group, &state));
         drop(state);
-        self.enqueue(group.clone(), Some(due));
+        self.enqueue(ready, due);
     }
 
     /// Forgets groups that nobody has subscribed to for some time.

@@ -6,6 +6,7 @@ use crate::frame::Shared;
 use crate::members::Members;
 use crate::query::{Output, RunQuery};
 use crate::stream::Stream;
+use crate::turns::Line;
 use metrics::Histogram;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -96,6 +97,8 @@ pub(crate) struct GroupState {
     pub(crate) watch: Option<Watch>,
     pub(crate) keys: Vec<Key>,
     pub(crate) members: Members,
+    /// In whose line it waits for its runs: that of its subscribers' caller, or its own if there are several callers.
+    pub(crate) line: Line,
     /// When a key changed that the last run does not know.
     pub(crate) touched: Instant,
     /// When the next run may begin.
@@ -120,7 +123,7 @@ impl GroupState {
 }
 
 impl Group {
-    pub(crate) fn new(key: GroupKey, is_point: bool, work: Work) -> Group {
+    pub(crate) fn new(key: GroupKey, is_point: bool, work: Work, line: Line) -> Group {
         Group {
             key,
             is_point,
@@ -140,6 +143,7 @@ impl Group {
                 watch: None,
                 keys: Vec::new(),
                 members: Members::default(),
+                line,
                 touched: Instant::now(),
                 due: Instant::now(),
                 started: None,

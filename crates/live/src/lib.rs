@@ -90,6 +90,7 @@ mod query;
 mod serve;
 mod stream;
 mod tasks;
+mod turns;
 mod typescript;
 
 pub use app::{App, Context, Given, Limits};

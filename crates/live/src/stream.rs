@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::frame::{self, Held};
 use crate::group::{Group, GroupKey, Phase, Work};
 use crate::planted::{self, Bug, is_planted};
+use crate::turns::Line;
 use axum::body::Bytes;
 use http_body::{Body, Frame as BodyFrame};
 use parking_lot::Mutex;
@@ -213,6 +214,11 @@ impl Stream {
             changing: Mutex::default(),
             state: Mutex::new(state),
         })
+    }
+
+    /// The line of its caller.
+    pub(crate) fn line(&self) -> Line {
+        Line(Arc::as_ptr(&self.owned).addr())
     }
 
     /// Watches the standing of the caller, if the authenticator has one.

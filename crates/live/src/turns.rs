@@ -1,0 +1,73 @@
+//! Who runs next, when more groups wait than may run: each caller has a turn for one group, round and round.
+//!
+//! A caller may have thousands of groups that one write touches. In the order of their arrival, everybody else would wait
+//! for all of them. A group with subscribers of several callers has turns of its own.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Line(pub(crate) usize);
+
+/// See the module.
+pub(crate) struct Turns<T> {
+    waiting: HashMap<Line, VecDeque<T>>,
+    /// The lines in which somebody waits, each once.
+    order: VecDeque<Line>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Turns<T> {
+        Turns { waiting: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<T> Turns<T> {
+    pub(crate) fn push(&mut self, line: Line, waiting: T) {
+        let queue = self.waiting.entry(line).or_default();
+        if queue.is_empty() {
+            self.order.push_back(line);
+        }
+        queue.push_back(waiting);
+    }
+
+    /// The one whose turn it is.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let line = self.order.pop_front()?;
+        let queue = self.waiting.get_mut(&line)?;
+        let taken = queue.pop_front();
+        match queue.is_empty() {
+            true => drop(self.waiting.remove(&line)),
+            false => self.order.push_back(line),
+        }
+        taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Turns::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_many_delays_nobody_else() {
+        let mut turns = Turns::default();
+        (0..10_000).for_each(|number| turns.push(Line(1), (1, number)));
+        (0..3).for_each(|number| turns.push(Line(2), (2, number)));
+        turns.push(Line(3), (3, 0));
+        let first: Vec<(u32, u32)> = std::iter::from_fn(|| turns.take()).take(8).collect();
+        assert_eq!(first, [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2), (2, 2), (1, 3)]);
+        turns.push(Line(3), (3, 1));
+        assert_eq!(turns.take(), Some((1, 4)));
+        assert_eq!(turns.take(), Some((3, 1)), "who comes back waits for one of each other line");
+        assert_eq!(std::iter::from_fn(|| turns.take()).count(), 10_000 - 5);
+        assert!(turns.is_empty() && turns.waiting.is_empty());
+    }
+}
