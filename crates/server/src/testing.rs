@@ -5,7 +5,7 @@ pub mod fixture;
 pub mod full_lane;
 pub mod parsers;
 
-use crate::dev::demo::{Credentials, Demo, seed};
+use crate::dev::demo::{self, Credentials, Demo};
 use crate::jobs::janitor::Janitor;
 use crate::jobs::presence;
 use crate::openapi::contract;
@@ -18,11 +18,12 @@ use crate::{
 use browser::{Cookies, Form, forms};
 use fixture::Fixture;
 use identity::Time;
-use identity::keys::Algorithm;
+use identity::keys::{self, Algorithm, NewKey};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use store::Store;
@@ -34,6 +35,9 @@ pub use store::testing::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+
+/// The secret key of all servers.
+const SECRET_KEY: [u8; 32] = [7; 32];
 
 /// A clock that stands still until the test moves it.
 pub struct ManualClock(AtomicI64);
@@ -62,10 +66,34 @@ async fn listen(app: &App, limits: &Limits) -> (Running, SocketAddr) {
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     let running = serve(app.clone(), &[loopback], limits.clone()).await.expect("serves");
     let address = running.addresses[0];
-    // Of housekeeping, what tests wait for. A key that is not made, because the test has ended, is missed by none.
-    let maker = app.key_maker();
-    tokio::spawn(async move { maker.renew(Algorithm::Rs256).await.ok() });
     (running, address)
+}
+
+/// Stores an RSA key, which all servers of a process share: generating one takes a tenth of a second.
+#[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+async fn add_rsa_key(app: &App) {
+    static KEY: OnceLock<NewKey> = OnceLock::new();
+    let now = app.now();
+    let made = || keys::generate(Algorithm::Rs256, now, app.random(), &SecretKey::new(&SECRET_KEY));
+    let key = KEY.get_or_init(|| made().expect("a key"));
+    app.store.write("key.add", move |tx| keys::add_if_due(tx, key, now)).await.expect("stores the key");
+}
+
+/// The demo's organization. Its users have the same passwords in all servers of a process, because hashing is slow by
+/// design.
+#[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
+async fn seed(app: &App) -> Credentials {
+    static PASSWORDS: Mutex<BTreeMap<String, demo::Password>> = Mutex::new(BTreeMap::new());
+    let password_of = |email: &str| {
+        let mut known = PASSWORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(password) = known.get(email) {
+            return Ok(password.clone());
+        }
+        let password = demo::new_password(app)?;
+        known.insert(email.to_owned(), password.clone());
+        Ok(password)
+    };
+    demo::seed_with(app, None, password_of).await.expect("seeds")
 }
 
 /// With replicas, where the environment names some: then every test is one of them too.
@@ -161,12 +189,13 @@ impl TestServer {
         change(&mut settings);
         let mut limits = Limits::default();
         limit(&mut limits);
-        let key = SecretKey::new(&[7; 32]);
+        let key = SecretKey::new(&SECRET_KEY);
         let demo = with_demo.then(Demo::new);
         let app =
             App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo).expect("ciphers");
         first_start::prepare(&app).await.expect("prepares");
-        let demo = if with_demo { seed(&app, None).await.expect("seeds") } else { Credentials::default() };
+        let demo = if with_demo { seed(&app).await } else { Credentials::default() };
+        add_rsa_key(&app).await;
         let (running, address) = listen(&app, &limits).await;
         let janitor = app.janitor();
         TestServer { app, clock, demo, address, janitor, running, place, limits }
@@ -179,7 +208,7 @@ impl TestServer {
             return None;
         }
         let store = open_store(&self.place, patient());
-        let (settings, key) = (self.app.settings.clone(), SecretKey::new(&[7; 32]));
+        let (settings, key) = (self.app.settings.clone(), SecretKey::new(&SECRET_KEY));
         let app = App::new(store, settings, key, self.clock.clone(), Arc::new(SystemRandom), None)
             .expect("ciphers");
         first_start::prepare(&app).await.expect("prepares");

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 pub(crate) use product::{callback, live, show, sign_in, sign_out};
-pub use seed::seed;
+pub use seed::{Password, new_password, seed, seed_with};
 
 /// The state of the demo; empty until it is seeded.
 #[derive(Debug, Default)]

@@ -26,11 +26,29 @@ fn product_path(slug: &str) -> String {
     format!("/demo/{slug}")
 }
 
+/// A password and its hash.
+#[derive(Clone)]
+pub struct Password {
+    /// As it is typed.
+    pub text: String,
+    /// As it is stored.
+    pub hash: String,
+}
+
 /// Creates the organization of the demo, or reads one that exists, perhaps from a run at another port.
 pub async fn seed(app: &App, known: Option<Credentials>) -> Result<Credentials> {
+    seed_with(app, known, |_| new_password(app)).await
+}
+
+/// The same with passwords that are made elsewhere, for e-mail addresses.
+pub async fn seed_with(
+    app: &App,
+    known: Option<Credentials>,
+    password_of: impl Fn(&str) -> Result<Password>,
+) -> Result<Credentials> {
     let mut credentials = match known {
         Some(known) => move_to_issuer(app, known).await?,
-        None => make(app).await?,
+        None => make(app, People::draw(password_of)?).await?,
     };
     if credentials.api_key.is_empty() {
         credentials.api_key = make_key(app).await?;
@@ -64,25 +82,54 @@ async fn make_key(app: &App) -> Result<String> {
 }
 
 /// A password that people can type: 16 letters in four groups, 72 bits.
-fn draw_login(app: &App, email: &str, plan: Option<&str>) -> Login {
+pub fn new_password(app: &App) -> Result<Password> {
     let drawn = letters(b"abcdefghjkmnpqrstuvwxyz", 16, app.random());
     let groups: Vec<&str> = (0..4).map(|group| &drawn[group * 4..group * 4 + 4]).collect();
-    Login { email: email.to_owned(), password: groups.join("-"), plan: plan.map(str::to_owned) }
+    let text = groups.join("-");
+    Ok(Password { hash: passwords::hash(&text, app.random())?, text })
 }
 
 struct Person {
-    new: NewUser,
+    login: Login,
+    name: &'static str,
     hash: String,
 }
 
-fn draw_person(app: &App, login: &Login, name: &str) -> Result<Person> {
-    let now = app.now();
-    let new = NewUser {
-        profile: Profile::named(name),
-        email_verified: true,
-        ..NewUser::new(&login.email, now, app.random())
-    };
-    Ok(Person { new, hash: passwords::hash(&login.password, app.random())? })
+impl Person {
+    fn new_user(&self, app: &App) -> NewUser {
+        NewUser {
+            profile: Profile::named(self.name),
+            email_verified: true,
+            ..NewUser::new(&self.login.email, app.now(), app.random())
+        }
+    }
+}
+
+/// Everybody in the demo.
+struct People {
+    /// Of the platform.
+    owner: Person,
+    /// Of the organization.
+    admin: Person,
+    users: Vec<Person>,
+}
+
+impl People {
+    fn draw(password_of: impl Fn(&str) -> Result<Password>) -> Result<People> {
+        let draw = |email: &str, plan: Option<&str>, name: &'static str| {
+            let Password { text, hash } = password_of(email)?;
+            let login = Login { email: email.to_owned(), password: text, plan: plan.map(str::to_owned) };
+            Ok::<_, Error>(Person { login, name, hash })
+        };
+        Ok(People {
+            owner: draw("owner@sarsen.test", None, "Olga Owner")?,
+            admin: draw("admin@acme.test", None, "Adam Admin")?,
+            users: vec![
+                draw("ada@acme.test", Some("pro"), "Ada")?,
+                draw("grace@acme.test", Some("free"), "Grace")?,
+            ],
+        })
+    }
 }
 
 struct Drawn {
@@ -117,13 +164,7 @@ fn draw_product(app: &App, name: &'static str, slug: &'static str) -> Drawn {
     }
 }
 
-async fn make(app: &App) -> Result<Credentials> {
-    let owner = draw_login(app, "owner@sarsen.test", None);
-    let admin = draw_login(app, "admin@acme.test", None);
-    let users = vec![
-        (draw_login(app, "ada@acme.test", Some("pro")), "Ada"),
-        (draw_login(app, "grace@acme.test", Some("free")), "Grace"),
-    ];
+async fn make(app: &App, people: People) -> Result<Credentials> {
     let callback = vec![TEST_CALLBACK.to_owned()];
     let drawn = vec![
         ("web", draw_client(app, Kind::Web, "Acme Sketch on the web", "sketch", callback.clone())),
@@ -133,7 +174,9 @@ async fn make(app: &App) -> Result<Credentials> {
         ("sketch", draw_product(app, "Acme Sketch", "sketch")),
         ("notes", draw_product(app, "Acme Notes", "notes")),
     ];
-    store_people(app, &owner, &admin, &users).await?;
+    let (owner, admin) = (people.owner.login.clone(), people.admin.login.clone());
+    let users: Vec<Login> = people.users.iter().map(|user| user.login.clone()).collect();
+    store_people(app, people).await?;
     store_tenant(app, &drawn, &users).await?;
 
     let shown = |(name, client): &(&str, Drawn)| {
@@ -157,30 +200,24 @@ async fn make(app: &App) -> Result<Credentials> {
             .map(|(key, slug)| (key.to_owned(), slug.to_owned()))
             .into(),
         api_key: String::new(),
-        users: users.into_iter().map(|(login, _)| login).collect(),
+        users,
         products: products.into(),
     })
 }
 
 /// Creates the owner of the platform, the organization with its administrator, and its users.
-async fn store_people(
-    app: &App,
-    owner: &Login,
-    admin: &Login,
-    users: &[(Login, &'static str)],
-) -> Result<()> {
+async fn store_people(app: &App, people: People) -> Result<()> {
     let acme = OrganizationId::new(app.now(), app.random());
-    let owner = draw_person(app, owner, "Olga Owner")?;
-    let admin = draw_person(app, admin, "Adam Admin")?;
-    let users =
-        users.iter().map(|(login, name)| draw_person(app, login, name)).collect::<Result<Vec<_>>>()?;
+    let new = |person: Person| (person.new_user(app), person.hash);
+    let (owner, admin) = (new(people.owner), new(people.admin));
+    let users: Vec<_> = people.users.into_iter().map(new).collect();
     let actor = app.system();
     app.store
         .write("demo.people", move |tx| {
             let platform = organizations::find(tx.snapshot(), PLATFORM)?;
-            let put = |tx: &mut store::Tx<'_>, organization: &OrganizationId, person: &Person| {
-                let user = users::create(tx, organization, &person.new, &actor)?;
-                passwords::put(tx, &user.id, &person.hash, actor.now)?;
+            let put = |tx: &mut store::Tx<'_>, organization: &OrganizationId, person: &(NewUser, String)| {
+                let user = users::create(tx, organization, &person.0, &actor)?;
+                passwords::put(tx, &user.id, &person.1, actor.now)?;
                 Ok::<_, Error>(user)
             };
             let owner = put(tx, &platform.id, &owner)?;
@@ -198,11 +235,7 @@ async fn store_people(
 }
 
 /// Creates services, plans, clients and subscriptions.
-async fn store_tenant(
-    app: &App,
-    drawn: &[(&'static str, Drawn)],
-    users: &[(Login, &'static str)],
-) -> Result<()> {
+async fn store_tenant(app: &App, drawn: &[(&'static str, Drawn)], users: &[Login]) -> Result<()> {
     let (now, random) = (app.now(), app.random());
     let service = |slug: &str, name: &str| NewService {
         id: ServiceId::new(now, random),
@@ -229,7 +262,7 @@ async fn store_tenant(
     ];
     let buyers: Vec<(String, String, SubscriptionId)> = users
         .iter()
-        .filter_map(|(login, _)| login.plan.clone().map(|plan| (login.email.clone(), plan)))
+        .filter_map(|login| login.plan.clone().map(|plan| (login.email.clone(), plan)))
         .filter(|(_, plan)| plan != "free")
         .map(|(email, plan)| (email, plan, SubscriptionId::new(now, random)))
         .collect();
