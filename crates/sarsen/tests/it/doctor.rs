@@ -1,6 +1,8 @@
 //! `sarsen doctor`: what it finds, and that it changes nothing.
 
 use crate::support::{Place, Running};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 fn states(place: &Place, args: &[&str]) -> Vec<(String, String)> {
@@ -100,4 +102,32 @@ fn doctor_finds_a_server_that_runs() {
         seen.seen()
     );
     assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn doctor_tells_a_proxy_without_its_server_from_a_server() {
+    let place = Place::new();
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let issuer = format!("http://localhost:{}", proxy.local_addr().expect("its address").port());
+    assert_eq!(place.run(&["init", "--yes", "--issuer", &issuer, "--listen", "127.0.0.1:1"]).code, 0);
+    for (status, expected) in [
+        ("502 Bad Gateway", "warn  issuer         a proxy answers at http://localhost:"),
+        ("504 Gateway Timeout", "finds no server (504); start sarsen serve"),
+        ("404 Not Found", "fail  issuer         another server answers at http://localhost:"),
+    ] {
+        let answers = std::thread::scope(|scope| {
+            let answers = scope.spawn(|| {
+                let (mut client, _) = proxy.accept().expect("doctor asks");
+                let mut request = [0; 4096];
+                let length = client.read(&mut request).expect("a request");
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                client.write_all(answer.as_bytes()).expect("answered");
+                String::from_utf8_lossy(&request[..length]).into_owned()
+            });
+            let seen = place.run(&["doctor"]);
+            assert!(seen.stdout.contains(expected), "{status}: {}", seen.seen());
+            answers.join().expect("no panic")
+        });
+        assert!(answers.starts_with("GET /healthz "), "{answers}");
+    }
 }

@@ -42,7 +42,9 @@ fn the_first_start_leaves_the_owner_s_link_in_a_private_file_and_ends_cleanly() 
     assert_eq!(first.stop(), 0);
     assert!(!place.path("sarsen.db-wal").exists(), "the log is merged into the file");
 
+    std::fs::hard_link(place.path("sarsen.db"), place.path("other.db")).expect("linked");
     let mut again = serve(&place, "again.log");
+    again.wait_for("the database file has other names (hard links)");
     again.wait_for("listening");
     assert_eq!(again.stop(), 0);
 }

@@ -35,6 +35,17 @@ fn curl(place: &Place, address: SocketAddr, option: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Signs the place's certificate again, with an end that has passed.
+fn let_it_end(place: &Place) {
+    let made = Command::new("openssl")
+        .args("x509 -in tls.pem -signkey tls.key -days -1 -out ended.pem".split(' '))
+        .current_dir(place.root())
+        .output()
+        .expect("openssl makes certificates");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    fs::rename(place.path("ended.pem"), place.path("tls.pem")).expect("replaced");
+}
+
 #[test]
 fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     let place = Place::new();
@@ -64,6 +75,8 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     assert!(log.contains(&format!("issuer=\"https://localhost:{}\"", free.port())), "{log}");
     assert_eq!(curl(&place, free, "--http2"), "200 2");
     assert_eq!(curl(&place, free, "--http1.1"), "200 1.1");
+    let seen = place.run(&["doctor"]).stdout;
+    assert!(seen.contains("set SSL_CERT_FILE to the authority's certificate"), "{seen}");
 
     issue(&place, "15");
     // The client trusts the new certificate only.
@@ -71,5 +84,14 @@ fn a_server_with_a_certificate_speaks_https_and_follows_its_files() {
     assert_eq!(curl(&place, free, "--http2"), "200 2");
     fs::write(place.path("tls.pem"), "rubbish").expect("written");
     server.wait_for("the TLS certificate stays as it is");
+    assert_eq!(server.stop(), 0);
+
+    issue(&place, "15");
+    let_it_end(&place);
+    let seen = place.run(&["doctor"]).stdout;
+    assert!(seen.contains("fail  tls            the certificate has ended"), "{seen}");
+    let mut server = Running::start(place.sarsen(&["serve"]), place.path("ended"));
+    server.wait_for("the TLS certificate has ended, so clients refuse it");
+    server.wait_for("listening");
     assert_eq!(server.stop(), 0);
 }
