@@ -35,7 +35,7 @@ const HOT: usize = 64;
 const MEASURED_MAX: Duration = Duration::from_secs(10);
 const HOT_MEASURED: Duration = Duration::from_secs(4);
 /// The warm-up ends after this time in any case: tokens live ten minutes.
-const WARM_UP_MAX: Duration = Duration::from_secs(300);
+const WARM_UP_MAX: Duration = Duration::from_secs(400);
 const WARM_UP_SLICE: Duration = Duration::from_secs(1);
 /// Bars: uniform and Zipf, as multiples of the CPU of the hot read; the growth by a doubling; memory over the budget.
 const UNIFORM_RATIO_MAX: f64 = 8.0;
@@ -259,6 +259,13 @@ impl Filled {
             }
         }
         let warm_up_s = began.elapsed().as_secs_f64();
+        if load.begun.get() < count {
+            let asked = thousands(load.begun.get() as u64);
+            let text = format!(
+                "only {asked} tokens were asked once in {warm_up_s:.0} s; use fewer, or a faster machine"
+            );
+            return Err(Error::set_up("warm-up", text));
+        }
         let measured = plan(Duration::from_secs(1), args.duration.min(MEASURED_MAX));
         let run = measure("sso: tokens", &server.targets, &server.monitored, &measured, load.clone()).await;
         let resident = memory(&server);
