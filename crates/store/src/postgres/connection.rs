@@ -1,8 +1,9 @@
 //! A connection as Sarsen uses it: one transaction after another, statements kept prepared.
 //!
 //! Settings and prepared statements live on the session. Behind a pooler nothing does: then settings are made for one
-//! transaction (`SET LOCAL`), and each statement is sent as text, with the types that its arguments have. A connection keeps the error inside of a transaction, so that its
-//! thread can distinguish a command that must run again from one that failed by itself.
+//! transaction (`SET LOCAL`), and each statement is sent as text, with the types that its arguments have. A connection
+//! keeps the error inside of a transaction, so that its thread can distinguish a command that must run again from one
+//! that failed by itself.
 //!
 //! Of commands that share a transaction, a statement that is to write one row is not waited for: it goes to the server
 //! with the next one that is (`execute_one`). A wrong answer fails the transaction then.
