@@ -43,6 +43,8 @@ cargo xtask test [--only STEP]... [--database NAME]...
 cargo xtask soak [--only STEP | FILTER]
                                   what is too long for every day; STEP: cross (all tests on all databases),
                                   relying-parties (stock programs, and the guides of docs/guides),
+                                  edge (HTTP/2, TLS, ACME, proxies, attacks), cost (the worst requests),
+                                  schedules (orders of threads), fuzz-targets (they compile),
                                   long (tests whose names begin with soak_, for hours if need be)
 cargo xtask fuzz [TARGET] [--seconds N]
                                   the parsers of foreign bytes under random bytes, a minute each (needs nightly)

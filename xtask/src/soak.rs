@@ -6,6 +6,7 @@
 //! - `edge`: HTTP/2, TLS and the proxies of `deploy` with stock clients, and clients that attack (`tests/edge`).
 //! - `cost`: the instructions of the worst requests, and what they do to others (`tests/cost`).
 //! - `schedules`: publication and caches in many orders of threads (`store/src/schedules.rs`).
+//! - `fuzz-targets`: the targets of `cargo xtask fuzz`, which wants another compiler, are checked by this one.
 //! - `long`: tests named `soak_…`, which run in a short form with everything else, at full length. They are built with
 //!   optimisation and run one after another, so that none disturbs what another measures.
 //!
@@ -23,12 +24,13 @@ use crate::{needs, places, process, tiers};
 
 type Step = fn(&mut Report, &Servers, &str);
 
-const STEPS: [(&str, Step); 6] = [
+const STEPS: [(&str, Step); 7] = [
     ("cross", cross),
     ("relying-parties", relying_parties),
     ("edge", edge),
     ("cost", cost),
     ("schedules", schedules),
+    ("fuzz-targets", fuzz_targets),
     ("long", long),
 ];
 
@@ -38,7 +40,7 @@ pub fn run(args: &[&str]) -> Result<Report, String> {
     let (only, filter) = chosen(args)?;
     let mut report = Report::default();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost" | "schedules"));
+    let is_alone = matches!(only, Some("relying-parties" | "edge" | "cost" | "schedules" | "fuzz-targets"));
     let databases = if is_alone { &[][..] } else { &databases::ALL };
     let mut needed: Vec<&needs::Need> = databases.iter().flat_map(|database| database.needs()).collect();
     if wanted("relying-parties") {
@@ -136,6 +138,15 @@ fn schedules(report: &mut Report, _servers: &Servers, _filter: &str) {
     });
 }
 
+fn fuzz_targets(report: &mut Report, _servers: &Servers, _filter: &str) {
+    report.check("fuzz targets", || {
+        let manifest = places::root().join("fuzz/Cargo.toml");
+        let mut command = places::cargo(&["check", "--manifest-path"]);
+        command.arg(manifest).arg("--target-dir").arg(places::target());
+        Ok(process::run(&mut command, LIMIT)?.success)
+    });
+}
+
 fn long(report: &mut Report, servers: &Servers, filter: &str) {
     report.step("long", || {
         let mut command = places::cargo(&["test", "--release", "--no-fail-fast", "--workspace"]);
@@ -149,13 +160,13 @@ fn long(report: &mut Report, servers: &Servers, filter: &str) {
 #[test]
 fn a_filter_means_the_long_tests() {
     assert_eq!(chosen(&[]), Ok((None, "soak_")));
-    for step in ["cross", "relying-parties", "edge", "cost", "schedules"] {
+    for step in ["cross", "relying-parties", "edge", "cost", "schedules", "fuzz-targets"] {
         assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
     }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
     assert!(
         chosen(&["--only", "everything"])
-            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, schedules, long"))
+            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, schedules, fuzz-targets, long"))
     );
     assert!(chosen(&["--fast"]).is_err());
 }
