@@ -164,9 +164,8 @@ fn a_filter_means_the_long_tests() {
         assert_eq!(chosen(&["--only", step]), Ok((Some(step), "soak_")));
     }
     assert_eq!(chosen(&["soak_moves"]), Ok((Some("long"), "soak_moves")));
-    assert!(
-        chosen(&["--only", "everything"])
-            .is_err_and(|text| text.contains("cross, relying-parties, edge, cost, schedules, fuzz-targets, long"))
-    );
+    assert!(chosen(&["--only", "everything"]).is_err_and(|text| {
+        text.contains("cross, relying-parties, edge, cost, schedules, fuzz-targets, long")
+    }));
     assert!(chosen(&["--fast"]).is_err());
 }
