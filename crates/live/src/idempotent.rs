@@ -76,7 +76,7 @@ impl Key {
 
     /// Stores the answer.
     pub(crate) fn keep(&self, tx: &mut Tx<'_>, answer: &str, now: Time) -> Result<(), Problem> {
-        tx.exec(&KEEP, args![&self.id, &self.body, answer, now])?;
+        tx.exec_one(&KEEP, args![&self.id, &self.body, answer, now])?;
         Ok(())
     }
 }

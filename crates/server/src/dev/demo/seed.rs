@@ -48,7 +48,7 @@ pub async fn seed_with(
 ) -> Result<Credentials> {
     let mut credentials = match known {
         Some(known) => move_to_issuer(app, known).await?,
-        None => make(app, People::draw(password_of)?).await?,
+        None => make(app, People::draw(app, password_of)?).await?,
     };
     if credentials.api_key.is_empty() {
         credentials.api_key = make_key(app).await?;
@@ -91,18 +91,8 @@ pub fn new_password(app: &App) -> Result<Password> {
 
 struct Person {
     login: Login,
-    name: &'static str,
+    new: NewUser,
     hash: String,
-}
-
-impl Person {
-    fn new_user(&self, app: &App) -> NewUser {
-        NewUser {
-            profile: Profile::named(self.name),
-            email_verified: true,
-            ..NewUser::new(&self.login.email, app.now(), app.random())
-        }
-    }
 }
 
 /// Everybody in the demo.
@@ -115,11 +105,16 @@ struct People {
 }
 
 impl People {
-    fn draw(password_of: impl Fn(&str) -> Result<Password>) -> Result<People> {
-        let draw = |email: &str, plan: Option<&str>, name: &'static str| {
+    fn draw(app: &App, password_of: impl Fn(&str) -> Result<Password>) -> Result<People> {
+        let draw = |email: &str, plan: Option<&str>, name: &str| {
             let Password { text, hash } = password_of(email)?;
+            let new = NewUser {
+                profile: Profile::named(name),
+                email_verified: true,
+                ..NewUser::new(email, app.now(), app.random())
+            };
             let login = Login { email: email.to_owned(), password: text, plan: plan.map(str::to_owned) };
-            Ok::<_, Error>(Person { login, name, hash })
+            Ok::<_, Error>(Person { login, new, hash })
         };
         Ok(People {
             owner: draw("owner@sarsen.test", None, "Olga Owner")?,
@@ -208,7 +203,7 @@ async fn make(app: &App, people: People) -> Result<Credentials> {
 /// Creates the owner of the platform, the organization with its administrator, and its users.
 async fn store_people(app: &App, people: People) -> Result<()> {
     let acme = OrganizationId::new(app.now(), app.random());
-    let new = |person: Person| (person.new_user(app), person.hash);
+    let new = |person: Person| (person.new, person.hash);
     let (owner, admin) = (new(people.owner), new(people.admin));
     let users: Vec<_> = people.users.into_iter().map(new).collect();
     let actor = app.system();
