@@ -301,7 +301,7 @@ pub fn find(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, email: &
 
 /// Sets the time at which an account was last seen. The server calls this at most once per user in five minutes.
 pub fn set_last_seen(tx: &mut Tx<'_>, id: &UserId, now: Time) -> std::result::Result<(), store::Error> {
-    tx.exec(&SEEN, args![id, now])?;
+    tx.exec_one(&SEEN, args![id, now])?;
     Ok(())
 }
 

@@ -121,7 +121,8 @@ pub use open::look;
 pub use options::{CACHE_MEMORY, Following, Options, WriterLimits};
 pub use query::{Answer, Read};
 pub use sql::{
-    Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, lock, select, sql, update, upsert,
+    Dialect, STATEMENTS, Sql, Statement, Where, insert, insert_if_absent, lock, select, sql, update,
+    update_if, upsert,
 };
 pub use stats::{Stats, StatsSnapshot};
 pub use store::Store;

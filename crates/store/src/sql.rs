@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 /// A statement. Make it a `static` with [`sql`] or another helper.
+#[derive(Clone)]
 pub struct Sql {
     shape: Shape,
     rendered: [OnceLock<String>; 3],
@@ -30,15 +31,41 @@ pub enum Dialect {
 /// hides no other error. Its back end recognises the statement by this text and treats a duplicate as zero rows.
 pub(crate) const IF_ABSENT: &str = "INSERT /* if absent */ INTO ";
 
+#[derive(Clone)]
 enum Shape {
     Plain(Cow<'static, str>),
-    Select { columns: &'static str, rest: &'static str },
-    Insert { table: &'static str, columns: &'static [&'static [&'static str]] },
-    Update { table: &'static str, key: &'static str, columns: &'static [&'static str] },
-    Upsert { table: &'static str, keys: &'static [&'static str], values: &'static [&'static str] },
-    InsertIfAbsent { table: &'static str, columns: &'static [&'static str] },
-    Lock { table: &'static str, column: &'static str },
-    PageAfter { select: String, keys: Vec<String>, most: usize },
+    Select {
+        columns: &'static str,
+        rest: &'static str,
+    },
+    Insert {
+        table: &'static str,
+        columns: &'static [&'static [&'static str]],
+    },
+    Update {
+        table: &'static str,
+        key: &'static str,
+        columns: &'static [&'static str],
+        condition: Option<&'static str>,
+    },
+    Upsert {
+        table: &'static str,
+        keys: &'static [&'static str],
+        values: &'static [&'static str],
+    },
+    InsertIfAbsent {
+        table: &'static str,
+        columns: &'static [&'static str],
+    },
+    Lock {
+        table: &'static str,
+        column: &'static str,
+    },
+    PageAfter {
+        select: String,
+        keys: Vec<String>,
+        most: usize,
+    },
 }
 
 const fn shaped(shape: Shape) -> Sql {
@@ -64,7 +91,17 @@ pub const fn insert(table: &'static str, columns: &'static [&'static [&'static s
 
 /// Sets `columns` of the row whose `key` is `?1`. Arguments: the key, then the values in the order of the columns.
 pub const fn update(table: &'static str, key: &'static str, columns: &'static [&'static str]) -> Sql {
-    shaped(Shape::Update { table, key, columns })
+    shaped(Shape::Update { table, key, columns, condition: None })
+}
+
+/// The same, if the row meets a condition on its columns that has no arguments, such as `ended_at IS NULL`.
+pub const fn update_if(
+    table: &'static str,
+    key: &'static str,
+    columns: &'static [&'static str],
+    condition: &'static str,
+) -> Sql {
+    shaped(Shape::Update { table, key, columns, condition: Some(condition) })
 }
 
 /// Inserts a row, or sets `values` of the row with these `keys`. Arguments: keys, then values. The table must have no
@@ -108,15 +145,52 @@ impl Sql {
         self.rendered[dialect as usize].get_or_init(|| self.render(dialect))
     }
 
+    /// On PostgreSQL, the statement that does for many rows what this one does for one: each argument is an array, whose
+    /// elements have the type in `types`. `None` if this is not an [`insert`], [`update`] or [`upsert`].
+    pub(crate) fn over_rows(&self, types: &[&str]) -> Option<String> {
+        let list = |item: &dyn Fn(usize, &str) -> String| -> String {
+            let items = types.iter().enumerate().map(|(place, name)| item(place + 1, name));
+            items.collect::<Vec<_>>().join(", ")
+        };
+        let rows = format!("unnest({})", list(&|number, name| format!("CAST(${number} AS {name}[])")));
+        match &self.shape {
+            Shape::Insert { .. } | Shape::Upsert { .. } => {
+                let one = self.render(Dialect::Postgres);
+                let places = dollar_placeholders(&places(0, types.len()));
+                Some(one.replacen(&format!("VALUES ({places})"), &format!("SELECT * FROM {rows}"), 1))
+            }
+            Shape::Update { table, key, columns, condition } => Some(format!(
+                "UPDATE {table} SET {} FROM {rows} AS rows_given ({}) WHERE {key} = given_1{}",
+                sets(columns, "given_"),
+                list(&|number, _| format!("given_{number}")),
+                and(*condition),
+            )),
+            _ => None,
+        }
+    }
+
+    /// How many of the first arguments say which row is changed: one statement cannot change a row twice.
+    pub(crate) fn key_arguments(&self) -> usize {
+        match &self.shape {
+            Shape::Update { .. } => 1,
+            Shape::Upsert { keys, .. } => keys.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether MySQL counts a row that this statement changes as two.
+    pub(crate) fn is_upsert(&self) -> bool {
+        matches!(self.shape, Shape::Upsert { .. })
+    }
+
     fn render(&self, dialect: Dialect) -> String {
         let text = match &self.shape {
             Shape::Plain(text) => text.to_string(),
             Shape::Select { columns, rest } => format!("{columns} {rest}"),
             Shape::Insert { table, columns } => insert_text(table, &columns.concat()),
-            Shape::Update { table, key, columns } => {
-                let set = |(place, column): (usize, &&str)| format!("{column} = ?{}", place + 2);
-                let sets: Vec<String> = columns.iter().enumerate().map(set).collect();
-                format!("UPDATE {table} SET {} WHERE {key} = ?1", sets.join(", "))
+            Shape::Update { table, key, columns, condition } => {
+                let sets = sets(columns, "?");
+                format!("UPDATE {table} SET {sets} WHERE {key} = ?1{}", and(*condition))
             }
             Shape::Upsert { table, keys, values } => {
                 let columns: Vec<&str> = keys.iter().chain(values.iter()).copied().collect();
@@ -154,6 +228,16 @@ impl Sql {
             Dialect::Postgres => dollar_placeholders(&text),
         }
     }
+}
+
+/// `a = ?2, b = ?3, …`, with `of` in place of the question mark.
+fn sets(columns: &[&str], of: &str) -> String {
+    let set = |(place, column): (usize, &&str)| format!("{column} = {of}{}", place + 2);
+    columns.iter().enumerate().map(set).collect::<Vec<_>>().join(", ")
+}
+
+fn and(condition: Option<&str>) -> String {
+    condition.map_or(String::new(), |condition| format!(" AND ({condition})"))
 }
 
 fn insert_text(table: &str, columns: &[&str]) -> String {

@@ -87,7 +87,8 @@ impl Store {
         }
     }
 
-    /// Queues a command without waiting for its result. Returns `false` if it was refused.
+    /// Queues a short command, as for [`Store::write_batched`], without waiting for its result. Returns `false` if it was
+    /// refused: these commands have less room than those for which somebody waits.
     pub fn write_later<E, F>(&self, name: &'static str, command: F) -> bool
     where
         E: From<Error> + Send + 'static,
@@ -96,7 +97,7 @@ impl Store {
         let start = Start::default();
         let job = CommandOf {
             name,
-            batchable: false,
+            batchable: true,
             function: command,
             result: None,
             reply: None,
@@ -105,7 +106,7 @@ impl Store {
             queued_at: Instant::now(),
         };
         let shared = &self.inner.shared;
-        let accepted = shared.commands.push(Box::new(job)).is_ok();
+        let accepted = shared.commands.push_later(Box::new(job)).is_ok();
         if !accepted {
             shared.stats.refused.fetch_add(1, Ordering::Relaxed);
         }

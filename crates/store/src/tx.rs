@@ -15,8 +15,8 @@ pub(crate) trait Connection {
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, Error>;
     /// Runs a statement that is to write one row. Returns whether it did. A back end may answer before the server does,
     /// and fail the transaction if that was wrong.
-    fn execute_one(&mut self, sql: &str, args: &[Value<'_>]) -> Result<bool, Error> {
-        Ok(self.execute(sql, args)? == 1)
+    fn execute_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        Ok(self.execute(sql.text(self.dialect()), args)? == 1)
     }
     /// Runs a statement of a migration that an earlier start may have run already; then it succeeds. Used where each
     /// such statement commits by itself.
@@ -31,7 +31,7 @@ pub(crate) trait Connection {
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error>;
     /// Prepares a statement without running it.
-    fn prepare(&mut self, sql: &str) -> Result<(), Error>;
+    fn prepare(&mut self, sql: &Sql) -> Result<(), Error>;
     /// The number of the version that the open snapshot shows; `None` where the server has none.
     fn version_number(&mut self) -> Result<Option<u64>, Error>;
     /// The number before which the open snapshot has every commit.
@@ -177,8 +177,8 @@ impl<'c> Snapshot<'c> {
         self.conn.dialect()
     }
 
-    pub(crate) fn prepare(&mut self, text: &str) -> Result<(), Error> {
-        self.conn.prepare(text)
+    pub(crate) fn prepare(&mut self, sql: &Sql) -> Result<(), Error> {
+        self.conn.prepare(sql)
     }
 
     fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
@@ -209,8 +209,8 @@ impl<'c> Tx<'c> {
     /// truth. So a command that was told a wrong answer leaves no trace, as long as it has no effects outside of its
     /// transaction.
     pub fn exec_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
-        let text = self.writing(sql);
-        let result = self.snapshot.conn.execute_one(text, args);
+        self.writing(sql);
+        let result = self.snapshot.conn.execute_one(sql, args);
         self.snapshot.note(result)
     }
 

@@ -4,7 +4,7 @@ use crate::exams;
 use live::Problem;
 use serde::Serialize;
 use serde_json::Value;
-use store::{Error, Key, Row, Snapshot, Time, Tx, args, select, sql, statements};
+use store::{Error, Key, Row, Snapshot, Time, Tx, args, select, sql, statements, update_if};
 use utoipa::ToSchema;
 
 /// A row.
@@ -28,8 +28,7 @@ const ROWS: &str = "SELECT id, exam_id, student, answers, answered, saved_at, su
 
 statements! {
     static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at"]]);
-    static SAVE = sql("UPDATE attempts SET answers = ?2, answered = ?3, saved_at = ?4
-     WHERE id = ?1 AND submitted_at IS NULL");
+    static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"], "submitted_at IS NULL");
     static SUBMIT = sql("UPDATE attempts SET submitted_at = ?2 WHERE id = ?1 AND submitted_at IS NULL");
     static FIND = select(ROWS, "WHERE id = ?1");
     static PAGE_AFTER = select(ROWS, "WHERE exam_id = ?1 AND id > ?2 ORDER BY id LIMIT 50");

@@ -14,7 +14,7 @@ use super::values::{Read, bound};
 use crate::remote::{Failure, Session, SnapshotInfo, TxMode};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Value};
+use crate::{Dialect, Error, Sql, Value};
 use ::mysql_async::Statement;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -254,8 +254,14 @@ impl tx::Connection for Connection {
         wanted.map(|_| ())
     }
 
+    fn execute_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        let matched = self.execute(sql.text(Dialect::Mysql), args)?;
+        Ok(matched == 1 || (matched == 2 && sql.is_upsert()))
+    }
+
     /// Ends the transaction: one that only reads refuses even to prepare a statement that writes.
-    fn prepare(&mut self, sql: &str) -> Result<(), Error> {
+    fn prepare(&mut self, sql: &Sql) -> Result<(), Error> {
+        let sql = sql.text(Dialect::Mysql);
         let ended = self.client.batch("ROLLBACK");
         let prepared = ended.and_then(|()| self.client.prepare(&Positional::of(sql).sql));
         let closed = prepared.and_then(|statement| self.client.close(statement));

@@ -33,7 +33,7 @@ use crate::engine::{Database, Look, Opened, Shared};
 use crate::remote::{self, ReconnectingSession, Service};
 use crate::threads::{on_its_own_thread, spawn};
 use crate::version::Epoch;
-use crate::{Dialect, Error, Options};
+use crate::{Error, Options};
 use address::Address;
 use connection::Connection;
 use log_reader::LogReader;
@@ -68,7 +68,7 @@ impl Database for Mysql {
         let threads = vec![spawn("sarsen-log", move || log_reader.run(&stopped))?];
         let service =
             Service { address: server, replicas: vec![], shared, threads, following: Box::new(stop) };
-        remote::serve(Dialect::Mysql, service, || LogWriter::new(publisher.clone()))
+        remote::serve(service, || LogWriter::new(publisher.clone()))
     }
 
     #[cfg(feature = "testing")]

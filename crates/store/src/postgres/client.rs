@@ -22,12 +22,13 @@ use tokio_postgres::{AsyncMessage, Config, Error, Socket, Statement};
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// The server's answer to a statement: how many rows matched.
-type Answer = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Matched> + Send>>;
+pub(super) type Matched = Result<u64, Error>;
 
 /// A connection. Not to be used, nor dropped, on an asynchronous thread.
 pub(super) struct Client {
     // In this order, because the connection says goodbye when nobody can ask it any more.
-    queued: Vec<Answer>,
+    queued: Vec<Queued>,
     requests: Arc<tokio_postgres::Client>,
     connection: Connection,
 }
@@ -36,6 +37,13 @@ pub(super) struct Client {
 pub(super) enum Prepared {
     Named(Statement),
     Text(String),
+}
+
+/// A statement that is not waited for.
+struct Queued {
+    /// The rows that it is to write.
+    rows: u64,
+    answer: Answer,
 }
 
 struct Connection {
@@ -69,11 +77,10 @@ impl Client {
         self.connection.wire.open.is_none()
     }
 
-    /// Queues a statement for the next journey.
-    pub(super) fn queue(&mut self, statement: Prepared, args: &[Value<'_>]) {
+    /// Queues a statement for the next journey. It is to write one row.
+    pub(super) fn queue(&mut self, statement: Prepared, args: Vec<Value<'static>>) {
         let requests = self.requests.clone();
-        let args: Vec<Value<'static>> = args.iter().map(Value::to_static).collect();
-        self.queued.push(Box::pin(async move {
+        let answer = Box::pin(async move {
             let bound: Vec<Bound<'_>> = args.iter().map(Bound).collect();
             match &statement {
                 Prepared::Named(statement) => requests.execute_raw(statement, bound).await,
@@ -83,7 +90,22 @@ impl Client {
                     requests.execute_typed(text, &typed).await
                 }
             }
-        }));
+        });
+        self.queued.push(Queued { rows: 1, answer });
+    }
+
+    /// Queues a statement whose arguments are arrays. It is to write a row for each of these `rows`.
+    pub(super) fn queue_rows(&mut self, statement: Statement, rows: Vec<Vec<Value<'static>>>) {
+        let requests = self.requests.clone();
+        let count = rows.len() as u64;
+        let answer = Box::pin(async move {
+            let mut columns: Vec<Vec<Bound<'_>>> = vec![Vec::new(); statement.params().len()];
+            for row in &rows {
+                columns.iter_mut().zip(row).for_each(|(column, value)| column.push(Bound(value)));
+            }
+            requests.execute_raw(&statement, columns).await
+        });
+        self.queued.push(Queued { rows: count, answer });
     }
 
     /// The number of queued statements.
@@ -97,11 +119,11 @@ impl Client {
     }
 
     /// Sends what is queued and `last` together, and waits for all answers: those to the queued statements, in their
-    /// order, and that to `last`.
+    /// order, each after the rows that were to be written, and that to `last`.
     pub(super) fn run<T, F: Future<Output = Result<T, Error>>>(
         &mut self,
         last: impl FnOnce(Arc<tokio_postgres::Client>) -> F,
-    ) -> (Vec<Result<u64, Error>>, Result<T, Error>) {
+    ) -> (Vec<(u64, Matched)>, Result<T, Error>) {
         let last = last(self.requests.clone());
         let mut all = pin!(in_order(std::mem::take(&mut self.queued), last));
         let Connection { runtime, wire } = &mut self.connection;
@@ -166,22 +188,23 @@ impl Wire {
 
 /// Sends all, then waits for the answers, which come in the same order.
 async fn in_order<T>(
-    mut queued: Vec<Answer>,
+    mut queued: Vec<Queued>,
     last: impl Future<Output = Result<T, Error>>,
-) -> (Vec<Result<u64, Error>>, Result<T, Error>) {
+) -> (Vec<(u64, Matched)>, Result<T, Error>) {
     let mut last = pin!(last);
     // A request is sent when its future is polled for the first time.
     let (sent, last_sent) = poll_fn(|context| {
-        let sent: Vec<_> = queued.iter_mut().map(|answer| answer.as_mut().poll(context)).collect();
+        let sent: Vec<_> = queued.iter_mut().map(|queued| queued.answer.as_mut().poll(context)).collect();
         Poll::Ready((sent, last.as_mut().poll(context)))
     })
     .await;
     let mut answers = Vec::with_capacity(queued.len());
-    for (answer, sent) in queued.into_iter().zip(sent) {
-        answers.push(match sent {
+    for (queued, sent) in queued.into_iter().zip(sent) {
+        let matched = match sent {
             Poll::Ready(ended) => ended,
-            Poll::Pending => answer.await,
-        });
+            Poll::Pending => queued.answer.await,
+        };
+        answers.push((queued.rows, matched));
     }
     let last = match last_sent {
         Poll::Ready(ended) => ended,

@@ -6,7 +6,8 @@
 //! that failed by itself.
 //!
 //! Of commands that share a transaction, a statement that is to write one row is not waited for: it goes to the server
-//! with the next one that is (`execute_one`). A wrong answer fails the transaction then.
+//! with the next one that is (`execute_one`). A wrong answer fails the transaction then. Where several commands run the
+//! same insert or update one after another, the server gets one statement over arrays.
 
 use super::address::Server;
 use super::client::{Client, Prepared};
@@ -17,7 +18,7 @@ use super::{change_log, cluster, tx_mode};
 use crate::remote::{Failure, ReconnectingSession, Session, SnapshotInfo, TxMode, contended};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Value};
+use crate::{Dialect, Error, Sql, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow, Statement};
 const STATEMENTS_MAX: usize = 1024;
 /// Statements that are not waited for, at most.
 const QUEUED_MAX: usize = 256;
+/// Rows that one statement writes, at most.
+const ROWS_MAX: usize = 256;
 
 /// An open connection and what happened in its transaction.
 pub(super) struct Connection {
@@ -41,6 +44,10 @@ pub(super) struct Connection {
     settings: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
     statements: HashMap<String, Statement>,
+    /// By the text for one row: the statement for many, where there is one.
+    over_rows: HashMap<String, Option<Statement>>,
+    /// The last statements that are not waited for, if they can become one.
+    rows: Option<Rows>,
     began: Instant,
     limit: Option<Duration>,
     /// What the open transaction can see, when it is for a query.
@@ -51,6 +58,25 @@ pub(super) struct Connection {
     in_recovery: bool,
     /// The worst that happened since the transaction began.
     failure: Option<(Failure, Error)>,
+}
+
+/// What one statement may write for several commands.
+struct Rows {
+    one: Statement,
+    many: Statement,
+    /// The text of `one`.
+    text: String,
+    /// The number of arguments that say which row is changed. No two are for the same row.
+    keys: usize,
+    args: Vec<Vec<Value<'static>>>,
+}
+
+impl Rows {
+    /// Whether this row can be written by the same statement.
+    fn accept(&self, text: &str, args: &[Value<'static>]) -> bool {
+        let is_new = || self.args.iter().all(|others| others.get(..self.keys) != args.get(..self.keys));
+        self.text == text && self.args.len() < ROWS_MAX && (self.keys == 0 || is_new())
+    }
 }
 
 impl Connection {
@@ -97,13 +123,14 @@ impl Connection {
         &mut self,
         request: impl FnOnce(Arc<tokio_postgres::Client>) -> F,
     ) -> Result<T, Error> {
+        self.queue_rows();
         let (queued, answer) = self.client.run(request);
         let mut failed = None;
-        for matched in queued {
+        for (rows, matched) in queued {
             let error = match matched {
-                Ok(1) => continue,
-                Ok(rows) => {
-                    let text = format!("a statement that was to write one row matched {rows}");
+                Ok(matched) if matched == rows => continue,
+                Ok(matched) => {
+                    let text = format!("statements that were to write {rows} rows matched {matched}");
                     self.fail(Failure::Fatal, Error::Database(text))
                 }
                 Err(error) => self.note(&error),
@@ -112,6 +139,36 @@ impl Connection {
         }
         let answer = answer.map_err(|error| self.note(&error));
         failed.map_or(answer, Err)
+    }
+
+    /// Queues the rows that were gathered for one statement.
+    fn queue_rows(&mut self) {
+        let Some(Rows { one, many, mut args, .. }) = self.rows.take() else { return };
+        match args.pop() {
+            Some(args_of_one) if args.is_empty() => self.client.queue(Prepared::Named(one), args_of_one),
+            Some(last) => {
+                args.push(last);
+                self.client.queue_rows(many, args);
+            }
+            None => {}
+        }
+    }
+
+    /// The statement that does for many rows what `one`, which is `sql`, does for one.
+    fn over_rows(&mut self, sql: &Sql, one: &Statement) -> Result<Option<Statement>, Error> {
+        let text = sql.text(Dialect::Postgres);
+        if let Some(known) = self.over_rows.get(text) {
+            return Ok(known.clone());
+        }
+        let many = match over_rows_text(sql, one) {
+            Some(many) => Some(self.ask(|client| async move { client.prepare(&many).await })?),
+            None => None,
+        };
+        if self.over_rows.len() == STATEMENTS_MAX {
+            self.over_rows.clear();
+        }
+        self.over_rows.insert(text.to_owned(), many.clone());
+        Ok(many)
     }
 
     /// Waits for a wake-up, for `most` at most; true when one came that `own` did not send.
@@ -171,6 +228,14 @@ impl Connection {
         self.read_snapshot(tx_mode::SNAPSHOT)
     }
 
+    fn prepare_text(&mut self, text: &str) -> Result<Statement, Error> {
+        let prepared = self.ask(|client| async move { client.prepare(text).await });
+        prepared.map_err(|error| match error {
+            Error::Database(about) => Error::Database(format!("{about}: {text}")),
+            other => other,
+        })
+    }
+
     /// The server stops a statement that is too slow; many quick ones are counted here.
     fn check_time(&mut self) -> Result<(), Error> {
         match self.limit {
@@ -215,6 +280,8 @@ impl Session for Connection {
             is_primary: server.is_primary,
             settings: None,
             statements: HashMap::new(),
+            over_rows: HashMap::new(),
+            rows: None,
             began: Instant::now(),
             limit: None,
             snapshot: None,
@@ -231,7 +298,7 @@ impl Session for Connection {
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
-        (self.failure, self.snapshot, self.shared) = (None, None, false);
+        (self.failure, self.snapshot, self.shared, self.rows) = (None, None, false, None);
         if !self.pooled && self.settings != Some(mode) {
             let set = self.batch(&tx_mode::set_for_session(mode));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
@@ -257,6 +324,7 @@ impl Session for Connection {
     /// Returns when the transaction is on disk. Refuses what the server would silently roll back: a
     /// transaction with a failed statement.
     fn commit(&mut self) -> Result<(), Error> {
+        self.queue_rows();
         if self.failure.is_none() && self.client.queued() > 0 {
             self.ask(|_| async { Ok(()) })?;
         }
@@ -267,6 +335,7 @@ impl Session for Connection {
     }
 
     fn roll_back(&mut self) -> bool {
+        self.rows = None;
         self.client.forget_queued();
         !self.is_lost()
             && self.client.run(|client| async move { client.batch_execute("ROLLBACK").await }).1.is_ok()
@@ -334,17 +403,33 @@ impl tx::Connection for Connection {
         self.ask(|client| async move { client.execute_raw(&statement, bound).await })
     }
 
-    fn execute_one(&mut self, sql: &str, args: &[Value<'_>]) -> Result<bool, Error> {
+    fn execute_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        let text = sql.text(Dialect::Postgres);
         if !self.shared || self.client.queued() >= QUEUED_MAX {
-            return Ok(self.execute(sql, args)? == 1);
+            return Ok(self.execute(text, args)? == 1);
         }
-        let statement = if self.pooled {
+        let kept =
+            |args: &[Value<'_>]| -> Vec<Value<'static>> { args.iter().map(Value::to_static).collect() };
+        if self.pooled {
             self.check_time()?;
-            Prepared::Text(sql.to_owned())
-        } else {
-            Prepared::Named(self.prepared(sql, args.len())?)
-        };
-        self.client.queue(statement, args);
+            self.client.queue(Prepared::Text(text.to_owned()), kept(args));
+            return Ok(true);
+        }
+        let one = self.prepared(text, args.len())?;
+        let args = kept(args);
+        match &mut self.rows {
+            Some(rows) if rows.accept(text, &args) => rows.args.push(args),
+            _ => {
+                self.queue_rows();
+                match self.over_rows(sql, &one)? {
+                    Some(many) => {
+                        let (text, keys) = (text.to_owned(), sql.key_arguments());
+                        self.rows = Some(Rows { one, many, text, keys, args: vec![args] });
+                    }
+                    None => self.client.queue(Prepared::Named(one), args),
+                }
+            }
+        }
         Ok(true)
     }
 
@@ -365,12 +450,10 @@ impl tx::Connection for Connection {
         )?
     }
 
-    fn prepare(&mut self, sql: &str) -> Result<(), Error> {
-        let prepared = self.ask(|client| async move { client.prepare(sql).await });
-        prepared.map(drop).map_err(|error| match error {
-            Error::Database(text) => Error::Database(format!("{text}: {sql}")),
-            other => other,
-        })
+    fn prepare(&mut self, sql: &Sql) -> Result<(), Error> {
+        let text = sql.text(Dialect::Postgres);
+        let one = self.prepare_text(text)?;
+        over_rows_text(sql, &one).map_or(Ok(()), |many| self.prepare_text(&many).map(drop))
     }
 
     fn version_number(&mut self) -> Result<Option<u64>, Error> {
@@ -385,4 +468,9 @@ impl tx::Connection for Connection {
     fn tables(&mut self, _sql: &str) -> Option<Tables> {
         None
     }
+}
+
+/// The text of the statement that does for many rows what `one`, which is `sql`, does for one.
+fn over_rows_text(sql: &Sql, one: &Statement) -> Option<String> {
+    sql.over_rows(&one.params().iter().map(Type::name).collect::<Vec<_>>())
 }

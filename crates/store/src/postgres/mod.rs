@@ -72,7 +72,7 @@ impl Database for Postgres {
         let threads = follow(&server, &publisher, &wake_reader, &notify_others, &shared.options)?;
         let following = Box::new(Signals([wake_reader, notify_others]));
         let service = Service { address: server, replicas, shared, threads, following };
-        remote::serve(Dialect::Postgres, service, || LogWriter::new(publisher.clone()))
+        remote::serve(service, || LogWriter::new(publisher.clone()))
     }
 
     #[cfg(feature = "testing")]

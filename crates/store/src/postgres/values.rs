@@ -13,6 +13,7 @@ use tokio_postgres::{Row, RowStream};
 type Problem = Box<dyn std::error::Error + Sync + Send>;
 
 /// An argument. NULL fits every type; a number fits every type of number.
+#[derive(Clone, Copy)]
 pub(super) struct Bound<'a>(pub(super) &'a Value<'a>);
 
 /// The kind only: the driver writes arguments into its debug log.

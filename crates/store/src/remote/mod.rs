@@ -33,7 +33,7 @@ use crate::engine::{Backend, Look, Opened, Shared};
 use crate::job::Query;
 use crate::queue::Queue;
 use crate::threads::{on_its_own_thread, spawn};
-use crate::{Dialect, Error, Snapshot, Sql};
+use crate::{Error, Snapshot, Sql};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -48,7 +48,6 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct RemoteBackend {
     shared: Arc<Shared>,
     replicas: Arc<Replicas>,
-    dialect: Dialect,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Threads that follow the log of changes end when this is dropped.
     following: Mutex<Option<Box<dyn Send>>>,
@@ -62,11 +61,8 @@ impl Backend for RemoteBackend {
 
     fn prepare(&self, sql: &Sql) -> Result<(), Error> {
         let (reply, answer) = sync_channel(1);
-        let text = sql.text(self.dialect).to_owned();
-        self.shared
-            .queries
-            .push(Box::new(Preparation { text, result: Ok(()), reply }))
-            .map_err(|(_, error)| error)?;
+        let preparation = Preparation { sql: sql.clone(), result: Ok(()), reply };
+        self.shared.queries.push(Box::new(preparation)).map_err(|(_, error)| error)?;
         answer.recv().unwrap_or(Err(Error::Stopped))
     }
 
@@ -129,7 +125,6 @@ pub(crate) struct Service<S: Session> {
 /// Starts the threads that run commands, each with a `log` of its own, and those that answer queries, here and on
 /// the replicas.
 pub(crate) fn serve<L: ChangeLog>(
-    dialect: Dialect,
     service: Service<L::Session>,
     log: impl Fn() -> L,
 ) -> Result<Opened, Error> {
@@ -149,7 +144,6 @@ pub(crate) fn serve<L: ChangeLog>(
     let backend = RemoteBackend {
         shared: shared.clone(),
         replicas,
-        dialect,
         threads: Mutex::new(threads),
         following: Mutex::new(Some(following)),
     };
@@ -166,7 +160,7 @@ pub(crate) fn opening(error: Error) -> Error {
 
 /// A statement on its way to a reader thread to be prepared.
 struct Preparation {
-    text: String,
+    sql: Sql,
     result: Result<(), Error>,
     reply: SyncSender<Result<(), Error>>,
 }
@@ -189,7 +183,7 @@ impl Query for Preparation {
     }
 
     fn run(&mut self, snapshot: &mut Snapshot<'_>) {
-        self.result = snapshot.prepare(&self.text);
+        self.result = snapshot.prepare(&self.sql);
     }
 
     fn reply(self: Box<Self>, error: Option<Error>) {

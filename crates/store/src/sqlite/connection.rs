@@ -3,7 +3,7 @@
 use super::errors::{Constraints, translate, translate_commit};
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
-use crate::{Dialect, Error, Snapshot, Value, ValueRef};
+use crate::{Dialect, Error, Snapshot, Sql, Value, ValueRef};
 use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -246,8 +246,9 @@ impl tx::Connection for Connection {
         Ok(())
     }
 
-    fn prepare(&mut self, sql: &str) -> Result<(), Error> {
-        self.raw.prepare(sql).map(|_| ()).map_err(|error| Error::Database(format!("{error}: {sql}")))
+    fn prepare(&mut self, sql: &Sql) -> Result<(), Error> {
+        let text = sql.text(Dialect::Sqlite);
+        self.raw.prepare(text).map(|_| ()).map_err(|error| Error::Database(format!("{error}: {text}")))
     }
 
     fn version_number(&mut self) -> Result<Option<u64>, Error> {

@@ -164,7 +164,7 @@ impl Backend for SqliteBackend {
     }
 
     fn prepare(&self, sql: &Sql) -> Result<(), Error> {
-        self.with_reader(|connection| connection.prepare(sql.text(connection.dialect())))
+        self.with_reader(|connection| connection.prepare(sql))
     }
 
     fn explain(&self, sql: &Sql) -> Result<Option<String>, Error> {

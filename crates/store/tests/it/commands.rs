@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Error, Key, Sql, Time, args, insert_if_absent, lock, sql, upsert};
+use store::{
+    Error, Key, Sql, Time, Value, args, insert, insert_if_absent, lock, sql, update, update_if, upsert,
+};
 use tokio::task::JoinHandle;
 
 on_each_database!(
@@ -15,6 +17,7 @@ on_each_database!(
     one_bad_command_in_a_thousand_hurts_nobody_else,
     hot_commands_share_commits_and_each_hears_what_became_of_its_own,
     what_is_not_waited_for_is_known_before_the_answer,
+    rows_that_are_written_together_are_those_of_each_command,
     a_command_that_is_too_slow_costs_the_others_nothing,
     a_statement_that_failed_fails_the_command_that_ignores_it,
     a_command_that_waited_too_long_is_not_started,
@@ -115,7 +118,7 @@ async fn hot_commands_share_commits_and_each_hears_what_became_of_its_own(databa
 }
 
 async fn what_is_not_waited_for_is_known_before_the_answer(database: Database) {
-    static USE: Sql = sql("UPDATE notes SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL");
+    static USE: Sql = update_if("notes", "id", &["used_at"], "used_at IS NULL");
     static USED_AT: Sql = sql("SELECT used_at FROM notes WHERE id = ?1");
     static USED: Sql = sql("SELECT COUNT(*) FROM notes WHERE used_at IS NOT NULL");
     let test = Arc::new(patient(database));
@@ -172,6 +175,81 @@ async fn what_is_not_waited_for_is_known_before_the_answer(database: Database) {
     assert_eq!(used.await.expect("reads"), Some(591));
     let commits = test.store.stats().batches;
     assert!(commits < 594, "{commits} commits for 594 commands: some shared one");
+}
+
+async fn rows_that_are_written_together_are_those_of_each_command(database: Database) {
+    static PUT: Sql = insert("samples", &[&["number", "fraction", "text", "bytes"]]);
+    static SET: Sql = update("samples", "number", &["fraction", "text"]);
+    static PUT_NOTE: Sql = upsert("notes", &["id"], &["owner", "body"]);
+    static ALL: Sql =
+        sql("SELECT number, CASE WHEN fraction = 0.5 THEN 1 END, text, bytes FROM samples ORDER BY number");
+    type Sample = (i64, Option<i64>, Option<String>, Option<Vec<u8>>);
+    fn sample(number: i64) -> Sample {
+        let fraction = (number % 3 > 0).then_some(1);
+        let text = (number % 5 > 0).then(|| format!("{{\"{number},\\ä'NULL"));
+        (number, fraction, text, (number % 7 > 0).then(|| vec![0, b'\\', 0xff]))
+    }
+    let test = Arc::new(patient(database));
+    let all = test.store.clone();
+    let all = async || {
+        let read = all.read(|snapshot| {
+            snapshot.all(&ALL, args![], |row| {
+                Ok::<Sample, Error>((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+        });
+        read.await.expect("reads")
+    };
+    let store = test.store.clone();
+    let run = async |sql: &'static Sql, args_of: fn(i64) -> Vec<Value<'static>>| {
+        let jobs = (0..600).map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let written = store.write_batched("sample.write", move |tx| {
+                    tx.changed(Key::table("samples"));
+                    tx.changed(Key::table("notes"));
+                    tx.exec_one(sql, &args_of(number))
+                });
+                assert!(written.await.map_err(|error: Error| error).expect("writes"), "command {number}");
+            })
+        });
+        for job in jobs.collect::<Vec<_>>() {
+            job.await.expect("joins");
+        }
+    };
+    run(&PUT, |number| {
+        let (number, fraction, text, bytes) = sample(number);
+        let fraction = fraction.map_or(Value::Null, |_| Value::Real(0.5));
+        vec![
+            number.into(),
+            fraction,
+            text.into(),
+            bytes.map_or(Value::Null, |bytes| Value::Blob(bytes.into())),
+        ]
+    })
+    .await;
+    assert_eq!(all().await, (0..600).map(sample).collect::<Vec<_>>());
+    // Twelve commands write each row.
+    run(&SET, |number| vec![(number % 50).into(), Value::Null, format!("by {number}").into()]).await;
+    for (number, fraction, text, bytes) in all().await {
+        let (_, fraction_before, text_before, bytes_before) = sample(number);
+        assert_eq!(bytes, bytes_before);
+        if number >= 50 {
+            assert_eq!((fraction, text), (fraction_before, text_before));
+        } else {
+            let by: i64 = text.expect("a text").trim_start_matches("by ").parse().expect("a number");
+            assert_eq!((fraction, by % 50), (None, number));
+        }
+    }
+    run(&PUT_NOTE, |number| {
+        let row = number % 50;
+        vec![format!("n{row}").into(), "ada".into(), format!("{row} by {number}").into()]
+    })
+    .await;
+    assert_eq!(test.count().await, 50);
+    let body = test.body("n7").await.expect("a note");
+    assert!(body.starts_with("7 by "), "{body}");
+    let commits = test.store.stats().batches;
+    assert!(commits < 1_800, "{commits} commits for 1,800 commands: some shared one");
 }
 
 async fn a_command_that_is_too_slow_costs_the_others_nothing(database: Database) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use store::testing::mysql::{self as server, MysqlDatabase};
 use store::testing::postgres::{self as cluster, PostgresDatabase as TestDatabase};
 use store::testing::say_skipped;
-use store::{Error, Migration, Options, Sql, Store, args, sql};
+use store::{Error, Migration, Options, Sql, Store, args, insert, sql};
 
 const NOTES: &str = "
 CREATE TABLE notes (
@@ -21,7 +21,7 @@ CREATE TABLE samples (number BIGINT, fraction DOUBLE PRECISION, text {text}, byt
 
 pub static MIGRATIONS: &[Migration] = &[Migration { number: 1, name: "notes", text: NOTES }];
 
-pub static INSERT: Sql = sql("INSERT INTO notes (id, owner, body) VALUES (?1, ?2, ?3)");
+pub static INSERT: Sql = insert("notes", &[&["id", "owner", "body"]]);
 pub static BODY: Sql = sql("SELECT body FROM notes WHERE id = ?1");
 pub static COUNT: Sql = sql("SELECT COUNT(*) FROM notes");
 
