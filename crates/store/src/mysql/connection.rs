@@ -177,10 +177,11 @@ impl Session for Connection {
         self.limit = tx_mode::limit(mode);
         self.client.limit(self.limit);
         self.failure = None;
-        if self.set_for != Some(mode) {
+        let session = mode.of_session();
+        if self.set_for != Some(session) {
             self.set_for = None;
-            self.batch(&tx_mode::settings(mode, self.vendor))?;
-            self.set_for = Some(mode);
+            self.batch(&tx_mode::settings(session, self.vendor))?;
+            self.set_for = Some(session);
         }
         self.batch(tx_mode::begin(mode))
     }

@@ -36,7 +36,7 @@ impl Vendor {
 /// looked at yet may not know that collation.
 pub(super) fn settings(mode: TxMode, vendor: Vendor) -> String {
     let (isolation, lock_seconds) = match mode {
-        TxMode::Command | TxMode::Log => ("READ COMMITTED", 1),
+        TxMode::Command | TxMode::Batch | TxMode::Log => ("READ COMMITTED", 1),
         TxMode::Query | TxMode::Replica => ("REPEATABLE READ", 1),
         TxMode::Schema => ("READ COMMITTED", 30),
     };
@@ -63,7 +63,7 @@ pub(super) fn settings(mode: TxMode, vendor: Vendor) -> String {
 
 pub(super) fn begin(mode: TxMode) -> &'static str {
     match mode {
-        TxMode::Command | TxMode::Log => "START TRANSACTION READ WRITE",
+        TxMode::Command | TxMode::Batch | TxMode::Log => "START TRANSACTION READ WRITE",
         TxMode::Query | TxMode::Replica => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         // A change of the schema commits by itself.
         TxMode::Schema => "DO 0",
@@ -72,7 +72,7 @@ pub(super) fn begin(mode: TxMode) -> &'static str {
 
 pub(super) fn limit(mode: TxMode) -> Option<Duration> {
     match mode {
-        TxMode::Command => Some(COMMAND_LIMIT),
+        TxMode::Command | TxMode::Batch => Some(COMMAND_LIMIT),
         TxMode::Query | TxMode::Replica | TxMode::Log => Some(QUERY_LIMIT),
         TxMode::Schema => None,
     }

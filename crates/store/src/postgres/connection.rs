@@ -53,7 +53,7 @@ pub(super) struct Connection {
     /// What the open transaction can see, when it is for a query.
     snapshot: Option<PgSnapshot>,
     /// Several commands share the transaction, and are run one by one if it fails.
-    shared: bool,
+    is_batch: bool,
     /// The server followed another one when it was asked.
     in_recovery: bool,
     /// The worst that happened since the transaction began.
@@ -285,7 +285,7 @@ impl Session for Connection {
             began: Instant::now(),
             limit: None,
             snapshot: None,
-            shared: false,
+            is_batch: false,
             in_recovery: false,
             failure: None,
         };
@@ -298,11 +298,12 @@ impl Session for Connection {
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
-        (self.failure, self.snapshot, self.shared, self.rows) = (None, None, false, None);
-        if !self.pooled && self.settings != Some(mode) {
-            let set = self.batch(&tx_mode::set_for_session(mode));
+        (self.failure, self.snapshot, self.rows) = (None, None, None);
+        self.is_batch = mode == TxMode::Batch;
+        if !self.pooled && self.settings != Some(mode.of_session()) {
+            let set = self.batch(&tx_mode::set_for_session(mode.of_session()));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
-            self.settings = Some(mode);
+            self.settings = Some(mode.of_session());
         }
         let begin = match self.pooled {
             true => Cow::Owned(tx_mode::begin_with_settings(mode)),
@@ -339,10 +340,6 @@ impl Session for Connection {
         self.client.forget_queued();
         !self.is_lost()
             && self.client.run(|client| async move { client.batch_execute("ROLLBACK").await }).1.is_ok()
-    }
-
-    fn share(&mut self) {
-        self.shared = true;
     }
 
     /// A conflict with another transaction is not a failure, whichever error the server reports.
@@ -405,7 +402,7 @@ impl tx::Connection for Connection {
 
     fn execute_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
         let text = sql.text(Dialect::Postgres);
-        if !self.shared || self.client.queued() >= QUEUED_MAX {
+        if !self.is_batch || self.client.queued() >= QUEUED_MAX {
             return Ok(self.execute(text, args)? == 1);
         }
         let kept =

@@ -19,7 +19,7 @@ pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
 /// apart from slowness. A program that falls silent in a transaction loses it, and its locks, after 10 s.
 fn settings(mode: TxMode) -> [(&'static str, &'static str); 4] {
     let [synchronous_commit, statement, lock, silence] = match mode {
-        TxMode::Command => ["on", "1000", "900", "10000"],
+        TxMode::Command | TxMode::Batch => ["on", "1000", "900", "10000"],
         TxMode::Query | TxMode::Replica => ["on", "5000", "0", "10000"],
         TxMode::Log => ["off", "5000", "500", "10000"],
         TxMode::Schema => ["on", "0", "30000", "0"],
@@ -47,6 +47,9 @@ pub(super) fn set_for_session(mode: TxMode) -> String {
 pub(super) fn begin(mode: TxMode) -> &'static str {
     match mode {
         TxMode::Command => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        // Two batches that change the same rows in another order wait for each other, and the server notices that only
+        // after a second.
+        TxMode::Batch => "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL lock_timeout = 50",
         // Asked after the snapshot was taken: a server that is a primary then was one at the snapshot.
         TxMode::Query | TxMode::Replica => {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
@@ -65,7 +68,7 @@ pub(super) fn begin_with_settings(mode: TxMode) -> String {
 
 pub(super) fn limit(mode: TxMode) -> Option<Duration> {
     match mode {
-        TxMode::Command => Some(COMMAND_LIMIT),
+        TxMode::Command | TxMode::Batch => Some(COMMAND_LIMIT),
         TxMode::Query | TxMode::Replica | TxMode::Log => Some(QUERY_LIMIT),
         TxMode::Schema => None,
     }

@@ -22,9 +22,6 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
 
     fn begin(&mut self, mode: TxMode) -> Result<(), Error>;
 
-    /// Says that several commands share the open transaction, and that each is run by itself if the transaction fails.
-    fn share(&mut self) {}
-
     /// Returns when the transaction is on disk. Refuses to keep half of a transaction.
     fn commit(&mut self) -> Result<(), Error>;
 
@@ -71,6 +68,8 @@ pub(crate) struct SnapshotInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TxMode {
     Command,
+    /// Several commands. If it fails, each is run by itself.
+    Batch,
     Query,
     /// A query on a server that is said to be a replica.
     Replica,
@@ -78,6 +77,13 @@ pub(crate) enum TxMode {
     Schema,
     /// … and with the log of changes.
     Log,
+}
+
+impl TxMode {
+    /// Whose settings its session has. A batch differs from a command in its beginning only.
+    pub(crate) fn of_session(self) -> TxMode {
+        if self == TxMode::Batch { TxMode::Command } else { self }
+    }
 }
 
 /// What an error means for the transaction that it happened in. Later is worse.

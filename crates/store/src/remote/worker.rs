@@ -122,8 +122,7 @@ impl<L: ChangeLog> Worker<L> {
 
     /// What all of the commands did; none when one of them must not be kept.
     fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<Done> {
-        let connection = self.session.begin(TxMode::Command, until).ok()?;
-        connection.share();
+        let connection = self.session.begin(TxMode::Batch, until).ok()?;
         let options = &self.shared.options;
         let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
         for job in jobs {

@@ -23,6 +23,7 @@ on_each_database!(
     a_command_that_waited_too_long_is_not_started,
     a_command_whose_caller_has_gone_is_not_started,
     a_command_that_nobody_waits_for_is_done,
+    commands_that_nobody_waits_for_leave_room_for_others,
     a_code_is_used_once_however_many_try,
     of_two_that_read_before_they_decide_only_one_can_win,
     many_that_change_the_same_row_all_count,
@@ -179,7 +180,8 @@ async fn what_is_not_waited_for_is_known_before_the_answer(database: Database) {
 
 async fn rows_that_are_written_together_are_those_of_each_command(database: Database) {
     static PUT: Sql = insert("samples", &[&["number", "fraction", "text", "bytes"]]);
-    static SET: Sql = update("samples", "number", &["fraction", "text"]);
+    static SET: Sql = update("notes", "id", &["owner", "used_at"]);
+    static NOTES: Sql = sql("SELECT id, owner, body, used_at FROM notes ORDER BY used_at");
     static PUT_NOTE: Sql = upsert("notes", &["id"], &["owner", "body"]);
     static ALL: Sql =
         sql("SELECT number, CASE WHEN fraction = 0.5 THEN 1 END, text, bytes FROM samples ORDER BY number");
@@ -229,25 +231,29 @@ async fn rows_that_are_written_together_are_those_of_each_command(database: Data
     .await;
     assert_eq!(all().await, (0..600).map(sample).collect::<Vec<_>>());
     // Twelve commands write each row.
-    run(&SET, |number| vec![(number % 50).into(), Value::Null, format!("by {number}").into()]).await;
-    for (number, fraction, text, bytes) in all().await {
-        let (_, fraction_before, text_before, bytes_before) = sample(number);
-        assert_eq!(bytes, bytes_before);
-        if number >= 50 {
-            assert_eq!((fraction, text), (fraction_before, text_before));
-        } else {
-            let by: i64 = text.expect("a text").trim_start_matches("by ").parse().expect("a number");
-            assert_eq!((fraction, by % 50), (None, number));
-        }
-    }
     run(&PUT_NOTE, |number| {
         let row = number % 50;
         vec![format!("n{row}").into(), "ada".into(), format!("{row} by {number}").into()]
     })
     .await;
-    assert_eq!(test.count().await, 50);
-    let body = test.body("n7").await.expect("a note");
-    assert!(body.starts_with("7 by "), "{body}");
+    run(&SET, |number| {
+        vec![format!("n{}", number % 50).into(), format!("by {number}").into(), (number % 50).into()]
+    })
+    .await;
+    let notes = test.store.read(|snapshot| {
+        snapshot
+            .all(&NOTES, args![], |row| Ok::<_, Error>((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+    });
+    let notes: Vec<(String, String, String, i64)> = notes.await.expect("reads");
+    assert_eq!(notes.len(), 50);
+    let writer_of = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<i64>().ok());
+    for (row, (id, owner, body, used_at)) in (0..).zip(notes) {
+        assert_eq!((id, used_at), (format!("n{row}"), row));
+        assert!(body.starts_with(&format!("{row} by ")), "{body}");
+        for by in [owner, body] {
+            assert_eq!(writer_of(&by).map(|number| number % 50), Some(row), "{by}");
+        }
+    }
     let commits = test.store.stats().batches;
     assert!(commits < 1_800, "{commits} commits for 1,800 commands: some shared one");
 }
@@ -371,6 +377,29 @@ async fn a_command_that_nobody_waits_for_is_done(database: Database) {
     assert!(accepted);
     let test = test.reopen(); // Closing finishes what waits.
     assert_eq!(test.body("n").await.as_deref(), Some("later"));
+}
+
+async fn commands_that_nobody_waits_for_leave_room_for_others(database: Database) {
+    let test = database.open_with(|options| {
+        options.writers = 1;
+        options.writer.batch_max = 1;
+        options.writer.deadline = Duration::from_secs(4);
+        options.writer.commit_delay = Duration::from_millis(20);
+    });
+    for number in 0..10 {
+        test.add(&format!("n{number}"), "ada", &format!("body {number}")).await.expect("writes");
+    }
+    let (hold, busy) = keep_busy(&test).await;
+    let later = || test.store.write_later("note.later", |_| Ok::<_, Error>(()));
+    let accepted = (0..5_000).filter(|_| later()).count();
+    assert!(
+        (1..1_000).contains(&accepted),
+        "{accepted} of at least some milliseconds have room in half a second"
+    );
+    let added = test.add("after", "ada", "after");
+    drop(hold);
+    added.await.expect("a command that somebody waits for has more room");
+    busy.await.expect("joins").expect("the first one is done");
 }
 
 async fn a_code_is_used_once_however_many_try(database: Database) {
