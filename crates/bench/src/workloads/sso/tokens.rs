@@ -239,19 +239,23 @@ impl Filled {
         let idle = memory(&server);
         let load =
             Rc::new(TokenLoad { tokens: tokens.clone(), count, skew: wanted.skew, begun: Cell::new(0) });
-        let plan = |warm_up, duration| Plan {
+        let plan = |warm_up, duration, part: u64| Plan {
             users,
             think: Duration::ZERO,
             rate: None,
             warm_up,
             duration,
             timeout: TIMEOUT,
-            seed: args.common.seed,
+            // With the same seed each part would draw the same tokens, and leave what a first request of a user in a while
+            // costs to the part that is measured.
+            seed: args.common.seed.wrapping_add(part),
         };
         progress(&format!("{} tokens: each once", thousands(count as u64)));
         let began = Instant::now();
+        let mut parts = 0..;
+        let mut plan_part = |warm_up, duration| plan(warm_up, duration, parts.next().unwrap_or_default());
         while load.begun.get() < 2 * count && began.elapsed() < WARM_UP_MAX {
-            let slice = plan(Duration::ZERO, WARM_UP_SLICE);
+            let slice = plan_part(Duration::ZERO, WARM_UP_SLICE);
             let run = measure("sso: warm-up", &server.targets, &server.monitored, &slice, load.clone()).await;
             if run.not_accepted() > 0 {
                 let causes = run.failures.first().map_or("refused", |row| row.cause.as_str()).to_owned();
@@ -266,12 +270,12 @@ impl Filled {
             );
             return Err(Error::set_up("warm-up", text));
         }
-        let measured = plan(Duration::from_secs(1), args.duration.min(MEASURED_MAX));
+        let measured = plan_part(Duration::from_secs(1), args.duration.min(MEASURED_MAX));
         let run = measure("sso: tokens", &server.targets, &server.monitored, &measured, load.clone()).await;
         let resident = memory(&server);
         let hot =
             Rc::new(TokenLoad { tokens, count: HOT.min(count), skew: Skew::Uniform, begun: Cell::new(0) });
-        let short = plan(Duration::from_secs(1), HOT_MEASURED.min(args.duration));
+        let short = plan_part(Duration::from_secs(1), HOT_MEASURED.min(args.duration));
         let hot = measure("sso: hot read", &server.targets, &server.monitored, &short, hot).await;
         server.stop().await?;
         let (cpu_us, hot_cpu_us) = (cpu_us(&run)?, cpu_us(&hot)?);
