@@ -284,7 +284,7 @@ impl Engine {
                 (queue.points.is_empty() && queue.others.is_empty(), next)
             };
             if !is_idle {
-                // Who runs is decided when there is room.
+                // First a free place, then the choice: a group that is queued meanwhile can still have the next turn.
                 let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
                 let groups = self.queue.lock().take();
                 tokio::spawn(self.clone().run(groups, permit));

@@ -1,4 +1,4 @@
-//! Who runs next, when more groups wait than may run: each caller has a turn for one group, round and round.
+//! Chooses the next group when more wait than may run. Callers take turns; in a turn one group of the caller runs.
 //!
 //! A caller may have thousands of groups that one write touches. In the order of their arrival, everybody else would wait
 //! for all of them. A group with subscribers of several callers has turns of its own.
