@@ -218,21 +218,7 @@ async fn a_client_that_hung_up_gets_its_answer_later() {
     }
     let server = TestServer::start().await;
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let (started, has_started) = tokio::sync::oneshot::channel::<()>();
-    let blocked = std::sync::Mutex::new((released, Some(started)));
-    let store = server.app.store.clone();
-    let blocker = tokio::spawn(async move {
-        let block = store.write("test", move |_| {
-            let mut blocked = blocked.lock().expect("not poisoned");
-            blocked.1.take().map(|started| started.send(()));
-            // It ends when the test lets go of the other end.
-            let _ = blocked.0.recv();
-            Ok::<_, store::Error>(())
-        });
-        block.await
-    });
-    has_started.await.expect("the writer is busy");
+    let writer = HeldWriters::of(&server).await;
     let sent = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).spawn();
     while server.app.store.stats().queue_depth < 1 {
         tokio::task::yield_now().await;
@@ -242,8 +228,7 @@ async fn a_client_that_hung_up_gets_its_answer_later() {
     while metric(&server, "sarsen_http_connections").await > 1 {
         tokio::task::yield_now().await;
     }
-    drop(release);
-    blocker.await.expect("ends").expect("commits");
+    writer.release().await;
     let answer = loop {
         let answer = keyed(&admin, "k", "POST", SERVICES, &service("atlas")).send().await;
         if problem(&answer) != is(409, "idempotency_in_progress") {

@@ -6,6 +6,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::secrets;
 use serde_json::{Value, json};
 use server::testing::{Answer, Request, TestBrowser, TestServer};
+use std::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
 
 /// Where the demo's `web` and `spa` listen for codes.
 pub const CALLBACK: &str = "http://127.0.0.1:9999/callback";
@@ -246,4 +248,45 @@ pub fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 pub fn claims(token: &str) -> Value {
     let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
     payload.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+/// A command on each of a server's writers, which does not end before the test says so: those that come after it wait.
+pub struct HeldWriters {
+    held: Vec<(Sender<()>, JoinHandle<Result<(), store::Error>>)>,
+}
+
+impl HeldWriters {
+    pub async fn of(server: &TestServer) -> HeldWriters {
+        let writers = match store::testing::kind() {
+            store::testing::Kind::Sqlite => 1,
+            _ => store::Options::new("", &[]).writers,
+        };
+        let mut held = Vec::new();
+        for _ in 0..writers {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let (started, has_started) = tokio::sync::oneshot::channel::<()>();
+            let command = std::sync::Mutex::new((released, Some(started)));
+            let store = server.app.store.clone();
+            let blocker = tokio::spawn(async move {
+                let blocked = store.write("test.hold", move |_| {
+                    let mut command = command.lock().expect("one holds it");
+                    command.1.take().map(|started| started.send(()));
+                    // It ends when the test lets go of the other end.
+                    let _ = command.0.recv();
+                    Ok::<_, store::Error>(())
+                });
+                blocked.await
+            });
+            has_started.await.expect("the writer is busy");
+            held.push((release, blocker));
+        }
+        HeldWriters { held }
+    }
+
+    pub async fn release(self) {
+        for (release, blocker) in self.held {
+            drop(release);
+            blocker.await.expect("ends").expect("commits");
+        }
+    }
 }

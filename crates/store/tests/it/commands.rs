@@ -123,13 +123,15 @@ async fn what_is_not_waited_for_is_known_before_the_answer(database: Database) {
     static USED_AT: Sql = sql("SELECT used_at FROM notes WHERE id = ?1");
     static USED: Sql = sql("SELECT COUNT(*) FROM notes WHERE used_at IS NOT NULL");
     let test = Arc::new(patient(database));
-    let filled = test.store.write("note.fill", |tx| {
-        tx.changed(Key::table("notes"));
-        (0..600).try_for_each(|number| {
-            tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")]).map(drop)
-        })
-    });
-    filled.await.expect("writes");
+    for first in (0..600).step_by(50) {
+        let filled = test.store.write("note.fill", move |tx| {
+            tx.changed(Key::table("notes"));
+            (first..first + 50).try_for_each(|number| {
+                tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")]).map(drop)
+            })
+        });
+        filled.await.expect("writes");
+    }
     // Each command uses a row of its own. Of 200, one uses a row that is not there, one a row that another one uses, and one
     // adds a row that is there.
     let jobs = (0..600_i64).map(|number| {
@@ -551,5 +553,6 @@ async fn a_closed_store_says_so(database: Database) {
 fn patient(database: Database) -> TestStore {
     database.open_with(|options| {
         options.writer.batch_time = Duration::from_secs(5);
+        options.writer.deadline = Duration::from_secs(30);
     })
 }

@@ -9,37 +9,13 @@ use std::time::Duration;
 async fn overload_is_told_to_the_client_with_state_and_issuer() {
     let server = TestServer::start_on(server::WriterLimits::default()).await;
     let mut ada = ada(&server).await;
-    // A command on each writer that does not end: those that come after them cannot start in time.
-    let writers = match store::testing::kind() {
-        store::testing::Kind::Sqlite => 1,
-        _ => store::Options::new("", &[]).writers,
-    };
-    let mut blockers = Vec::new();
-    for _ in 0..writers {
-        let (release, blocked) = std::sync::mpsc::channel::<()>();
-        let store = server.app.store.clone();
-        let (started, running) = std::sync::mpsc::channel::<()>();
-        let blocker = tokio::spawn(async move {
-            let blocked = std::sync::Mutex::new(blocked);
-            store
-                .write("test.block", move |_| {
-                    let _ = started.send(());
-                    let _ = blocked.lock().expect("one holds it").recv();
-                    Ok::<_, server::StoreError>(())
-                })
-                .await
-        });
-        tokio::task::spawn_blocking(move || running.recv()).await.expect("joins").expect("runs");
-        blockers.push((release, blocker));
-    }
+    // Those that come after them cannot start in time.
+    let writers = HeldWriters::of(&server).await;
     let answer = ada.get(&Ask::of(&server, "spa").path()).await;
     assert_eq!(refusal(&answer), "temporarily_unavailable", "{answer:?}");
     let device = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
     assert_eq!((device.status, device.header("retry-after").is_empty()), (503, false), "only at authorize");
-    for (release, blocker) in blockers {
-        drop(release);
-        blocker.await.expect("joins").expect("ends");
-    }
+    writers.release().await;
     assert!(ada.get(&Ask::of(&server, "spa").path()).await.redirect_param("code").is_some());
     server.stop().await;
 }

@@ -312,21 +312,7 @@ async fn a_role_a_key_or_a_scope_that_is_removed_while_a_request_waits_changes_n
     const USERS: &str = "/api/organizations/acme/users";
     let before = owner.read(USERS).await;
 
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let (started, has_started) = tokio::sync::oneshot::channel::<()>();
-    let blocked = std::sync::Mutex::new((released, Some(started)));
-    let store = server.app.store.clone();
-    let blocker = tokio::spawn(async move {
-        let block = store.write("test", move |_| {
-            let mut blocked = blocked.lock().expect("not poisoned");
-            blocked.1.take().map(|started| started.send(()));
-            // It ends when the test lets go of the other end.
-            let _ = blocked.0.recv();
-            Ok::<_, store::Error>(())
-        });
-        block.await
-    });
-    has_started.await.expect("the writer is busy");
+    let writer = HeldWriters::of(&server).await;
     let removal = format!("{ADMINISTRATORS}/{}", text(&claims(&admin.token), "sub"));
     let user = things.path("acme", "/api/organizations/{org}/users/{user}");
     let renamed = json!({ "name": "Changed" });
@@ -356,10 +342,9 @@ async fn a_role_a_key_or_a_scope_that_is_removed_while_a_request_waits_changes_n
         },
         async {
             commands_wait(&server, 6).await;
-            drop(release);
+            writer.release().await;
         },
     );
-    blocker.await.expect("ends").expect("commits");
     assert_eq!((removed.status, revoked.status, ungranted.status), (204, 204, 204), "{ungranted:?}");
     assert_eq!(problem(&answer), is(404, "not_found"), "{answer:?}");
     assert_eq!(problem(&of_program), is(401, "invalid_token"), "{of_program:?}");
