@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::needs::{self, MariaDbPrograms as Programs};
 use crate::postgres::{User, as_user, free_port, make_folder, random_hex, system_user};
-use crate::process;
+use crate::{places, process};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ impl MariaDb {
     pub fn start() -> Result<MariaDb, String> {
         let programs = needs::mariadb_programs().ok_or("no MariaDB server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("mysql")?) } else { None };
-        let folder = make_folder("test-mariadb-", user)?;
+        let folder = make_folder(&places::target(), "test-mariadb-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
             let server = spawn(&programs, &folder, user)?;
             Ok((password, server))

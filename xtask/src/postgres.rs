@@ -19,6 +19,8 @@ use crate::{needs, places, process};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// What two clusters may need, in KiB: their logs of 256 MB each, and the databases of the tests that run at the time.
+const CLUSTERS_KIB: u64 = 2 << 20;
 /// The first version whose initdb takes an ICU language.
 const ICU_VERSION_MIN: u32 = 15;
 
@@ -39,7 +41,7 @@ impl Postgres {
     pub fn start() -> Result<Postgres, String> {
         let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
-        let folder = make_folder("test-postgres-", user)?;
+        let folder = make_folder(&quick_place(), "test-postgres-", user)?;
         let made = initialise(&programs, &folder, user).and_then(|password| {
             let server = spawn(&programs, &folder, user, &[])?;
             Ok((password, server))
@@ -57,7 +59,7 @@ impl Postgres {
     pub fn start_standby(&self) -> Result<Postgres, String> {
         let programs = needs::postgres_programs().ok_or("no PostgreSQL server programs on this machine")?;
         let user = if needs::is_root() { Some(system_user("postgres")?) } else { None };
-        let folder = make_folder("test-standby-", user)?;
+        let folder = make_folder(&quick_place(), "test-standby-", user)?;
         let copied = copy(&programs, &folder, user, &self.url);
         // It has nothing that is not on the primary too.
         let started = copied.and_then(|()| spawn(&programs, &folder, user, &["fsync=off"]));
@@ -143,18 +145,37 @@ fn spawn(programs: &Path, folder: &Path, user: Option<User>, more: &[&str]) -> R
     let port = free_port()?;
     let mut server = as_user(&programs.join("postgres"), user);
     server.arg("-D").arg(folder.join("data")).arg("-p").arg(port.to_string());
-    let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
+    let settings = [
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "max_connections=200",
+        "max_wal_size=256MB",
+    ];
     server.args(settings.iter().chain(more).flat_map(|setting| ["-c", setting]));
     let child = server.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
     Ok((child.map_err(|error| format!("postgres: {error}"))?, port))
 }
 
-/// An empty folder that the server's user can reach: in the target folder where that is possible.
-pub fn make_folder(prefix: &str, user: Option<User>) -> Result<PathBuf, String> {
-    let target = places::target();
+/// A folder in memory if the machine has room for the clusters, else the target folder. Each database of a test has
+/// hundreds of files, and to make them on ext4 while others are removed is a third of what the clusters cost.
+fn quick_place() -> PathBuf {
+    let in_memory = PathBuf::from("/dev/shm");
+    let room = process::output(Command::new("df").args(["--output=avail", "-k"]).arg(&in_memory));
+    let room = room.and_then(|text| text.lines().nth(1)?.trim().parse().ok()).unwrap_or(0_u64);
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let free = free.and_then(|text| text.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0_u64);
+    match room.min(free / 2) >= CLUSTERS_KIB {
+        true => in_memory,
+        false => places::target(),
+    }
+}
+
+/// An empty folder that the server's user can reach, in this one where that is possible.
+pub fn make_folder(parent: &Path, prefix: &str, user: Option<User>) -> Result<PathBuf, String> {
     let parent = match user {
-        Some(user) if !reaches(&target, user) => std::env::temp_dir(),
-        _ => target,
+        Some(user) if !reaches(parent, user) => std::env::temp_dir(),
+        _ => parent.to_owned(),
     };
     remove_leftovers(&parent, prefix);
     let folder = parent.join(format!("{prefix}{}", std::process::id()));
