@@ -205,9 +205,9 @@ impl<'c> Tx<'c> {
     /// Runs a statement that is to write one row. Returns whether it did.
     ///
     /// On PostgreSQL, batched commands do not wait for the answer: they are told that a row was written, and the answers
-    /// are checked before the commit. If one is different, each of these commands runs again by itself and is told the
-    /// truth. So a command that was told a wrong answer leaves no trace, as long as it has no effects outside of its
-    /// transaction.
+    /// are checked before the commit. If one is different, these commands are undone and run again, the one in question in
+    /// a transaction of its own, where it is told the truth. So a command that was told a wrong answer leaves no trace, as
+    /// long as it has no effects outside of its transaction.
     pub fn exec_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
         self.writing(sql);
         let result = self.snapshot.conn.execute_one(sql, args);
@@ -221,6 +221,11 @@ impl<'c> Tx<'c> {
         }
         self.wrote = true;
         text
+    }
+
+    /// Whether a statement that writes was run.
+    pub(crate) fn has_written(&self) -> bool {
+        self.wrote
     }
 
     /// Locks a row with a [`crate::lock`] statement before the command decides about it.

@@ -251,8 +251,11 @@ pub fn claims(token: &str) -> Value {
 }
 
 /// A command on each of a server's writers, which does not end before the test says so: those that come after it wait.
-pub struct HeldWriters {
-    held: Vec<(Sender<()>, JoinHandle<Result<(), store::Error>>)>,
+pub struct HeldWriters(Vec<HeldWriter>);
+
+struct HeldWriter {
+    release: Sender<()>,
+    command: JoinHandle<Result<(), store::Error>>,
 }
 
 impl HeldWriters {
@@ -261,32 +264,32 @@ impl HeldWriters {
             store::testing::Kind::Sqlite => 1,
             _ => store::Options::new("", &[]).writers,
         };
-        let mut held = Vec::new();
+        let mut all = Vec::new();
         for _ in 0..writers {
             let (release, released) = std::sync::mpsc::channel::<()>();
             let (started, has_started) = tokio::sync::oneshot::channel::<()>();
             let command = std::sync::Mutex::new((released, Some(started)));
             let store = server.app.store.clone();
-            let blocker = tokio::spawn(async move {
-                let blocked = store.write("test.hold", move |_| {
+            let holding = tokio::spawn(async move {
+                let held = store.write("test.hold", move |_| {
                     let mut command = command.lock().expect("one holds it");
                     command.1.take().map(|started| started.send(()));
                     // It ends when the test lets go of the other end.
                     let _ = command.0.recv();
                     Ok::<_, store::Error>(())
                 });
-                blocked.await
+                held.await
             });
             has_started.await.expect("the writer is busy");
-            held.push((release, blocker));
+            all.push(HeldWriter { release, command: holding });
         }
-        HeldWriters { held }
+        HeldWriters(all)
     }
 
     pub async fn release(self) {
-        for (release, blocker) in self.held {
-            drop(release);
-            blocker.await.expect("ends").expect("commits");
+        for held in self.0 {
+            drop(held.release);
+            held.command.await.expect("ends").expect("commits");
         }
     }
 }

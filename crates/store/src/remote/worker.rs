@@ -1,6 +1,7 @@
 //! A thread that runs commands: each in a transaction of its own, again when another was in the way. Hot ones that
-//! have gathered share one, for what it costs is mostly its beginning and its end; when that one fails, each is run
-//! by itself.
+//! have gathered share one, for what it costs is mostly its beginning and its end. One that is refused before it wrote
+//! anything is simply left out. When the transaction fails, its commands are run again in parts, and those of a part
+//! that fails one by one.
 //!
 //! Several of these take from one queue. The server keeps them apart, each in its own way (`purpose.rs` of the
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
@@ -33,6 +34,11 @@ const TRIES_TOGETHER: u32 = 3;
 
 /// Hot commands in one transaction, at most.
 const BATCHED_MAX: usize = 64;
+/// When they fail together, so many at a time share one again: a command that fails costs those of its part a
+/// transaction each, and the others an eighth of one.
+const PART: usize = 8;
+/// Unless that took so long: then one of them is slow, or waits for another program.
+const SLOW: Duration = Duration::from_millis(100);
 
 type Job = Box<dyn Command>;
 
@@ -78,24 +84,41 @@ impl<L: ChangeLog> Worker<L> {
                 shared.commands.started(job);
                 job.start()
             });
-            let mut jobs: Vec<Job> = started.collect();
-            if jobs.len() < 2 || !self.serve_together(&mut jobs) {
-                jobs.into_iter().for_each(|job| self.serve(job));
-            }
+            let jobs: Vec<Job> = started.collect();
+            self.serve_all(jobs);
             drop(turn);
             self.log.trim(&mut self.session);
         }
     }
 
-    /// Runs commands in one transaction and answers them; false when they must be run one by one.
+    /// Runs commands with as few transactions as possible, and answers them.
+    fn serve_all(&mut self, mut jobs: Vec<Job>) {
+        let began = Instant::now();
+        if jobs.len() > 1 && self.serve_together(&mut jobs) {
+            return;
+        }
+        if jobs.len() > PART && began.elapsed() < SLOW {
+            while !jobs.is_empty() {
+                let others = jobs.split_off(PART.min(jobs.len()));
+                self.serve_all(std::mem::replace(&mut jobs, others));
+            }
+        } else {
+            jobs.into_iter().for_each(|job| self.serve(job));
+        }
+    }
+
+    /// Runs commands in one transaction and answers them; false when that failed, and nothing was done.
     fn serve_together(&mut self, jobs: &mut Vec<Job>) -> bool {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
-        let mut tries = 1;
+        let (mut tries, mut refused) = (1, 0);
         let attempt = loop {
             let _shared = exclusion.read();
             let attempt = match self.run_together(jobs, began + shared.commands.deadline) {
-                Some(done) => self.commit(done),
+                Some((done, count)) => {
+                    refused = count;
+                    self.commit(done)
+                }
                 None => self.undone(),
             };
             match attempt {
@@ -113,29 +136,39 @@ impl<L: ChangeLog> Worker<L> {
             Attempt::Failed(_) | Attempt::Retry(_) => return false,
         };
         let count = jobs.len();
-        let counter = if error.is_none() { &shared.stats.commands } else { &shared.stats.failed };
-        counter.fetch_add(count as u64, Relaxed);
+        let failed = if error.is_none() { refused } else { count };
+        shared.stats.commands.fetch_add((count - failed) as u64, Relaxed);
+        shared.stats.failed.fetch_add(failed as u64, Relaxed);
         shared.commands.timings.record_run(count, began.elapsed());
         jobs.drain(..).for_each(|job| job.reply(error.clone()));
         true
     }
 
-    /// What all of the commands did; none when one of them must not be kept.
-    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<Done> {
+    /// What all of the commands did, and how many were refused before they wrote anything; none when one of them must be
+    /// undone.
+    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<(Done, usize)> {
         let connection = self.session.begin(TxMode::Batch, until).ok()?;
         let options = &self.shared.options;
         let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
+        let mut refused = 0;
         for job in jobs {
             let mut tx = Tx::new(connection, options.check);
             let ran = job.run(&mut tx);
-            let done = tx.finish(ran, job.name(), options.watched).ok()??;
+            let has_written = tx.has_written();
+            let done = tx.finish(ran, job.name(), options.watched).ok()?;
             if connection.failure().is_some() {
                 return None;
             }
-            all.changed.extend(done.changed);
-            all.wrote |= done.wrote;
+            match done {
+                Some(done) => {
+                    all.changed.extend(done.changed);
+                    all.wrote |= done.wrote;
+                }
+                None if has_written => return None,
+                None => refused += 1,
+            }
         }
-        Some(all)
+        Some((all, refused))
     }
 
     /// Runs a command until it is done, or its time or number of tries is up.

@@ -7,7 +7,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{
-    Error, Key, Sql, Time, Value, args, insert, insert_if_absent, lock, sql, update, update_if, upsert,
+    Error, Key, Options, Sql, Time, Value, args, insert, insert_if_absent, lock, sql, update, update_if,
+    upsert,
 };
 use tokio::task::JoinHandle;
 
@@ -18,6 +19,7 @@ on_each_database!(
     hot_commands_share_commits_and_each_hears_what_became_of_its_own,
     what_is_not_waited_for_is_known_before_the_answer,
     rows_that_are_written_together_are_those_of_each_command,
+    a_command_that_is_refused_costs_few_others_a_transaction,
     a_command_that_is_too_slow_costs_the_others_nothing,
     a_statement_that_failed_fails_the_command_that_ignores_it,
     a_command_that_waited_too_long_is_not_started,
@@ -258,6 +260,56 @@ async fn rows_that_are_written_together_are_those_of_each_command(database: Data
     }
     let commits = test.store.stats().batches;
     assert!(commits < 1_800, "{commits} commits for 1,800 commands: some shared one");
+}
+
+async fn a_command_that_is_refused_costs_few_others_a_transaction(database: Database) {
+    static USE: Sql = update_if("notes", "id", &["used_at"], "used_at IS NULL");
+    static OWNER: Sql = sql("SELECT owner FROM notes WHERE id = ?1");
+    let refused = || Error::Database("refused".to_owned());
+    let test = patient_with(database, |options| options.writers = 1);
+    for first in (0..640).step_by(64) {
+        let filled = test.store.write("note.fill", move |tx| {
+            tx.changed(Key::table("notes"));
+            (first..first + 64).try_for_each(|number| {
+                tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")]).map(drop)
+            })
+        });
+        filled.await.expect("writes");
+    }
+    let before = test.store.stats();
+    let (hold, busy) = keep_busy(&test).await;
+    // Of 64, one learns from its write that there is no such row; half of the others look first.
+    let jobs = (0..640_i64).map(|number| {
+        let store = test.store.clone();
+        tokio::spawn(async move {
+            let is_unknown = number % 64 == 20;
+            let looks_first = number % 2 == 1;
+            let row = if is_unknown || looks_first { "none".to_owned() } else { format!("n{number}") };
+            let used = store.write_batched("note.use", move |tx| {
+                tx.changed(Key::table("notes"));
+                if looks_first {
+                    let owner = tx.one(&OWNER, args![&row], |row| row.get::<String>(0))?;
+                    owner.ok_or_else(refused)?;
+                }
+                if tx.exec_one(&USE, args![&row, number])? { Ok(()) } else { Err(refused()) }
+            });
+            let is_refused = matches!(used.await, Err(Error::Database(text)) if text == "refused");
+            assert_eq!(is_refused, is_unknown || looks_first, "command {number}");
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    while test.store.stats().queue_depth < 640 {
+        tokio::task::yield_now().await;
+    }
+    drop(hold);
+    busy.await.expect("joins").expect("is done");
+    for job in jobs {
+        job.await.expect("joins");
+    }
+    let after = test.store.stats();
+    assert_eq!((after.commands - before.commands, after.failed - before.failed), (311, 330));
+    let commits = after.batches - before.batches;
+    assert!(commits <= 140, "{commits} commits: of ten batches, at most eight parts and eight commands each");
 }
 
 async fn a_command_that_is_too_slow_costs_the_others_nothing(database: Database) {
@@ -551,8 +603,13 @@ async fn a_closed_store_says_so(database: Database) {
 
 /// A store that refuses nobody for being slow: the machine may be busy with other tests.
 fn patient(database: Database) -> TestStore {
+    patient_with(database, |_| {})
+}
+
+fn patient_with(database: Database, change: impl FnOnce(&mut Options)) -> TestStore {
     database.open_with(|options| {
         options.writer.batch_time = Duration::from_secs(5);
         options.writer.deadline = Duration::from_secs(30);
+        change(options);
     })
 }
