@@ -7,7 +7,7 @@ use crate::Problem;
 use crate::app::{Context, sha256};
 use http::StatusCode;
 use std::time::Duration;
-use store::{Snapshot, Sql, Time, Tx, args, sql};
+use store::{Snapshot, Sql, Time, Tx, args, insert, sql};
 
 /// The table, made at the start of every app.
 pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_answers (
@@ -23,9 +23,9 @@ const KEY_BYTES_MAX: usize = 255;
 const ANONYMOUS_KEY_BYTES_MIN: usize = 22;
 const PAGE: usize = 500;
 
-static READ: Sql = sql("SELECT body, answer FROM live_answers WHERE id = ?1 AND at_ms > ?2");
+static READ: Sql = sql("SELECT body, answer, at_ms FROM live_answers WHERE id = ?1");
 static DROP: Sql = sql("DELETE FROM live_answers WHERE id = ?1");
-static KEEP: Sql = sql("INSERT INTO live_answers (id, body, answer, at_ms) VALUES (?1, ?2, ?3, ?4)");
+static KEEP: Sql = insert("live_answers", &[&["id", "body", "answer", "at_ms"]]);
 static WALK: Sql = sql("SELECT id, at_ms FROM live_answers WHERE id > ?1 ORDER BY id LIMIT ?2");
 
 /// The key of a request.
@@ -57,15 +57,16 @@ impl Key {
 
     /// The stored answer.
     pub(crate) fn answer(&self, tx: &mut Tx<'_>, now: Time) -> Result<Option<String>, Problem> {
-        let kept = Time::from_millis(now.millis() - i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX));
-        let stored =
-            tx.one(&READ, args![&self.id, kept], |row| Ok((row.get::<Vec<u8>>(0)?, row.get::<String>(1)?)))?;
+        let stored = tx.one(&READ, args![&self.id], |row| {
+            Ok((row.get::<Vec<u8>>(0)?, row.get::<String>(1)?, row.get::<Time>(2)?))
+        })?;
         match stored {
-            None => {
+            None => Ok(None),
+            Some((_, _, at)) if now.since(at) >= KEPT => {
                 tx.exec(&DROP, args![&self.id])?;
                 Ok(None)
             }
-            Some((body, answer)) if body == self.body => Ok(Some(answer)),
+            Some((body, answer, _)) if body == self.body => Ok(Some(answer)),
             Some(_) => Err(Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",

@@ -135,7 +135,7 @@ where
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<bool, Error> {
-        // The command has no state but its captured arguments, and is not run again after a panic.
+        // The command has no state but its captured arguments, so it may also run again after a panic.
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(tx)))
             .map_err(|_| Error::Panicked { command: self.name })?;
         let keep = result.is_ok();

@@ -148,23 +148,26 @@ impl Sql {
     /// On PostgreSQL, the statement that does for many rows what this one does for one: each argument is an array, whose
     /// elements have the type in `types`. `None` if this is not an [`insert`], [`update`] or [`upsert`].
     pub(crate) fn over_rows(&self, types: &[&str]) -> Option<String> {
-        let list = |item: &dyn Fn(usize, &str) -> String| -> String {
-            let items = types.iter().enumerate().map(|(place, name)| item(place + 1, name));
-            items.collect::<Vec<_>>().join(", ")
-        };
-        let rows = format!("unnest({})", list(&|number, name| format!("CAST(${number} AS {name}[])")));
+        let array = |(place, name): (usize, &&str)| format!("CAST(${} AS {name}[])", place + 1);
+        let arrays: Vec<String> = types.iter().enumerate().map(array).collect();
         match &self.shape {
             Shape::Insert { .. } | Shape::Upsert { .. } => {
                 let one = self.render(Dialect::Postgres);
-                let places = dollar_placeholders(&places(0, types.len()));
-                Some(one.replacen(&format!("VALUES ({places})"), &format!("SELECT * FROM {rows}"), 1))
+                let values = format!("VALUES ({})", dollar_placeholders(&places(0, types.len())));
+                Some(one.replacen(&values, &format!("SELECT * FROM unnest({})", arrays.join(", ")), 1))
             }
-            Shape::Update { table, key, columns, condition } => Some(format!(
-                "UPDATE {table} SET {} FROM {rows} AS rows_given ({}) WHERE {key} = given_1{}",
-                sets(columns, "given_"),
-                list(&|number, _| format!("given_{number}")),
-                and(*condition),
-            )),
+            // Not a join: then the server would read a small table as a whole, and two that change different rows of it at
+            // the same time would be in each other's way.
+            Shape::Update { table, key, columns, condition } => {
+                let (keys, values) = arrays.split_first()?;
+                let row = format!("array_position({keys}, CAST({key} AS {}))", types.first()?);
+                let sets = columns
+                    .iter()
+                    .zip(values)
+                    .map(|(column, values)| format!("{column} = ({values})[{row}]"));
+                let sets = sets.collect::<Vec<_>>().join(", ");
+                Some(format!("UPDATE {table} SET {sets} WHERE {key} = ANY({keys}){}", and(*condition)))
+            }
             _ => None,
         }
     }
@@ -189,7 +192,7 @@ impl Sql {
             Shape::Select { columns, rest } => format!("{columns} {rest}"),
             Shape::Insert { table, columns } => insert_text(table, &columns.concat()),
             Shape::Update { table, key, columns, condition } => {
-                let sets = sets(columns, "?");
+                let sets = sets(columns);
                 format!("UPDATE {table} SET {sets} WHERE {key} = ?1{}", and(*condition))
             }
             Shape::Upsert { table, keys, values } => {
@@ -231,8 +234,8 @@ impl Sql {
 }
 
 /// `a = ?2, b = ?3, …`, with `of` in place of the question mark.
-fn sets(columns: &[&str], of: &str) -> String {
-    let set = |(place, column): (usize, &&str)| format!("{column} = {of}{}", place + 2);
+fn sets(columns: &[&str]) -> String {
+    let set = |(place, column): (usize, &&str)| format!("{column} = ?{}", place + 2);
     columns.iter().enumerate().map(set).collect::<Vec<_>>().join(", ")
 }
 

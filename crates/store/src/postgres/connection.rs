@@ -11,7 +11,7 @@
 
 use super::address::Server;
 use super::client::{Client, Prepared};
-use super::errors::{closed, follows_another, translate};
+use super::errors::{closed, follows_another, is_lock_timeout, translate};
 use super::pg_snapshot::PgSnapshot;
 use super::values::{Bound, for_each_row};
 use super::{change_log, cluster, tx_mode};
@@ -185,8 +185,10 @@ impl Connection {
 
     /// Remembers what went wrong; the worst is kept.
     fn note(&mut self, error: &tokio_postgres::Error) -> Error {
-        let (failure, error) = translate(error, self.limit.unwrap_or_default());
-        self.fail(failure, error)
+        let (failure, told) = translate(error, self.limit.unwrap_or_default());
+        // A batch waits for a lock for a moment only.
+        let is_contended = self.is_batch && is_lock_timeout(error);
+        self.fail(if is_contended { Failure::Retryable } else { failure }, told)
     }
 
     fn fail(&mut self, failure: Failure, error: Error) -> Error {

@@ -22,6 +22,11 @@ pub(super) fn translate(error: &tokio_postgres::Error, limit: Duration) -> (Fail
     }
 }
 
+/// Whether a lock was not free within the limit of the transaction.
+pub(super) fn is_lock_timeout(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
 fn failure(server: &DbError) -> Failure {
     if *server.code() == SqlState::T_R_SERIALIZATION_FAILURE
         || *server.code() == SqlState::T_R_DEADLOCK_DETECTED

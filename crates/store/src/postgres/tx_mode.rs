@@ -35,10 +35,11 @@ fn settings(mode: TxMode) -> [(&'static str, &'static str); 4] {
 /// Makes the settings of all transactions on a session: these statements cost more than the BEGIN itself.
 ///
 /// A command that finds its rows by reading a whole table collides with every other one that writes there, so the planner
-/// uses an index wherever there is one, also on small tables.
+/// uses an index wherever there is one, also on small tables; and row by row, for a bitmap of them counts as a read of
+/// their pages.
 pub(super) fn set_for_session(mode: TxMode) -> String {
     let scans = if mode == TxMode::Command { "off" } else { "on" };
-    let all = settings(mode).into_iter().chain([("enable_seqscan", scans)]);
+    let all = settings(mode).into_iter().chain([("enable_seqscan", scans), ("enable_bitmapscan", scans)]);
     all.map(|(name, value)| format!("SET {name} = {value};")).collect()
 }
 

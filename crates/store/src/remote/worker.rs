@@ -7,7 +7,7 @@
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
 
 use super::change_log::{ChangeLog, CommitOutcome, wait_for_outcome};
-use super::{Backoff, Failure, ReconnectingSession, Session as _, TxMode};
+use super::{Backoff, Failure, ReconnectingSession, Session as _, TxMode, contended};
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::threads::pause;
@@ -34,11 +34,15 @@ const TRIES_TOGETHER: u32 = 3;
 
 /// Hot commands in one transaction, at most.
 const BATCHED_MAX: usize = 64;
+/// They begin within this time, for the server ends a transaction that takes a second. The others have the next one.
+const TOGETHER_MAX: Duration = Duration::from_millis(200);
 /// When they fail together, so many at a time share one again: a command that fails costs those of its part a
 /// transaction each, and the others an eighth of one.
 const PART: usize = 8;
-/// Unless that took so long: then one of them is slow, or waits for another program.
-const SLOW: Duration = Duration::from_millis(100);
+/// Unless that took so long: then one of them is slow, and would be as slow again.
+const SLOW: Duration = Duration::from_millis(500);
+/// What one turn took begins within so many deadlines, or is refused: others may wait for a lock that stays taken.
+const DEADLINES_MAX: u32 = 2;
 
 type Job = Box<dyn Command>;
 
@@ -63,6 +67,14 @@ enum Attempt {
     Retry(Error),
 }
 
+/// How many commands ran in one transaction.
+#[derive(Default)]
+struct Ran {
+    count: usize,
+    /// Those that were refused before they wrote anything.
+    refused: usize,
+}
+
 impl<L: ChangeLog> Worker<L> {
     pub(super) fn new(
         session: ReconnectingSession<L::Session>,
@@ -85,90 +97,95 @@ impl<L: ChangeLog> Worker<L> {
                 job.start()
             });
             let jobs: Vec<Job> = started.collect();
-            self.serve_all(jobs);
+            self.serve_all(jobs, Instant::now() + shared.commands.deadline * DEADLINES_MAX);
             drop(turn);
             self.log.trim(&mut self.session);
         }
     }
 
-    /// Runs commands with as few transactions as possible, and answers them.
-    fn serve_all(&mut self, mut jobs: Vec<Job>) {
-        let began = Instant::now();
-        if jobs.len() > 1 && self.serve_together(&mut jobs) {
-            return;
-        }
-        if jobs.len() > PART && began.elapsed() < SLOW {
+    /// Runs commands with as few transactions as possible, and answers them. Each begins before `until`, or is refused.
+    fn serve_all(&mut self, mut jobs: Vec<Job>, until: Instant) {
+        while jobs.len() > 1 && Instant::now() < until {
+            let Err(took) = self.serve_together(&mut jobs) else { continue };
+            if jobs.len() <= PART || took >= SLOW {
+                break;
+            }
             while !jobs.is_empty() {
                 let others = jobs.split_off(PART.min(jobs.len()));
-                self.serve_all(std::mem::replace(&mut jobs, others));
+                self.serve_all(std::mem::replace(&mut jobs, others), until);
             }
-        } else {
-            jobs.into_iter().for_each(|job| self.serve(job));
+        }
+        for job in jobs {
+            if Instant::now() < until {
+                self.serve(job);
+            } else {
+                self.shared.stats.failed.fetch_add(1, Relaxed);
+                job.reply(Some(contended()));
+            }
         }
     }
 
-    /// Runs commands in one transaction and answers them; false when that failed, and nothing was done.
-    fn serve_together(&mut self, jobs: &mut Vec<Job>) -> bool {
+    /// Runs the first commands, or all of them, in one transaction, answers them and takes them away. If that failed,
+    /// none was done; the error is how long the last try took.
+    fn serve_together(&mut self, jobs: &mut Vec<Job>) -> Result<(), Duration> {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
-        let (mut tries, mut refused) = (1, 0);
-        let attempt = loop {
+        let mut tries = 1;
+        let (error, ran) = loop {
+            let try_began = Instant::now();
             let _shared = exclusion.read();
-            let attempt = match self.run_together(jobs, began + shared.commands.deadline) {
-                Some((done, count)) => {
-                    refused = count;
-                    self.commit(done)
-                }
-                None => self.undone(),
+            let (attempt, ran) = match self.run_together(jobs, began + shared.commands.deadline) {
+                Some((done, ran)) => (self.commit(done), ran),
+                None => (self.undone(), Ran::default()),
             };
             match attempt {
+                Attempt::Committed => break (None, ran),
+                Attempt::Failed(Some(Error::OutcomeUnknown)) => break (Some(Error::OutcomeUnknown), ran),
                 // Another transaction was in the way, once. None of these commands has failed.
                 Attempt::Retry(Error::Overloaded { .. }) if tries < TRIES_TOGETHER => {
                     shared.stats.retried.fetch_add(1, Relaxed);
                     tries += 1;
                 }
-                ended => break ended,
+                Attempt::Failed(_) | Attempt::Retry(_) => return Err(try_began.elapsed()),
             }
         };
-        let error = match attempt {
-            Attempt::Committed => None,
-            Attempt::Failed(Some(Error::OutcomeUnknown)) => Some(Error::OutcomeUnknown),
-            Attempt::Failed(_) | Attempt::Retry(_) => return false,
-        };
-        let count = jobs.len();
-        let failed = if error.is_none() { refused } else { count };
-        shared.stats.commands.fetch_add((count - failed) as u64, Relaxed);
+        let failed = if error.is_none() { ran.refused } else { ran.count };
+        shared.stats.commands.fetch_add((ran.count - failed) as u64, Relaxed);
         shared.stats.failed.fetch_add(failed as u64, Relaxed);
-        shared.commands.timings.record_run(count, began.elapsed());
-        jobs.drain(..).for_each(|job| job.reply(error.clone()));
-        true
+        shared.commands.timings.record_run(ran.count, began.elapsed());
+        jobs.drain(..ran.count).for_each(|job| job.reply(error.clone()));
+        Ok(())
     }
 
-    /// What all of the commands did, and how many were refused before they wrote anything; none when one of them must be
-    /// undone.
-    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<(Done, usize)> {
+    /// What the first commands, or all of them, did; none when one of them must be undone.
+    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<(Done, Ran)> {
         let connection = self.session.begin(TxMode::Batch, until).ok()?;
+        let began = Instant::now();
         let options = &self.shared.options;
         let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
-        let mut refused = 0;
+        let mut ran = Ran::default();
         for job in jobs {
             let mut tx = Tx::new(connection, options.check);
-            let ran = job.run(&mut tx);
+            let result = job.run(&mut tx);
             let has_written = tx.has_written();
-            let done = tx.finish(ran, job.name(), options.watched).ok()?;
+            let done = tx.finish(result, job.name(), options.watched).ok()?;
             if connection.failure().is_some() {
                 return None;
             }
+            ran.count += 1;
             match done {
                 Some(done) => {
                     all.changed.extend(done.changed);
                     all.wrote |= done.wrote;
                 }
                 None if has_written => return None,
-                None => refused += 1,
+                None => ran.refused += 1,
+            }
+            if began.elapsed() > TOGETHER_MAX {
+                break;
             }
         }
-        Some((all, refused))
+        Some((all, ran))
     }
 
     /// Runs a command until it is done, or its time or number of tries is up.

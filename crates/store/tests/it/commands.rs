@@ -1,16 +1,14 @@
 //! Commands: durable, isolated from each other, as if one after another, refused when late.
 
-use crate::support::{BODY, COUNT, Database, INSERT, TestStore, endless};
+use crate::support::{BODY, COUNT, Database, INSERT, TestStore, endless, keep_busy};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{
     Error, Key, Options, Sql, Time, Value, args, insert, insert_if_absent, lock, sql, update, update_if,
     upsert,
 };
-use tokio::task::JoinHandle;
 
 on_each_database!(
     what_write_acknowledged_is_there_after_a_restart,
@@ -358,24 +356,6 @@ async fn a_statement_that_failed_fails_the_command_that_ignores_it(database: Dat
         Err::<(), _>(Error::Database("its own words".to_owned()))
     });
     assert_eq!(own.await.expect_err("fails").to_string(), "database: its own words");
-}
-
-/// Keeps a store's only writing thread busy until the sender is dropped.
-async fn keep_busy(test: &TestStore) -> (Sender<()>, JoinHandle<Result<(), Error>>) {
-    let (hold, release) = std::sync::mpsc::channel::<()>();
-    let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
-    let release = std::sync::Mutex::new(release);
-    let store = test.store.clone();
-    let busy = tokio::spawn(async move {
-        let blocked = store.write("block", move |_| {
-            started.send(()).expect("the test waits");
-            let _ = release.lock().map(|release| release.recv());
-            Ok::<_, Error>(())
-        });
-        blocked.await
-    });
-    has_started.recv().await.expect("starts");
-    (hold, busy)
 }
 
 async fn a_command_that_waited_too_long_is_not_started(database: Database) {

@@ -1,11 +1,12 @@
 //! What only PostgreSQL can go through: other programs, transactions that meet.
 
-use crate::support::{BODY, Database, TestStore, add};
+use crate::support::{BODY, Database, INSERT, TestStore, add, keep_busy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use store::testing::postgres::with_client;
-use store::{Error, Key, Options, Sql, Store, args, sql};
+use store::{Error, Key, Options, Sql, Store, args, sql, update};
 
 /// A store on PostgreSQL; none when the environment names no cluster.
 fn open() -> Option<TestStore> {
@@ -56,11 +57,9 @@ async fn what_another_one_spoilt_runs_again_even_when_the_command_hides_it() {
     assert_eq!((runs.load(Ordering::SeqCst), test.store.stats().retried), (2, 1));
 }
 
-#[tokio::test]
-async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
-    let Some(test) = open() else { return };
-    test.add("n", "ada", "one").await.expect("writes");
-    let (config, store) = (test.database().config(), test.store.clone());
+/// A foreign program's lock on the notes, until the sender is dropped.
+fn lock_notes(test: &TestStore) -> (Sender<()>, std::thread::JoinHandle<()>) {
+    let config = test.database().config();
     let (locked, is_locked) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let foreign = std::thread::spawn(move || {
@@ -71,11 +70,59 @@ async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
         });
     });
     is_locked.recv().expect("locks");
-    let refused = add(&store, "m", "ada", "two").await.expect_err("locked");
+    (done, foreign)
+}
+
+#[tokio::test]
+async fn a_row_that_a_foreign_program_locks_gives_a_clear_error() {
+    let Some(test) = open() else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    let (done, foreign) = lock_notes(&test);
+    let refused = add(&test.store, "m", "ada", "two").await.expect_err("locked");
     assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lock")), "{refused:?}");
     drop(done);
     foreign.join().expect("ends");
-    add(&store, "m", "ada", "two").await.expect("writes resume");
+    add(&test.store, "m", "ada", "two").await.expect("writes resume");
+}
+
+#[tokio::test]
+async fn of_commands_that_share_a_transaction_not_each_waits_for_a_foreign_lock() {
+    let Some(database) = Database::postgres() else { return };
+    let test = database.open_with(|options| {
+        options.writers = 1;
+        options.writer.deadline = Duration::from_millis(500);
+    });
+    test.add("n", "ada", "one").await.expect("writes");
+    let (hold, busy) = keep_busy(&test).await;
+    let jobs = (0..64).map(|number| {
+        let store = test.store.clone();
+        tokio::spawn(async move {
+            let added = store.write_batched("note.add", move |tx| {
+                tx.changed(Key::table("notes"));
+                tx.exec_one(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")])
+            });
+            added.await
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    while test.store.stats().queue_depth < 64 {
+        tokio::task::yield_now().await;
+    }
+    let (done, foreign) = lock_notes(&test);
+    drop(hold);
+    busy.await.expect("joins").expect("is done");
+    let (mut waited, mut refused) = (0, 0);
+    for job in jobs {
+        match job.await.expect("joins").expect_err("locked") {
+            Error::Unavailable { what, .. } if what.contains("lock") => waited += 1,
+            Error::Overloaded { .. } => refused += 1,
+            error => panic!("{error:?}"),
+        }
+    }
+    assert!(waited < 8 && waited + refused == 64, "{waited} waited for the lock, each for itself");
+    drop(done);
+    foreign.join().expect("ends");
+    add(&test.store, "m", "ada", "two").await.expect("writes resume");
 }
 
 #[tokio::test]
@@ -140,4 +187,41 @@ fn a_store_that_cannot_be_opened_says_why_but_no_password() {
     let name = port_and_name.split_once('/').map_or("", |(_, name)| name);
     let closed = refused(format!("postgres://ada:hunter2@127.0.0.1:1/{name}"));
     assert!(closed.contains("check that it runs"), "{closed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_that_change_different_rows_of_a_small_table_are_not_in_each_others_way() {
+    // Not in an index: a change of one that is writes to the leaf of each index.
+    static SET: Sql = update("notes", "id", &["used_at"]);
+    let Some(database) = Database::postgres() else { return };
+    let test = database.open_with(|options| {
+        options.writer.deadline = Duration::from_secs(30);
+        // So that transactions overlap.
+        options.writer.commit_delay = Duration::from_millis(5);
+    });
+    for number in 0..100 {
+        test.add(&format!("n{number}"), "ada", &format!("body {number}")).await.expect("writes");
+    }
+    // The planner knows how small it is.
+    test.database().sql("VACUUM ANALYZE notes");
+    let before = test.store.stats();
+    for round in 0..60 {
+        let jobs = (0..100).map(|number| {
+            let store = test.store.clone();
+            tokio::spawn(async move {
+                let id = format!("n{number}");
+                let set = store.write_batched("note.set", move |tx| {
+                    tx.changed(Key::row("notes", "id", &id));
+                    tx.exec_one(&SET, args![&id, round])
+                });
+                assert!(set.await.map_err(|error: Error| error).expect("writes"));
+            })
+        });
+        for job in jobs.collect::<Vec<_>>() {
+            job.await.expect("joins");
+        }
+    }
+    let after = test.store.stats();
+    let (commits, retried) = (after.batches - before.batches, after.retried - before.retried);
+    assert!(retried * 10 <= commits, "{retried} of {commits} transactions met another one");
 }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Once;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use store::testing::mysql::{self as server, MysqlDatabase};
 use store::testing::postgres::{self as cluster, PostgresDatabase as TestDatabase};
 use store::testing::say_skipped;
 use store::{Error, Migration, Options, Sql, Store, args, insert, sql};
+use tokio::task::JoinHandle;
 
 const NOTES: &str = "
 CREATE TABLE notes (
@@ -248,4 +250,22 @@ pub fn metric(store: &Store, name: &str) -> f64 {
     let page = page.text(metrics::Format::Prometheus);
     let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in\n{page}"))
+}
+
+/// Keeps a store's only writing thread busy until the sender is dropped.
+pub async fn keep_busy(test: &TestStore) -> (Sender<()>, JoinHandle<Result<(), Error>>) {
+    let (hold, release) = std::sync::mpsc::channel::<()>();
+    let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
+    let release = std::sync::Mutex::new(release);
+    let store = test.store.clone();
+    let busy = tokio::spawn(async move {
+        let blocked = store.write("block", move |_| {
+            started.send(()).expect("the test waits");
+            let _ = release.lock().map(|release| release.recv());
+            Ok::<_, Error>(())
+        });
+        blocked.await
+    });
+    has_started.recv().await.expect("starts");
+    (hold, busy)
 }
