@@ -246,12 +246,14 @@ impl<J> Queue<J> {
                 state.turns_of_users += u32::from(!state.background.is_empty());
                 state.batch_started = Instant::now();
                 into.extend(state.jobs.drain(..batched));
+                self.wake_for_others(&state);
                 return Some(Turn { queue: self, kind: TurnKind::Batch });
             }
             let single = state.jobs.iter().position(|job| !(self.is_batchable)(job));
             if let Some(job) = single.and_then(|place| state.jobs.remove(place)) {
                 state.turns_of_users += u32::from(!state.background.is_empty());
                 into.push_back(job);
+                self.wake_for_others(&state);
                 return Some(Turn { queue: self, kind: TurnKind::Single });
             }
             if state.closed {
@@ -263,6 +265,14 @@ impl<J> Queue<J> {
                 // The batch that they are left to may be stuck.
                 self.arrived.wait_for(&mut state, STUCK_AFTER);
             }
+        }
+    }
+
+    /// Jobs were left by the thread that was woken for one of them: another one looks after them, also if only to see
+    /// whether the batch that they are left to is stuck.
+    fn wake_for_others(&self, state: &State<J>) {
+        if !state.jobs.is_empty() {
+            self.arrived.notify_one();
         }
     }
 

@@ -89,7 +89,8 @@ pub const fn insert(table: &'static str, columns: &'static [&'static [&'static s
     shaped(Shape::Insert { table, columns })
 }
 
-/// Sets `columns` of the row whose `key` is `?1`. Arguments: the key, then the values in the order of the columns.
+/// Sets `columns` of the row whose `key` is `?1`. Arguments: the key, then the values in the order of the columns. The key
+/// must be unique: the server may get one statement for the rows of several commands, and tells only how many it changed.
 pub const fn update(table: &'static str, key: &'static str, columns: &'static [&'static str]) -> Sql {
     shaped(Shape::Update { table, key, columns, condition: None })
 }

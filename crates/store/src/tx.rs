@@ -146,7 +146,7 @@ impl<'c> Snapshot<'c> {
         Ok(first)
     }
 
-    /// Passes each row to `visit` until it returns `false`.
+    /// Passes each row of a SELECT to `visit` until it returns `false`.
     pub fn each(
         &mut self,
         sql: &Sql,
@@ -154,6 +154,9 @@ impl<'c> Snapshot<'c> {
         mut visit: impl FnMut(&Row<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let text = sql.text(self.conn.dialect());
+        if is_write(text) {
+            return self.note(Err(Error::Database(format!("run this with `exec` or `exec_one`: {text}"))));
+        }
         if let Some(read) = &mut self.tables_read {
             read.extend(self.conn.tables(text).unwrap_or_default().read);
         }
@@ -187,6 +190,13 @@ impl<'c> Snapshot<'c> {
         }
         result
     }
+}
+
+/// Whether a statement writes. One that also returns rows (RETURNING) would pass for a read: a command that wrote only so
+/// would be committed without an entry in the log, or left out of its batch although it wrote.
+fn is_write(text: &str) -> bool {
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    ["INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"].iter().any(|word| first.eq_ignore_ascii_case(word))
 }
 
 impl<'c> Tx<'c> {

@@ -33,14 +33,17 @@ fn settings(mode: TxMode) -> [(&'static str, &'static str); 4] {
 }
 
 /// Makes the settings of all transactions on a session: these statements cost more than the BEGIN itself.
-///
+pub(super) fn set_for_session(mode: TxMode) -> String {
+    let all = settings(mode).into_iter().chain(scans(mode));
+    all.map(|(name, value)| format!("SET {name} = {value};")).collect()
+}
+
 /// A command that finds its rows by reading a whole table collides with every other one that writes there, so the planner
 /// uses an index wherever there is one, also on small tables; and row by row, for a bitmap of them counts as a read of
 /// their pages.
-pub(super) fn set_for_session(mode: TxMode) -> String {
-    let scans = if mode == TxMode::Command { "off" } else { "on" };
-    let all = settings(mode).into_iter().chain([("enable_seqscan", scans), ("enable_bitmapscan", scans)]);
-    all.map(|(name, value)| format!("SET {name} = {value};")).collect()
+fn scans(mode: TxMode) -> [(&'static str, &'static str); 2] {
+    let scans = if matches!(mode, TxMode::Command | TxMode::Batch) { "off" } else { "on" };
+    [("enable_seqscan", scans), ("enable_bitmapscan", scans)]
 }
 
 /// Begins a transaction on a session that has its settings, in one journey to the server. A query begins with what it
@@ -63,7 +66,8 @@ pub(super) fn begin(mode: TxMode) -> &'static str {
 /// The same with settings that end with the transaction, where nothing may live on a session.
 pub(super) fn begin_with_settings(mode: TxMode) -> String {
     let (begin, rest) = begin(mode).split_once(';').unwrap_or((begin(mode), ""));
-    let local = settings(mode).into_iter().map(|(name, value)| format!("SET LOCAL {name} = {value};"));
+    let all = settings(mode).into_iter().chain(scans(mode));
+    let local = all.map(|(name, value)| format!("SET LOCAL {name} = {value};"));
     [begin, ";"].into_iter().map(String::from).chain(local).chain([rest.to_owned()]).collect()
 }
 

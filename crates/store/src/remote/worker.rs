@@ -1,7 +1,7 @@
 //! A thread that runs commands: each in a transaction of its own, again when another was in the way. Hot ones that
 //! have gathered share one, for what it costs is mostly its beginning and its end. One that is refused before it wrote
-//! anything is simply left out. When the transaction fails, its commands are run again in parts, and those of a part
-//! that fails one by one.
+//! anything is simply left out. When the transaction fails, the one with which it failed is put off and runs by itself at
+//! the end; if that is not known, the commands are run again in parts, and those of a part that fails one by one.
 //!
 //! Several of these take from one queue. The server keeps them apart, each in its own way (`purpose.rs` of the
 //! back ends): of two that cannot both be right, or that wait for each other, one fails and is run again here.
@@ -30,18 +30,21 @@ const BACKOFF_MIN: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(50);
 
 /// Commands that share a transaction are run together this often, at most, while only other transactions are in the way.
+/// From the second time on nothing else of this process runs beside them: were they parted instead, all writers of a hot row
+/// would be in each other's way with many small transactions.
 const TRIES_TOGETHER: u32 = 3;
 
 /// Hot commands in one transaction, at most.
 const BATCHED_MAX: usize = 64;
-/// They begin within this time, for the server ends a transaction that takes a second. The others have the next one.
+/// They begin within this time. The others have the next transaction.
 const TOGETHER_MAX: Duration = Duration::from_millis(200);
-/// When they fail together, so many at a time share one again: a command that fails costs those of its part a
-/// transaction each, and the others an eighth of one.
+/// When they fail together and it is not known for which of them, or for too many, so many at a time share one again: a
+/// command that fails costs those of its part a transaction each, and the others an eighth of one.
 const PART: usize = 8;
-/// Unless that took so long: then one of them is slow, and would be as slow again.
-const SLOW: Duration = Duration::from_millis(500);
-/// What one turn took begins within so many deadlines, or is refused: others may wait for a lock that stays taken.
+/// So many commands of one turn are put off because their transaction failed with them, before the others run in parts.
+const PUT_OFF_MAX: usize = 8;
+/// What one turn took begins within so many deadlines, or is refused: others may wait for a lock that stays taken. What
+/// runs by itself at the end has one deadline more.
 const DEADLINES_MAX: u32 = 2;
 
 type Job = Box<dyn Command>;
@@ -75,6 +78,16 @@ struct Ran {
     refused: usize,
 }
 
+/// Why commands did not run together; none was done.
+enum NotDone {
+    /// There was no transaction, for this reason.
+    NotBegun(Error),
+    /// It failed with the command at this place.
+    With(usize),
+    /// Other transactions were in the way, or it failed for statements that nobody waited for.
+    Undone,
+}
+
 impl<L: ChangeLog> Worker<L> {
     pub(super) fn new(
         session: ReconnectingSession<L::Session>,
@@ -103,50 +116,71 @@ impl<L: ChangeLog> Worker<L> {
         }
     }
 
-    /// Runs commands with as few transactions as possible, and answers them. Each begins before `until`, or is refused.
-    fn serve_all(&mut self, mut jobs: Vec<Job>, until: Instant) {
-        while jobs.len() > 1 && Instant::now() < until {
-            let Err(took) = self.serve_together(&mut jobs) else { continue };
-            if jobs.len() <= PART || took >= SLOW {
-                break;
+    /// Runs commands with as few transactions as possible, and answers them. Each begins before `until`, or within a
+    /// deadline from then on, or is refused. One that fails comes last, so that the others do not wait for it.
+    fn serve_all(&mut self, jobs: Vec<Job>, until: Instant) {
+        let mut groups = VecDeque::from([jobs]);
+        let (mut alone, mut put_off) = (Vec::new(), Vec::new());
+        while let Some(mut group) = groups.pop_front() {
+            if group.len() <= 1 || Instant::now() >= until {
+                alone.append(&mut group);
+                continue;
             }
-            while !jobs.is_empty() {
-                let others = jobs.split_off(PART.min(jobs.len()));
-                self.serve_all(std::mem::replace(&mut jobs, others), until);
+            match self.serve_together(&mut group) {
+                Ok(()) => groups.push_front(group),
+                Err(NotDone::NotBegun(error)) => self.refuse(group, &error),
+                Err(NotDone::With(place)) if put_off.len() < PUT_OFF_MAX => {
+                    put_off.push(group.remove(place));
+                    groups.push_front(group);
+                }
+                Err(_) if group.len() <= PART => alone.append(&mut group),
+                Err(_) => {
+                    while !group.is_empty() {
+                        let part = group.split_off(group.len().saturating_sub(PART));
+                        groups.push_front(part);
+                    }
+                }
             }
         }
-        for job in jobs {
+        let until = until.max(Instant::now() + self.shared.commands.deadline);
+        for job in alone.into_iter().chain(put_off) {
             if Instant::now() < until {
                 self.serve(job);
             } else {
-                self.shared.stats.failed.fetch_add(1, Relaxed);
-                job.reply(Some(contended()));
+                self.refuse(vec![job], &contended());
             }
         }
     }
 
-    /// Runs the first commands, or all of them, in one transaction, answers them and takes them away. If that failed,
-    /// none was done; the error is how long the last try took.
-    fn serve_together(&mut self, jobs: &mut Vec<Job>) -> Result<(), Duration> {
+    fn refuse(&self, jobs: Vec<Job>, error: &Error) {
+        self.shared.stats.failed.fetch_add(jobs.len() as u64, Relaxed);
+        jobs.into_iter().for_each(|job| job.reply(Some(error.clone())));
+    }
+
+    /// Runs the first commands, or all of them, in one transaction, answers them and takes them away.
+    fn serve_together(&mut self, jobs: &mut Vec<Job>) -> Result<(), NotDone> {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
+        let until = began + shared.commands.deadline;
         let mut tries = 1;
         let (error, ran) = loop {
-            let try_began = Instant::now();
-            let _shared = exclusion.read();
-            let (attempt, ran) = match self.run_together(jobs, began + shared.commands.deadline) {
-                Some((done, ran)) => (self.commit(done), ran),
-                None => (self.undone(), Ran::default()),
+            let (attempt, ran) = if tries == 1 {
+                let _shared = exclusion.read();
+                self.try_together(jobs, until)
+            } else {
+                let _exclusive = exclusion.write();
+                self.try_together(jobs, until)
             };
             match attempt {
-                Attempt::Committed => break (None, ran),
-                Attempt::Failed(Some(Error::OutcomeUnknown)) => break (Some(Error::OutcomeUnknown), ran),
+                Attempt::Committed => break (None, ran?),
+                Attempt::Failed(Some(Error::OutcomeUnknown)) => break (Some(Error::OutcomeUnknown), ran?),
                 // Another transaction was in the way, once. None of these commands has failed.
                 Attempt::Retry(Error::Overloaded { .. }) if tries < TRIES_TOGETHER => {
                     shared.stats.retried.fetch_add(1, Relaxed);
                     tries += 1;
                 }
-                Attempt::Failed(_) | Attempt::Retry(_) => return Err(try_began.elapsed()),
+                Attempt::Retry(Error::Overloaded { .. }) => return Err(NotDone::Undone),
+                Attempt::Failed(_) | Attempt::Retry(_) => return ran.and(Err(NotDone::Undone)),
             }
         };
         let failed = if error.is_none() { ran.refused } else { ran.count };
@@ -157,20 +191,31 @@ impl<L: ChangeLog> Worker<L> {
         Ok(())
     }
 
-    /// What the first commands, or all of them, did; none when one of them must be undone.
-    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Option<(Done, Ran)> {
-        let connection = self.session.begin(TxMode::Batch, until).ok()?;
+    /// One try: how the transaction ended, and what ran in it.
+    fn try_together(&mut self, jobs: &mut [Job], until: Instant) -> (Attempt, Result<Ran, NotDone>) {
+        match self.run_together(jobs, until) {
+            Ok((done, ran)) => (self.commit(done), Ok(ran)),
+            Err(NotDone::NotBegun(error)) => {
+                (Attempt::Failed(Some(error.clone())), Err(NotDone::NotBegun(error)))
+            }
+            Err(not_done) => (self.undone(), Err(not_done)),
+        }
+    }
+
+    /// What the first commands, or all of them, did.
+    fn run_together(&mut self, jobs: &mut [Job], until: Instant) -> Result<(Done, Ran), NotDone> {
+        let connection = self.session.begin(TxMode::Batch, until).map_err(NotDone::NotBegun)?;
         let began = Instant::now();
         let options = &self.shared.options;
         let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
         let mut ran = Ran::default();
-        for job in jobs {
+        for (place, job) in jobs.iter_mut().enumerate() {
             let mut tx = Tx::new(connection, options.check);
             let result = job.run(&mut tx);
             let has_written = tx.has_written();
-            let done = tx.finish(result, job.name(), options.watched).ok()?;
+            let done = tx.finish(result, job.name(), options.watched).map_err(|_| NotDone::With(place))?;
             if connection.failure().is_some() {
-                return None;
+                return Err(NotDone::With(place));
             }
             ran.count += 1;
             match done {
@@ -178,14 +223,14 @@ impl<L: ChangeLog> Worker<L> {
                     all.changed.extend(done.changed);
                     all.wrote |= done.wrote;
                 }
-                None if has_written => return None,
+                None if has_written => return Err(NotDone::With(place)),
                 None => ran.refused += 1,
             }
             if began.elapsed() > TOGETHER_MAX {
                 break;
             }
         }
-        Some((all, ran))
+        Ok((all, ran))
     }
 
     /// Runs a command until it is done, or its time or number of tries is up.

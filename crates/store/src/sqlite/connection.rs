@@ -236,6 +236,9 @@ impl tx::Connection for Connection {
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let mut statement = self.raw.prepare_cached(sql).map_err(|error| self.error(error))?;
+        if !statement.readonly() {
+            return Err(Error::Database(format!("run this with `exec` or `exec_one`: {sql}")));
+        }
         bind(&mut statement, args).map_err(|error| self.error(error))?;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(|error| self.error(error))? {

@@ -18,8 +18,11 @@ on_each_database!(
     what_is_not_waited_for_is_known_before_the_answer,
     rows_that_are_written_together_are_those_of_each_command,
     a_command_that_is_refused_costs_few_others_a_transaction,
+    commands_that_all_change_a_few_rows_still_share_transactions,
     a_command_that_is_too_slow_costs_the_others_nothing,
+    a_slow_command_does_not_refuse_those_that_share_its_transaction,
     a_statement_that_failed_fails_the_command_that_ignores_it,
+    a_statement_that_writes_is_not_run_as_a_query,
     a_command_that_waited_too_long_is_not_started,
     a_command_whose_caller_has_gone_is_not_started,
     a_command_that_nobody_waits_for_is_done,
@@ -310,6 +313,75 @@ async fn a_command_that_is_refused_costs_few_others_a_transaction(database: Data
     assert!(commits <= 140, "{commits} commits: of ten batches, at most eight parts and eight commands each");
 }
 
+async fn commands_that_all_change_a_few_rows_still_share_transactions(database: Database) {
+    static USE: Sql = sql("UPDATE notes SET used_at = COALESCE(used_at, 0) + 1 WHERE id = ?1");
+    static USES: Sql = sql("SELECT COALESCE(used_at, 0) FROM notes WHERE owner = ?1");
+    // So that transactions overlap.
+    let test = patient_with(database, |options| options.writer.commit_delay = Duration::from_millis(5));
+    for (rows, owner) in [(1, "one"), (20, "many")] {
+        for row in 0..rows {
+            test.add(&format!("{owner}{row}"), owner, &format!("{owner} {row}")).await.expect("writes");
+        }
+        let before = test.store.stats().batches;
+        let jobs = (0..960_u64).map(|number| {
+            let store = test.store.clone();
+            tokio::spawn(async move {
+                // Each batch in another order.
+                let row = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+                let used = store.write_batched("note.use", move |tx| {
+                    tx.changed(Key::table("notes"));
+                    tx.exec_one(&USE, args![format!("{owner}{}", row % rows)])
+                });
+                used.await.map_err(|error: Error| error)
+            })
+        });
+        for job in jobs.collect::<Vec<_>>() {
+            assert!(job.await.expect("joins").expect("writes"));
+        }
+        let uses =
+            test.store.read(move |snapshot| snapshot.all(&USES, args![owner], |row| row.get::<i64>(0)));
+        assert_eq!(uses.await.map_err(|error: Error| error).expect("reads").iter().sum::<i64>(), 960);
+        let commits = test.store.stats().batches - before;
+        assert!(commits <= 120, "{commits} commits for 960 commands on {rows} rows; 64 share one");
+    }
+}
+
+async fn a_slow_command_does_not_refuse_those_that_share_its_transaction(database: Database) {
+    // With the times that servers have: on a database server the slow one uses the deadline up twice.
+    let test = database.open_with(|options| {
+        options.writers = 1;
+        options.writer.deadline = Duration::from_secs(1);
+        options.writer.command_time = Duration::from_millis(100);
+    });
+    let (hold, busy) = keep_busy(&test).await;
+    let jobs = (0..64).map(|number| {
+        let store = test.store.clone();
+        tokio::spawn(async move {
+            let added = store.write_batched("note.add", move |tx| {
+                tx.changed(Key::table("notes"));
+                if number == 5 {
+                    return tx.exec(endless(database), args![]).map(|_| true);
+                }
+                tx.exec_one(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")])
+            });
+            added.await
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    while test.store.stats().queue_depth < 64 {
+        tokio::task::yield_now().await;
+    }
+    drop(hold);
+    busy.await.expect("joins").expect("is done");
+    for (number, job) in jobs.into_iter().enumerate() {
+        let added: Result<bool, Error> = job.await.expect("joins");
+        match added {
+            Err(Error::TooSlow { .. }) if number == 5 => {}
+            added => assert!(number != 5 && added.as_ref().is_ok_and(|added| *added), "{number}: {added:?}"),
+        }
+    }
+}
+
 async fn a_command_that_is_too_slow_costs_the_others_nothing(database: Database) {
     // On SQLite it takes the transaction of its whole batch down.
     let test = Arc::new(patient(database));
@@ -356,6 +428,22 @@ async fn a_statement_that_failed_fails_the_command_that_ignores_it(database: Dat
         Err::<(), _>(Error::Database("its own words".to_owned()))
     });
     assert_eq!(own.await.expect_err("fails").to_string(), "database: its own words");
+}
+
+async fn a_statement_that_writes_is_not_run_as_a_query(database: Database) {
+    static TAKE: Sql = sql("UPDATE notes SET used_at = 1 WHERE id = ?1 RETURNING owner");
+    let test = database.open();
+    test.add("n", "ada", "hello").await.expect("writes");
+    let taken = test.store.write_batched("note.take", |tx| {
+        tx.changed(Key::table("notes"));
+        tx.one(&TAKE, args!["n"], |row| row.get::<String>(0))
+    });
+    let error: Error = taken.await.expect_err("it would not be known that it wrote");
+    assert!(error.to_string().contains("exec_one"), "{error}");
+    let used = test.store.read(|snapshot| {
+        snapshot.one(&sql("SELECT COUNT(*) FROM notes WHERE used_at = 1"), args![], |row| row.get::<i64>(0))
+    });
+    assert_eq!(used.await.map_err(|error: Error| error).expect("reads"), Some(0));
 }
 
 async fn a_command_that_waited_too_long_is_not_started(database: Database) {
