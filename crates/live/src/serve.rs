@@ -170,6 +170,8 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     let ticks = tokio::spawn(tick(context.clone(), stopped.clone()));
     let following = context.0.registry.authenticator.as_ref().and_then(|one| one.follow(&context));
     let jobs = [tasks, ticks].into_iter().chain(following.map(tokio::spawn)).collect();
+    let mut connections = settings.connections;
+    connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(
         context.clone(),
         router(app.routes, context.clone()),
@@ -178,7 +180,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         stop,
         jobs,
     );
-    let server = web::serve_on(backend, bound, settings.connections).await.map_err(listen)?;
+    let server = web::serve_on(backend, bound, connections).await.map_err(listen)?;
     let address = server.addresses.first().copied().unwrap_or(settings.listen);
     Ok(Running { address, context, server })
 }

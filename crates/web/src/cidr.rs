@@ -49,7 +49,8 @@ pub fn prefix(address: IpAddr, bits: u8) -> Option<IpAddr> {
 }
 
 /// A text that is not a block of addresses.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither an address nor a block such as 10.0.0.0/8 or 2001:db8::/32, whose other bits are zero")]
 pub struct InvalidCidr;
 
 /// Reads `10.0.0.0/8`, `2001:db8::/32` or one address. Bits after the prefix must be zero, because `10.0.0.7/8` is

@@ -1,4 +1,4 @@
-//! Counters that users share: five functions behind a JWT, and a page on which they move live.
+//! Counters that users share: five functions, four of them behind a JWT, and a page on which they move live.
 
 mod counters;
 mod users;

@@ -4,6 +4,9 @@ use crate::app::serve_with;
 use crate::client::{Answer, Client, Event};
 use live::{Running, Settings};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use store::testing::TestPlace;
 
 fn get(key: &str, id: i64) -> Value {
@@ -207,4 +210,39 @@ async fn those_who_stay_in_a_large_group_receive_what_follows() {
         assert_eq!(events.expect("value").value()["value"], 1);
     }
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_is_not_one_network_of_many() {
+    let database = TestPlace::create();
+    for is_proxy in [true, false] {
+        let running = serve(&database, |settings| {
+            settings.connections.connections = 20;
+            settings.connections.unshared.clear();
+            settings.connections.stale_after = Duration::from_secs(3600);
+            if is_proxy {
+                settings.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a block")];
+            }
+        });
+        let running = running.await;
+        let mut open = Vec::new();
+        while open.len() < 20
+            && let Some(connection) = answered(running.address)
+        {
+            open.push(connection);
+        }
+        // Half of the places, and the one that came when they were taken.
+        assert_eq!(open.len(), if is_proxy { 20 } else { 11 });
+        drop(open);
+        running.stop().await;
+    }
+}
+
+/// A connection that has got an answer and stays open.
+fn answered(address: SocketAddr) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").ok()?;
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).ok()?;
+    (&first == b"HTTP/1.1 200").then_some(stream)
 }
