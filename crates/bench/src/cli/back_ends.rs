@@ -121,9 +121,9 @@ pub struct AttemptsArgs {
     /// Then go up by a quarter until a rate is not held; the same below the first rate if that is not held
     #[arg(long, conflicts_with = "baseline")]
     pub ceiling: bool,
-    /// Most connections [default: 1000; with --baseline 128, all in closed loop]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    pub connections: Option<usize>,
+    /// Most connections; with --baseline all of them, in closed loop
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = parse_count)]
+    pub connections: usize,
     /// Attempts in the table, with the ids 1 to N; `exam_attempts seed` makes 100000
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,

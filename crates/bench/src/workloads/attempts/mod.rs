@@ -22,8 +22,6 @@ use crate::report::{RunReport, progress, write_json};
 use crate::setup::Client;
 
 const NAME: &str = "exam_attempts";
-const CONNECTIONS_OPEN: usize = 1_000;
-const CONNECTIONS_CLOSED: usize = 128;
 
 /// The JSON of `sarsen bench attempts`.
 #[derive(Serialize)]
@@ -82,10 +80,7 @@ impl Workload for AttemptsLoad {
 
 /// `sarsen bench attempts`.
 pub async fn attempts(args: &AttemptsArgs, launcher: &Launcher) -> Result<(), Error> {
-    let connections = args.connections.unwrap_or(match args.baseline {
-        Some(_) => CONNECTIONS_CLOSED,
-        None => CONNECTIONS_OPEN,
-    });
+    let connections = args.connections;
     ensure_descriptors(connections)?;
     if let Some(program) = &args.baseline {
         ensure_program(program, "build it with `cargo build --release` in bench/baselines/attempts_actix")?;
