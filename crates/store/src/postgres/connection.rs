@@ -58,6 +58,8 @@ pub(super) struct Connection {
     in_recovery: bool,
     /// The worst that happened since the transaction began.
     failure: Option<(Failure, Error)>,
+    /// A statement of the open transaction failed that was not waited for.
+    failed_unwaited: bool,
 }
 
 /// What one statement may write for several commands.
@@ -135,6 +137,7 @@ impl Connection {
                 }
                 Err(error) => self.note(&error),
             };
+            self.failed_unwaited = true;
             failed.get_or_insert(error);
         }
         let answer = answer.map_err(|error| self.note(&error));
@@ -290,6 +293,7 @@ impl Session for Connection {
             is_batch: false,
             in_recovery: false,
             failure: None,
+            failed_unwaited: false,
         };
         if server.is_primary {
             connection.check_primary().map_err(|error| (true, error))?;
@@ -301,7 +305,7 @@ impl Session for Connection {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
         (self.failure, self.snapshot, self.rows) = (None, None, None);
-        self.is_batch = mode == TxMode::Batch;
+        (self.failed_unwaited, self.is_batch) = (false, mode == TxMode::Batch);
         if !self.pooled && self.settings != Some(mode.of_session()) {
             let set = self.batch(&tx_mode::set_for_session(mode.of_session()));
             set.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
@@ -350,6 +354,10 @@ impl Session for Connection {
             Some((Failure::Retryable, _)) => Some((Failure::Retryable, contended())),
             met => met.clone(),
         }
+    }
+
+    fn failed_unwaited(&self) -> bool {
+        self.failed_unwaited
     }
 
     fn is_lost(&self) -> bool {

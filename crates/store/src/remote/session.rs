@@ -31,6 +31,11 @@ pub(crate) trait Session: tx::Connection + Sized + Send + 'static {
     /// The worst that happened since the transaction began, and what its caller is told.
     fn failure(&self) -> Option<(Failure, Error)>;
 
+    /// Whether what happened is about a statement that nobody waited for: then it is not known whose it was.
+    fn failed_unwaited(&self) -> bool {
+        false
+    }
+
     fn is_lost(&self) -> bool;
 
     /// The snapshot of the open query; none if the server does not report it.

@@ -161,16 +161,13 @@ impl<L: ChangeLog> Worker<L> {
     fn serve_together(&mut self, jobs: &mut Vec<Job>) -> Result<(), NotDone> {
         let (shared, exclusion) = (self.shared.clone(), self.exclusion.clone());
         let began = Instant::now();
-        let until = began + shared.commands.deadline;
         let mut tries = 1;
         let (error, ran) = loop {
-            let (attempt, ran) = if tries == 1 {
-                let _shared = exclusion.read();
-                self.try_together(jobs, until)
-            } else {
-                let _exclusive = exclusion.write();
-                self.try_together(jobs, until)
-            };
+            // While one waits to be alone nobody else begins, so a slow command of another thread is not waited for.
+            let alone = if tries == 1 { None } else { exclusion.try_write_for(TOGETHER_MAX) };
+            let _shared = alone.is_none().then(|| exclusion.read());
+            let (attempt, ran) = self.try_together(jobs, Instant::now() + shared.commands.deadline);
+            drop(alone);
             match attempt {
                 Attempt::Committed => break (None, ran?),
                 Attempt::Failed(Some(Error::OutcomeUnknown)) => break (Some(Error::OutcomeUnknown), ran?),
@@ -213,7 +210,11 @@ impl<L: ChangeLog> Worker<L> {
             let mut tx = Tx::new(connection, options.check);
             let result = job.run(&mut tx);
             let has_written = tx.has_written();
-            let done = tx.finish(result, job.name(), options.watched).map_err(|_| NotDone::With(place))?;
+            let done = tx.finish(result, job.name(), options.watched);
+            if connection.failed_unwaited() {
+                return Err(NotDone::Undone);
+            }
+            let done = done.map_err(|_| NotDone::With(place))?;
             if connection.failure().is_some() {
                 return Err(NotDone::With(place));
             }

@@ -18,6 +18,7 @@ on_each_database!(
     what_is_not_waited_for_is_known_before_the_answer,
     rows_that_are_written_together_are_those_of_each_command,
     a_command_that_is_refused_costs_few_others_a_transaction,
+    a_row_that_is_not_there_is_not_blamed_on_the_commands_after_it,
     commands_that_all_change_a_few_rows_still_share_transactions,
     a_command_that_is_too_slow_costs_the_others_nothing,
     a_slow_command_does_not_refuse_those_that_share_its_transaction,
@@ -311,6 +312,38 @@ async fn a_command_that_is_refused_costs_few_others_a_transaction(database: Data
     assert_eq!((after.commands - before.commands, after.failed - before.failed), (311, 330));
     let commits = after.batches - before.batches;
     assert!(commits <= 140, "{commits} commits: of ten batches, at most eight parts and eight commands each");
+}
+
+async fn a_row_that_is_not_there_is_not_blamed_on_the_commands_after_it(database: Database) {
+    static SET: Sql = update("notes", "id", &["used_at"]);
+    let test = patient_with(database, |options| options.writers = 1);
+    test.add("n", "ada", "hello").await.expect("writes");
+    let (hold, busy) = keep_busy(&test).await;
+    let jobs = (0..64).map(|number| {
+        let store = test.store.clone();
+        tokio::spawn(async move {
+            let set = store.write_batched("note.set", move |tx| {
+                tx.changed(Key::table("notes"));
+                // Waited for, so it hears of the failure of the command before.
+                let count = tx.one(&COUNT, args![], |row| row.get::<i64>(0))?;
+                assert_eq!(count, Some(1));
+                tx.exec_one(&SET, args![if number == 20 { "none" } else { "n" }, number])
+            });
+            assert_eq!(set.await.map_err(|error: Error| error).expect("runs"), number != 20);
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    while test.store.stats().queue_depth < 64 {
+        tokio::task::yield_now().await;
+    }
+    let before = test.store.stats().batches;
+    drop(hold);
+    busy.await.expect("joins").expect("is done");
+    for job in jobs {
+        job.await.expect("joins");
+    }
+    let commits = test.store.stats().batches - before;
+    assert!(commits <= 16, "{commits} commits: seven parts, and the commands of the eighth");
 }
 
 async fn commands_that_all_change_a_few_rows_still_share_transactions(database: Database) {
