@@ -3,7 +3,8 @@
 use crate::caller::{Authenticate, Caller};
 use crate::engine::Engine;
 use crate::query::{MutationEntry, QueryEntry};
-use crate::tasks::{Every, TaskEntry};
+use crate::repeated::{Every, Working};
+use crate::tasks::{TaskEntry, WorkMetrics};
 use crate::{Mutation, Problem, Query, Task, typescript};
 use axum::Router;
 use http::header::AUTHORIZATION;
@@ -177,13 +178,14 @@ impl App {
     }
 
     /// Does work again and again, on one instance at a time. The next turn begins `interval` after the last began; one
-    /// that fails is repeated earlier.
+    /// that fails is repeated earlier. A turn that a crash or a stop interrupts begins again within a minute, so the work may
+    /// happen more than once.
     pub fn every<F, W>(mut self, name: &'static str, interval: Duration, work: F) -> App
     where
         F: Fn(Context) -> W + Send + Sync + 'static,
         W: Future<Output = Result<(), Problem>> + Send + 'static,
     {
-        let work = Box::new(move |context| Box::pin(work(context)) as crate::tasks::Working);
+        let work = Box::new(move |context| Box::pin(work(context)) as Working);
         self.every.push(Every { name, interval, work });
         self
     }
@@ -239,6 +241,7 @@ pub(crate) struct Parts {
     pub(crate) operator_token: Option<String>,
     pub(crate) canary: crate::http::canary::Canary,
     pub(crate) requests: crate::backend::RequestMetrics,
+    pub(crate) work: WorkMetrics,
     /// The id of this process.
     pub(crate) instance: String,
     pub(crate) standings: store::Cache<String, Option<Caller>>,

@@ -67,7 +67,7 @@
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.
 //! - `auth/`: verified tokens of a Sarsen server, of another issuer, or of the program itself.
-//! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later. `typescript.rs`: types for clients.
+//! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later; `repeated.rs`: work again and again. `typescript.rs`: types for clients.
 //! - `planted.rs`: bugs on purpose, for the checker of histories.
 
 mod app;
@@ -88,6 +88,7 @@ pub mod planted;
 mod problem;
 mod program;
 mod query;
+mod repeated;
 mod serve;
 mod stream;
 mod tasks;

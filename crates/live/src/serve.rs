@@ -4,7 +4,8 @@ use crate::app::{App, Context, Limits, Parts, random};
 use crate::backend::{Backend, RequestMetrics};
 use crate::engine::Engine;
 use crate::http::{Streams, canary, router, tick};
-use crate::{auth, idempotent, tasks};
+use crate::tasks::WorkMetrics;
+use crate::{auth, idempotent, repeated, tasks};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -131,7 +132,8 @@ impl Running {
 }
 
 /// The tables that every app has.
-static TABLES: &[&str] = &[idempotent::TABLE, tasks::TABLES, canary::TABLE, auth::REVOCATIONS, auth::ROLES];
+static TABLES: &[&str] =
+    &[idempotent::TABLE, tasks::TABLE, repeated::TABLE, canary::TABLE, auth::REVOCATIONS, auth::ROLES];
 const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.
@@ -158,6 +160,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         operator_token: settings.operator_token,
         canary: canary::Canary::default(),
         requests: RequestMetrics::new(settings.connections.tls.clone()),
+        work: WorkMetrics::default(),
         instance: format!(
             "{:032x}",
             u128::from_be_bytes(random().first_chunk().copied().unwrap_or_default())
@@ -165,11 +168,15 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         clock: settings.clock,
         store,
     }));
-    let every = Arc::new(app.every);
-    let tasks = tokio::spawn(tasks::run(context.clone(), every, stopped.clone()));
-    let ticks = tokio::spawn(tick(context.clone(), stopped.clone()));
+    let mut jobs = vec![
+        tokio::spawn(tasks::run(context.clone(), stopped.clone())),
+        tokio::spawn(tick(context.clone(), stopped.clone())),
+    ];
+    jobs.extend(
+        app.every.into_iter().map(|one| tokio::spawn(repeated::run(context.clone(), one, stopped.clone()))),
+    );
     let following = context.0.registry.authenticator.as_ref().and_then(|one| one.follow(&context));
-    let jobs = [tasks, ticks].into_iter().chain(following.map(tokio::spawn)).collect();
+    jobs.extend(following.map(tokio::spawn));
     let mut connections = settings.connections;
     connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(

@@ -1,4 +1,4 @@
-//! Work for later: [`later`] plans a task in a command's transaction, and [`crate::App::every`] repeats work.
+//! Work for later: [`later`] plans a task in a command's transaction.
 //!
 //! A task's changes and its deletion are one transaction, so it takes effect once. Instances take tasks by moving their
 //! time forward: the conditional update has one winner. A task that fails is repeated with growing pauses.
@@ -7,41 +7,34 @@ use crate::app::Context;
 use crate::{Given, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use store::{Key, Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::{Notify, watch};
 
-/// The tables, made at the start of every app.
-pub(crate) const TABLES: &str = "CREATE TABLE IF NOT EXISTS live_tasks (
+/// The table, made at the start of every app.
+pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_tasks (
     due_ms BIGINT NOT NULL,
     id {key} NOT NULL,
     name {key} NOT NULL,
     args {text} NOT NULL,
     attempts BIGINT NOT NULL,
     PRIMARY KEY (due_ms, id)
-) {table};
-CREATE TABLE IF NOT EXISTS live_schedules (
-    name {key} NOT NULL PRIMARY KEY,
-    next_ms BIGINT NOT NULL
 ) {table};";
 
 static PLAN: Sql =
     sql("INSERT INTO live_tasks (due_ms, id, name, args, attempts) VALUES (?1, ?2, ?3, ?4, 0)");
-static DUE: Sql = sql("SELECT due_ms, id, name, args, attempts FROM live_tasks
-     WHERE due_ms <= ?1 AND (due_ms > ?2 OR (due_ms = ?2 AND id > ?3)) ORDER BY due_ms, id LIMIT 16");
+static NAMES: Sql = sql("SELECT name, COUNT(*) FROM live_tasks GROUP BY name");
+static DUE: Sql = sql("SELECT due_ms, id, args, attempts FROM live_tasks
+     WHERE due_ms <= ?1 AND name = ?2 ORDER BY due_ms, id LIMIT 16");
 static MOVE: Sql = sql("UPDATE live_tasks SET due_ms = ?3, attempts = ?4 WHERE due_ms = ?1 AND id = ?2");
 static DONE: Sql = sql("DELETE FROM live_tasks WHERE due_ms = ?1 AND id = ?2");
-static SCHEDULE: Sql = store::insert_if_absent("live_schedules", &["name", "next_ms"]);
-static NEXT: Sql = sql("SELECT next_ms FROM live_schedules WHERE name = ?1");
-static TURN: Sql = sql("UPDATE live_schedules SET next_ms = ?3 WHERE name = ?1 AND next_ms = ?2");
-
 /// How long an instance has for a task before another one may take it.
 const LEASE: Duration = Duration::from_secs(60);
 /// The longest time between two looks for tasks of other instances.
 const LOOK: Duration = Duration::from_secs(1);
-const RETRY_MIN: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
 /// Work that a command can plan with [`later`].
@@ -61,14 +54,14 @@ pub(crate) struct TaskEntry {
 }
 
 type RunTask = Arc<dyn Fn(&str, &mut Tx<'_>, &Given) -> Result<(), Problem> + Send + Sync>;
-/// The future of work that is repeated.
-pub(crate) type Working = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;
-
-/// Work that is repeated.
-pub(crate) struct Every {
-    pub(crate) name: &'static str,
-    pub(crate) interval: Duration,
-    pub(crate) work: Box<dyn Fn(Context) -> Working + Send + Sync>,
+/// What is measured of tasks and of work that is repeated.
+#[derive(Default)]
+pub(crate) struct WorkMetrics {
+    pub(crate) tasks_done: AtomicU64,
+    pub(crate) tasks_failed: AtomicU64,
+    /// How late the oldest task was that the last look found, in milliseconds.
+    pub(crate) tasks_late_ms: AtomicU64,
+    pub(crate) turns_failed: AtomicU64,
 }
 
 impl TaskEntry {
@@ -97,20 +90,23 @@ fn planned() -> Key {
     Key::table("live_tasks")
 }
 
-/// Runs tasks and repeats work until the server stops.
-pub(crate) async fn run(context: Context, every: Arc<Vec<Every>>, mut stopped: watch::Receiver<bool>) {
+/// Runs tasks until the server stops.
+pub(crate) async fn run(context: Context, mut stopped: watch::Receiver<bool>) {
+    warn_of_unknown(&context).await;
     let planned_now = Arc::new(Notify::new());
     let mut watching = None;
-    loop {
+    while !*stopped.borrow() {
         if watching.is_none() {
             let (seen, notify) = (context.store().position(), planned_now.clone());
             watching = context.store().watch(&[planned()], seen, move || notify.notify_one());
         }
-        for one in every.iter() {
-            repeat(&context, one).await;
-        }
-        if run_due(&context).await {
-            continue;
+        match run_due(&context).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            // The database refuses commands, or is away: asking at once would only keep it busy.
+            Err(problem) => {
+                tracing::warn!(code = %problem.code, "planned tasks cannot be taken; trying again")
+            }
         }
         tokio::select! {
             () = planned_now.notified() => {}
@@ -120,65 +116,55 @@ pub(crate) async fn run(context: Context, every: Arc<Vec<Every>>, mut stopped: w
     }
 }
 
-struct Planned {
-    due: Time,
-    id: String,
-    name: String,
-    args: String,
-    attempts: i64,
-}
-
-/// Tasks that are read at once.
-const PAGE: usize = 16;
-
-/// Runs what is due. Returns whether there may be more.
-async fn run_due(context: &Context) -> bool {
-    let mut after = (Time::from_millis(i64::MIN), String::new());
-    loop {
-        let due = match read_due(context, after).await {
-            Ok(due) => due,
-            Err(error) => {
-                tracing::warn!(%error, "planned tasks cannot be read");
-                return false;
-            }
-        };
-        let mut ran = false;
-        for task in &due {
-            let Some(entry) = context.0.registry.tasks.get(&*task.name) else {
-                // Another instance, of another release, may know it.
-                tracing::debug!(task = task.name, "this program does not know a planned task");
-                continue;
-            };
-            ran = true;
-            if let Err(problem) = run_one(context, entry, task).await {
-                tracing::warn!(task = task.name, attempts = task.attempts + 1, code = %problem.code,
-                    "a planned task failed and is repeated later");
-            }
-        }
-        match due.last() {
-            // Tasks that nobody knows must not hide those behind them.
-            Some(last) if !ran && due.len() == PAGE => after = (last.due, last.id.clone()),
-            _ => return ran,
+/// Names the tasks that wait for a program that knows them. They stay: another instance, of another release, may.
+async fn warn_of_unknown(context: &Context) {
+    let read = |snapshot: &mut Snapshot<'_>| {
+        snapshot.all(&NAMES, &[], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))
+    };
+    let names: Result<Vec<_>, store::Error> = context.store().read(read).await;
+    for (task, waiting) in names.into_iter().flatten() {
+        if !context.0.registry.tasks.contains_key(&*task) {
+            tracing::warn!(
+                task,
+                waiting,
+                "tasks are planned that this program does not know; add `App::task` for them"
+            );
         }
     }
 }
 
-async fn read_due(context: &Context, after: (Time, String)) -> Result<Vec<Planned>, store::Error> {
+struct Planned {
+    due: Time,
+    id: String,
+    args: String,
+    attempts: i64,
+}
+
+/// Runs some of what is due. Returns whether there may be more.
+async fn run_due(context: &Context) -> Result<bool, Problem> {
+    let (mut ran, mut late) = (false, Duration::ZERO);
+    for entry in context.0.registry.tasks.values() {
+        for task in read_due(context, entry.name).await? {
+            late = late.max(context.now().since(task.due));
+            run_one(context, entry, &task).await?;
+            ran = true;
+        }
+    }
+    context.0.work.tasks_late_ms.store(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    Ok(ran)
+}
+
+async fn read_due(context: &Context, name: &'static str) -> Result<Vec<Planned>, store::Error> {
     let now = context.now();
     let read = move |snapshot: &mut Snapshot<'_>| {
-        snapshot.all(&DUE, args![now, after.0, &after.1], |row| {
-            Ok(Planned {
-                due: row.get(0)?,
-                id: row.get(1)?,
-                name: row.get(2)?,
-                args: row.get(3)?,
-                attempts: row.get(4)?,
-            })
+        snapshot.all(&DUE, args![now, name], |row| {
+            Ok(Planned { due: row.get(0)?, id: row.get(1)?, args: row.get(2)?, attempts: row.get(3)? })
         })
     };
     context.store().read(read).await
 }
 
+/// Takes a task and runs it. An error: it could not be taken.
 async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result<(), Problem> {
     let now = context.now();
     let attempts = task.attempts + 1;
@@ -197,41 +183,18 @@ async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result
         crate::app::random(),
     );
     let work = move |tx: &mut Tx<'_>| {
-        // Whoever deletes it does its work; another instance may have taken it after the lease.
+        // The instance that deletes it does its work; another one may have taken it after the lease.
         if tx.exec(&DONE, args![again, &id])? == 0 {
             return Ok(());
         }
         run(&args, tx, &Given::new(now, random, &registry))
     };
-    context.store().write(entry.name, work).await
-}
-
-/// Does work whose turn has come.
-async fn repeat(context: &Context, every: &Every) {
-    let (name, now) = (every.name, context.now());
-    let read = move |snapshot: &mut Snapshot<'_>| snapshot.one(&NEXT, args![name], |row| row.get::<Time>(0));
-    let next: Result<Option<Time>, store::Error> = context.store().point(read).await;
-    let Ok(next) = next else { return };
-    let Some(next) = next else {
-        let plan = move |tx: &mut Tx<'_>| tx.exec(&SCHEDULE, args![name, now]).map(drop);
-        // It is planned at the next look otherwise.
-        let _ = context.store().write::<_, store::Error, _>("live.plan_turn", plan).await;
-        return;
-    };
-    if next > now || !take_turn(context, name, next, now + every.interval).await {
-        return;
-    }
-    if let Err(problem) = (every.work)(context.clone()).await {
-        tracing::warn!(work = name, code = %problem.code, "repeated work failed and is repeated earlier");
-        let (planned, earlier) = (now + every.interval, context.now() + RETRY_MIN * 10);
-        if earlier < planned {
-            take_turn(context, name, planned, earlier).await;
+    match context.store().write::<_, Problem, _>(entry.name, work).await {
+        Ok(()) => context.0.work.tasks_done.fetch_add(1, Relaxed),
+        Err(problem) => {
+            tracing::warn!(task = entry.name, attempts, code = %problem.code, "a planned task failed and is repeated later");
+            context.0.work.tasks_failed.fetch_add(1, Relaxed)
         }
-    }
-}
-
-/// Moves a turn from one time to another. False if another instance has done so.
-async fn take_turn(context: &Context, name: &'static str, from: Time, to: Time) -> bool {
-    let turn = move |tx: &mut Tx<'_>| tx.exec(&TURN, args![name, from, to]);
-    matches!(context.store().write::<_, store::Error, _>("live.take_turn", turn).await, Ok(1))
+    };
+    Ok(())
 }

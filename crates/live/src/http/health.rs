@@ -46,6 +46,7 @@ pub(super) async fn metrics(
     );
     show_streams(&context, &mut page);
     show_runs(&context, &mut page);
+    show_work(&context, &mut page);
     context.0.requests.show(&mut page);
     context.store().show(&mut page);
     let waiting = context.store().stats().queue_depth;
@@ -87,6 +88,22 @@ fn show_runs(context: &Context, page: &mut Page) {
     );
     page.counter("live_frames_total", "New results", load(&metrics.frames));
     page.histogram("live_delay_seconds", "From a change to its frame", &metrics.delays);
+}
+
+fn show_work(context: &Context, page: &mut Page) {
+    let work = &context.0.work;
+    page.counter("live_tasks_total", "Planned tasks that were done", load(&work.tasks_done));
+    page.counter(
+        "live_tasks_failed_total",
+        "Planned tasks that failed and are repeated",
+        load(&work.tasks_failed),
+    );
+    page.gauge(
+        "live_tasks_late_seconds",
+        "How late the oldest task was that the last look for tasks found",
+        load(&work.tasks_late_ms) as f64 / 1000.0,
+    );
+    page.counter("live_work_failed_total", "Turns of repeated work that failed", load(&work.turns_failed));
 }
 
 fn load(counter: &AtomicU64) -> u64 {

@@ -10,3 +10,4 @@ mod metrics;
 mod rpc;
 mod sarsen;
 mod standing;
+mod work;
