@@ -4,6 +4,7 @@ use crate::caller::{Authenticate, Caller};
 use crate::engine::Engine;
 use crate::query::{MutationEntry, QueryEntry};
 use crate::repeated::{Every, Working};
+use crate::stream::Standing;
 use crate::tasks::{TaskEntry, WorkMetrics};
 use crate::{Mutation, Problem, Query, Task, typescript};
 use axum::Router;
@@ -31,7 +32,10 @@ pub struct Limits {
     pub subscriptions_per_caller_max: usize,
     /// Bytes of one answer of a live query.
     pub frame_bytes_max: usize,
-    /// Runs of live queries at a time.
+    /// Bytes of the answers that are kept for one user's live queries, or for those of one network without a token. An answer
+    /// that several callers watch counts for one of them.
+    pub answer_bytes_per_caller_max: usize,
+    /// Runs of live queries at a time. Of them an eighth may be queries that are no points.
     pub runs_max: usize,
     /// Bytes of the body of a request. JSON may have a value, and a form a field, for every 16 of them.
     pub body_bytes_max: usize,
@@ -54,6 +58,7 @@ impl Default for Limits {
             subscriptions_max: 500,
             subscriptions_per_caller_max: 10_000,
             frame_bytes_max: 1024 * 1024,
+            answer_bytes_per_caller_max: 64 * 1024 * 1024,
             runs_max: 64,
             body_bytes_max: 256 * 1024,
             heartbeat: Duration::from_secs(15),
@@ -270,16 +275,33 @@ impl Context {
         Given::new(self.now(), random(), &self.0.registry)
     }
 
-    /// The caller of a request, by its bearer token. A request without one has an anonymous caller.
+    /// The caller of a request, by its bearer token, as the database sees them now. A request without one has an anonymous
+    /// caller.
     pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        match headers.get(AUTHORIZATION) {
+            None => Ok(Caller::anonymous()),
+            Some(_) => Ok(self.caller_with_token(headers).await?.now),
+        }
+    }
+
+    /// The same, with what the token says.
+    pub(crate) async fn caller_with_token(&self, headers: &HeaderMap) -> Result<Standing, Problem> {
+        let authenticated = self.authenticated(headers).await?;
+        let now = match headers.contains_key(AUTHORIZATION) {
+            true => self.standing(authenticated.clone()).await?,
+            false => authenticated.clone(),
+        };
+        Ok(Standing { authenticated, now })
+    }
+
+    async fn authenticated(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(header) = headers.get(AUTHORIZATION) else { return Ok(Caller::anonymous()) };
         let Some(authenticator) = &self.0.registry.authenticator else { return Ok(Caller::anonymous()) };
         let token = header.to_str().ok().and_then(|text| text.split_once(' '));
         let Some((_, token)) = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
             return Err(Problem::unauthenticated());
         };
-        let caller = authenticator.authenticate(token.trim()).await?;
-        self.standing(caller).await
+        authenticator.authenticate(token.trim()).await
     }
 
     /// The caller as the database sees them now; 401 if their session has ended.

@@ -23,6 +23,7 @@ use tower::Service as _;
 use web::body::Failure;
 use web::current_request;
 use web::forwarded::forwarded;
+use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
 use web::{Cidr, ConnectionCounts, Peer, RequestLog, Tls};
@@ -128,9 +129,13 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
                 request.extensions_mut().insert(ClientAddress(address));
                 request.extensions_mut().insert(IsLocal(is_local));
                 // A router is always ready, and has no errors.
-                match parts.routes.clone().call(request).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
+                match caught_in(parts.routes.clone().call(request)).await {
+                    Ok(Ok(response)) => response,
+                    Ok(Err(never)) => match never {},
+                    Err(Panicked) => {
+                        tracing::error!(route = ROUTES[route], "a handler panicked");
+                        Problem::internal().into_response()
+                    }
                 }
             }
         }

@@ -8,9 +8,12 @@
 //! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
+use crate::account::Charge;
 use crate::frame::Frame;
-use crate::group::{Failures, Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
+use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
+use crate::members::Members;
 use crate::planted::{Bug, is_planted};
+use crate::query::Output;
 use crate::stream::Stream;
 use crate::turns::{Line, Turns};
 use crate::{Limits, Problem};
@@ -23,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use web::log_interval::LogInterval;
 
 /// Short queries that share a snapshot.
 const BATCH_MAX: usize = 16;
@@ -34,6 +38,10 @@ const WAIT_IGNORED: Duration = Duration::from_millis(1);
 const KEPT_EMPTY: Duration = Duration::from_secs(5);
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// After so many failed runs in a row, some two seconds, subscribers without an answer are told.
+const FAILURES_UNTOLD: u32 = 4;
+/// Of the places for runs, queries that are not short have one in so many.
+const PLACES_PER_OTHER: usize = 8;
 
 /// See the module.
 pub(crate) struct Engine {
@@ -44,7 +52,7 @@ pub(crate) struct Engine {
     queue: Mutex<Queue>,
     work: Notify,
     permits: Arc<Semaphore>,
-    failures: Mutex<Failures>,
+    failures: LogInterval,
     /// How long groups wait for their run, smoothed, in microseconds.
     wait_us: AtomicU64,
 }
@@ -57,6 +65,9 @@ struct Queue {
     others: Turns<Arc<Group>>,
     /// The others were taken last.
     others_were_last: bool,
+    /// Others that run now. They may be slow, so they leave most places to short ones.
+    others_running: usize,
+    others_max: usize,
     delayed: BinaryHeap<Reverse<Delayed>>,
     numbers: u64,
     closed: bool,
@@ -98,11 +109,23 @@ impl Queue {
         self.delayed.peek().map(|Reverse(delayed)| delayed.due)
     }
 
+    /// Whether one of the others may run now.
+    fn has_other(&self) -> bool {
+        !self.others.is_empty() && self.others_running < self.others_max
+    }
+
+    fn has_work(&self) -> bool {
+        !self.points.is_empty() || self.has_other()
+    }
+
     /// What shares the next snapshot.
     fn take(&mut self) -> Vec<Arc<Group>> {
-        self.others_were_last = !self.others.is_empty() && (self.points.is_empty() || !self.others_were_last);
+        self.others_were_last = self.has_other() && (self.points.is_empty() || !self.others_were_last);
         match self.others_were_last {
-            true => self.others.take().into_iter().collect(),
+            true => {
+                self.others_running += 1;
+                self.others.take().into_iter().collect()
+            }
             false => std::iter::from_fn(|| self.points.take()).take(BATCH_MAX).collect(),
         }
     }
@@ -125,6 +148,22 @@ impl Ord for Delayed {
     }
 }
 
+/// The right to run. Dropping it gives it back.
+struct Place {
+    engine: Arc<Engine>,
+    is_other: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_other {
+            self.engine.queue.lock().others_running -= 1;
+            self.engine.work.notify_one();
+        }
+    }
+}
+
 /// What a run showed: the state that it read, and how long it took.
 #[derive(Clone, Copy)]
 struct Shown {
@@ -144,11 +183,14 @@ impl Engine {
         let engine = Arc::new(Engine {
             store,
             permits: Arc::new(Semaphore::new(limits.runs_max)),
-            failures: Mutex::default(),
+            failures: LogInterval::second(),
+            queue: Mutex::new(Queue {
+                others_max: (limits.runs_max / PLACES_PER_OTHER).max(1),
+                ..Queue::default()
+            }),
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
-            queue: Mutex::default(),
             work: Notify::new(),
             wait_us: AtomicU64::new(0),
         });
@@ -192,6 +234,7 @@ impl Engine {
                 state.line = Line(Arc::as_ptr(group).addr());
             }
             state.members.add(stream.clone(), slot);
+            state.newcomer = Some(stream.account().clone());
             state.empty_since = None;
             let has_versions = self.store.has_common_versions();
             let is_covered = has_versions && held.is_some_and(|(held, _)| state.covers(held));
@@ -208,6 +251,8 @@ impl Engine {
             let held = held.map(|(version, _)| version);
             let is_behind = match (shown, held) {
                 (None, _) => true,
+                // This caller may have room for it.
+                _ if state.is_withheld => true,
                 _ if is_covered => false,
                 // Versions of two histories do not compare, so only a later run can tell.
                 (Some(shown), Some(held)) => held.partial_cmp(&shown).is_none_or(Ordering::is_gt),
@@ -216,8 +261,9 @@ impl Engine {
             if is_behind && let Some(held) = held {
                 let is_asked = has_versions && state.needed.is_some_and(|needed| held <= needed);
                 state.asks += u64::from(!is_asked);
-                let is_newer = state.needed.is_none_or(|needed| held.replaces(needed));
-                state.needed = if is_newer { Some(held) } else { state.needed };
+                state.needed = Some(state.needed.map_or(held, |needed| self.store.stronger(needed, held)));
+            } else if is_behind && state.is_withheld {
+                state.asks += 1;
             }
             let ask = is_behind.then_some(state.asks);
             drop(state);
@@ -236,13 +282,18 @@ impl Engine {
         if state.phase != Phase::Idle {
             return;
         }
+        let (ready, due) = self.plan(group, &mut state);
+        drop(state);
+        self.enqueue(ready, due);
+    }
+
+    /// Makes a group one that waits for a run. Returns what [`Engine::enqueue`] takes, once the group is not locked any more.
+    fn plan(&self, group: &Arc<Group>, state: &mut GroupState) -> (Ready, Instant) {
         state.phase = Phase::Queued;
         state.touched = Instant::now();
         let due = state.started.map_or(state.touched, |started| started + self.distance());
         state.due = due.max(state.touched);
-        let (due, ready) = (state.due, Ready::new(group, &state));
-        drop(state);
-        self.enqueue(ready, due);
+        (Ready::new(group, state), state.due)
     }
 
     fn enqueue(&self, ready: Ready, due: Instant) {
@@ -275,19 +326,23 @@ impl Engine {
 
     async fn dispatch(self: Arc<Engine>) {
         loop {
-            let (is_idle, next) = {
+            let (has_work, next) = {
                 let mut queue = self.queue.lock();
                 if queue.closed {
                     return;
                 }
                 let next = queue.release(Instant::now());
-                (queue.points.is_empty() && queue.others.is_empty(), next)
+                (queue.has_work(), next)
             };
-            if !is_idle {
+            if has_work {
                 // First a free place, then the choice: a group that is queued meanwhile can still have the next turn.
                 let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
-                let groups = self.queue.lock().take();
-                tokio::spawn(self.clone().run(groups, permit));
+                let (groups, is_other) = {
+                    let mut queue = self.queue.lock();
+                    (queue.take(), queue.others_were_last)
+                };
+                let place = Place { engine: self.clone(), is_other, _permit: permit };
+                tokio::spawn(self.clone().run(groups, place));
                 continue;
             }
             match next {
@@ -301,7 +356,7 @@ impl Engine {
     }
 
     /// Runs groups in one snapshot.
-    async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>, _permit: OwnedSemaphorePermit) {
+    async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>, _place: Place) {
         let started = Instant::now();
         let (mut needed, mut is_point) = (None::<Version>, true);
         for group in &groups {
@@ -312,10 +367,10 @@ impl Engine {
             state.asks_of_run = state.asks;
             state.needed_of_run = state.needed;
             is_point &= group.is_point;
-            // Nor older than the last run, which a replica may be.
+            // A replica may be older than the last run.
             let shown = state.checked.filter(|_| self.store.is_shared());
             for version in shown.into_iter().chain(state.needed) {
-                needed = Some(needed.filter(|needed| !version.replaces(*needed)).unwrap_or(version));
+                needed = Some(needed.map_or(version, |needed| self.store.stronger(needed, version)));
             }
         }
         let read = match (self.store.is_shared(), is_point) {
@@ -359,9 +414,10 @@ impl Engine {
                 members.iter().for_each(|stream| stream.set_standing(caller.as_ref()));
                 let mut state = group.state.lock();
                 let again = self.settle(group, &mut state, keys, shown);
+                state.waiting = Members::default();
                 let members: Vec<_> = state.members.iter().map(|member| member.stream.clone()).collect();
                 drop(state);
-                self.after(group, again);
+                self.after(again);
                 members.iter().for_each(|stream| stream.wake());
                 return;
             }
@@ -369,11 +425,14 @@ impl Engine {
         // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
         // commits wait.
         let before = group.state.lock().frame.clone();
+        let charged = self.charge(group, output);
+        let is_withheld = charged.is_err();
+        let (output, charge) = charged.unwrap_or_else(|withheld| (Err(withheld), None));
         let frame =
             Frame::new((version, settled, taken), output, before.as_deref(), self.limits.frame_bytes_max);
         let mut state = group.state.lock();
+        (state.charge, state.is_withheld) = (charge, is_withheld);
         let was_asked = state.asks_of_run > state.answered;
-        let was_awaited = std::mem::take(&mut state.awaited);
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
         if is_new && !is_older {
@@ -390,23 +449,54 @@ impl Engine {
         let again = self.settle(group, &mut state, keys, shown);
         let answered = state.answered;
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
-        let members: Vec<_> = match (is_new && !is_older) || was_asked || was_awaited {
-            true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
-            false => Vec::new(),
-        };
+        let marked = if is_new && !is_older { &state.members } else { &state.waiting };
+        let members: Vec<_> = marked.iter().map(|member| (member.stream.clone(), member.slot)).collect();
+        if state.asks == answered {
+            state.waiting = Members::default();
+        }
         drop(state);
         members.iter().for_each(|(stream, slot)| stream.mark(*slot, group, answered));
-        self.after(group, again);
+        self.after(again);
     }
 
-    /// Notes a run and watches its keys. Returns whether one has changed meanwhile.
+    /// Charges a caller for an answer, which is withheld if none of its subscribers' callers has room for it.
+    fn charge(
+        &self,
+        group: &Group,
+        output: Result<Output, Problem>,
+    ) -> Result<(Result<Output, Problem>, Option<Charge>), Problem> {
+        let Ok(answer) = output else { return Ok((output, None)) };
+        let (bytes, most) = (answer.bytes(), self.limits.answer_bytes_per_caller_max);
+        let mut state = group.state.lock();
+        let payers = state.payers();
+        // What it is charged with for the answer before.
+        state.charge = None;
+        drop(state);
+        if payers.is_empty() {
+            // Its last subscriber has left; it is forgotten soon.
+            return Ok((Ok(answer), None));
+        }
+        match payers.iter().find_map(|payer| payer.charge(bytes, most)) {
+            Some(charge) => Ok((Ok(answer), Some(charge))),
+            None => {
+                let detail = format!(
+                    "The answers of your live queries take more than {most} bytes together \
+                     (`answer_bytes_per_caller_max`). End some of them, and subscribe again."
+                );
+                Err(Problem::limit(detail))
+            }
+        }
+    }
+
+    /// Notes a run and watches its keys. If a key has changed meanwhile, or a subscriber needs a later run, the group waits for
+    /// a run at once, and does not count as current in between: returns what [`Engine::enqueue`] takes.
     fn settle(
         self: &Arc<Engine>,
         group: &Arc<Group>,
         state: &mut GroupState,
         keys: Vec<Key>,
         shown: Shown,
-    ) -> bool {
+    ) -> Option<(Ready, Instant)> {
         let Shown { version, seen, took, .. } = shown;
         let is_older = state.checked.is_some_and(|checked| version < checked);
         state.checked = if is_older { state.checked } else { Some(version) };
@@ -427,16 +517,16 @@ impl Engine {
         state.keys = keys;
         state.phase = Phase::Idle;
         let has_gap = state.watch.is_none() && !is_planted(Bug::GapAfterRun);
-        has_gap || is_older || !is_answered
+        (has_gap || is_older || !is_answered).then(|| self.plan(group, state))
     }
 
-    fn after(&self, group: &Arc<Group>, again: bool) {
-        if again {
-            self.touch(group);
+    fn after(&self, again: Option<(Ready, Instant)>) {
+        if let Some((ready, due)) = again {
+            self.enqueue(ready, due);
         }
     }
 
-    /// A run failed: the group keeps its result, which is not known to be current, and runs again.
+    /// A run failed: the group keeps its result, which is not known to be current, and runs again while somebody subscribes.
     fn fail(&self, group: &Arc<Group>, problem: &Problem) {
         self.metrics.runs_failed.fetch_add(1, Relaxed);
         let mut state = group.state.lock();
@@ -444,11 +534,19 @@ impl Engine {
             state.phase = Phase::Idle;
             return;
         }
+        if state.members.is_empty() {
+            state.forget();
+            return;
+        }
         state.failures = state.failures.saturating_add(1);
+        let told: Vec<_> = match state.failures >= FAILURES_UNTOLD {
+            true => state.members.iter().map(|member| (member.stream.clone(), member.slot)).collect(),
+            false => Vec::new(),
+        };
         state.phase = Phase::Queued;
         state.needed_of_run = None;
         let pause = (RETRY_MIN * 2_u32.saturating_pow(state.failures.min(10))).min(RETRY_MAX);
-        if let Some(failures) = self.failures.lock().note(Instant::now()) {
+        if let Some(failures) = self.failures.due(Instant::now()) {
             tracing::warn!(query = group.key.query, code = %problem.code, failures,
                 "a live query failed and is run again");
         }
@@ -456,6 +554,7 @@ impl Engine {
         let (due, ready) = (state.due, Ready::new(group, &state));
         drop(state);
         self.enqueue(ready, due);
+        told.iter().for_each(|(stream, slot)| stream.report_failure(*slot, group, problem));
     }
 
     /// Forgets groups that nobody has subscribed to for some time.
@@ -475,5 +574,40 @@ impl Engine {
     /// Whether every change that a frame shows has been published in this process.
     pub(crate) fn has_published(&self, frame: &Frame) -> bool {
         self.store.has_published(frame.version, frame.taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(is_point: bool) -> Arc<Group> {
+        let key = GroupKey { query: "", args: "".into(), claims: "".into() };
+        let work = Work::Standing(Box::new(|_| Ok(None)));
+        Arc::new(Group::new(key, is_point, work, Line(0)))
+    }
+
+    #[test]
+    fn slow_queries_leave_places_to_short_ones() {
+        let mut queue = Queue { others_max: 2, ..Queue::default() };
+        let push = |queue: &mut Queue, is_point| {
+            let group = group(is_point);
+            let ready = Ready::new(&group, &group.state.lock());
+            queue.push(ready);
+        };
+        (0..5).for_each(|_| push(&mut queue, false));
+        let runs = |queue: &mut Queue| queue.has_work().then(|| (queue.take().len(), queue.others_were_last));
+        assert_eq!(
+            [runs(&mut queue), runs(&mut queue), runs(&mut queue)],
+            [Some((1, true)), Some((1, true)), None]
+        );
+        (0..20).for_each(|_| push(&mut queue, true));
+        assert_eq!(
+            [runs(&mut queue), runs(&mut queue)],
+            [Some((BATCH_MAX, false)), Some((20 - BATCH_MAX, false))]
+        );
+        assert_eq!(runs(&mut queue), None);
+        queue.others_running -= 1;
+        assert_eq!(runs(&mut queue), Some((1, true)));
     }
 }

@@ -7,7 +7,8 @@ use crate::Problem;
 use crate::planted::{Bug, is_planted};
 use crate::query::{Output, Row, Rows};
 use aws_lc_rs::digest;
-use std::collections::{HashMap, HashSet};
+use axum::body::Bytes;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +29,16 @@ pub(crate) struct Frame {
     /// The rows of a list with a row key, for the difference to the next frame.
     list: Option<Rows>,
     /// The end of the event `value`, or of `error`.
-    tail: Box<str>,
+    tail: Bytes,
     /// The end of the event `rows`, for streams that hold the frame before this one.
     rows: Option<RowsTail>,
 }
 
 struct RowsTail {
-    /// Version and digest of the frame that it changes. A version alone does not identify a frame on servers, where a
-    /// commit may appear late.
-    base: (Version, Arc<str>),
-    text: String,
+    /// The digest of the frame that it changes. A version does not identify a frame on servers, where a commit may appear
+    /// late; and two streams may hold the same answer with different versions.
+    base: Arc<str>,
+    text: Bytes,
 }
 
 impl Frame {
@@ -70,13 +71,13 @@ impl Frame {
         let rows = before.and_then(|before| {
             let old = before.list.as_ref()?;
             let new = outcome.as_ref().ok()?.rows.as_ref()?;
-            let (base, by) = (before.version, quoted(new.by));
+            let by = quoted(new.by);
             let changes = changes(&old.all, &new.all)?;
             let text = format!(
-                "\"version\":\"{version}\",{settled_text}\"base\":\"{base}\",\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
+                "\"version\":\"{version}\",{settled_text}\"by\":{by},\"digest\":\"{digest}\",{changes}}}\n\n"
             );
             // Where most rows have changed, the whole value is shorter.
-            (text.len() < tail.len()).then(|| RowsTail { base: (base, before.digest.clone()), text })
+            (text.len() < tail.len()).then(|| RowsTail { base: before.digest.clone(), text: text.into() })
         });
         let is_problem = outcome.is_err();
         let list = outcome.ok().and_then(|output| output.rows);
@@ -89,29 +90,82 @@ impl Frame {
         keys: &str,
         sent: Option<&(Version, Arc<str>)>,
         takes_rows: bool,
-        out: &mut String,
+        out: &mut Pieces,
     ) {
-        let is_base =
-            |rows: &RowsTail| sent == Some(&rows.base) || sent.is_some() && is_planted(Bug::AnyBase);
-        let rows = self.rows.as_ref().filter(|rows| takes_rows && is_base(rows));
-        let (name, tail): (&str, &str) = match (self.is_problem, rows) {
-            (false, Some(rows)) => ("rows", &rows.text),
-            (false, None) => ("value", &self.tail),
-            (true, _) => ("error", &self.tail),
+        let is_base = |rows: &RowsTail, digest: &Arc<str>| *digest == rows.base || is_planted(Bug::AnyBase);
+        let rows = self.rows.as_ref().filter(|_| takes_rows).zip(sent);
+        let rows = rows.filter(|(rows, (_, digest))| is_base(rows, digest));
+        let (name, base, tail) = match (self.is_problem, rows) {
+            (false, Some((rows, (base, _)))) => ("rows", format!("\"base\":\"{base}\","), &rows.text),
+            (false, None) => ("value", String::new(), &self.tail),
+            (true, _) => ("error", String::new(), &self.tail),
         };
-        // Writing into a string cannot fail.
-        let _ = write!(out, "event: {name}\nid: {}\ndata: {{\"keys\":[{keys}],{tail}", self.version);
+        let id = self.version;
+        out.push(&format!("event: {name}\nid: {id}\ndata: {{\"keys\":[{keys}],{base}"));
+        out.push_shared(tail);
+        out.is_answer = true;
     }
 }
 
-/// Appends the event `same` for subscriptions whose value has not changed.
-pub(crate) fn write_same(keys: &str, version: Version, out: &mut String) {
-    let _ = write!(out, "event: same\nid: {version}\ndata: {{\"keys\":[{keys}]}}\n\n");
+/// What a stream sends next: short texts are put together, long ones are shared with other streams.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    done: VecDeque<Bytes>,
+    text: String,
+    /// Their length.
+    pub(crate) bytes: usize,
+    /// A value, a change of rows or a problem is among them.
+    pub(crate) is_answer: bool,
 }
 
-/// Appends the event `error` for a subscription that could not be made.
-pub(crate) fn write_error(keys: &str, problem: &Problem, out: &mut String) {
-    let _ = write!(out, "event: error\ndata: {{\"keys\":[{keys}],\"problem\":{}}}\n\n", problem.document());
+impl Pieces {
+    /// Bytes that a connection takes at once.
+    const PIECE: usize = 32 * 1024;
+    /// A text of this length costs less to copy than to keep apart.
+    const SHORT: usize = 4 * 1024;
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.bytes += text.len();
+        self.text.push_str(text);
+    }
+
+    fn push_shared(&mut self, tail: &Bytes) {
+        match std::str::from_utf8(tail) {
+            Ok(text) if text.len() < Pieces::SHORT => self.push(text),
+            _ => {
+                self.end_text();
+                self.bytes += tail.len();
+                let starts = (0..tail.len()).step_by(Pieces::PIECE);
+                self.done.extend(starts.map(|at| tail.slice(at..tail.len().min(at + Pieces::PIECE))));
+            }
+        }
+    }
+
+    fn end_text(&mut self) {
+        if !self.text.is_empty() {
+            self.done.push_back(std::mem::take(&mut self.text).into());
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The bytes, in order.
+    pub(crate) fn finish(mut self) -> VecDeque<Bytes> {
+        self.end_text();
+        self.done
+    }
+}
+
+/// The event `same` for subscriptions whose value has not changed.
+pub(crate) fn same(keys: &str, version: Version) -> String {
+    format!("event: same\nid: {version}\ndata: {{\"keys\":[{keys}]}}\n\n")
+}
+
+/// The event `error` for a subscription that has no answer.
+pub(crate) fn error(keys: &str, problem: &Problem) -> String {
+    format!("event: error\ndata: {{\"keys\":[{keys}],\"problem\":{}}}\n\n", problem.document())
 }
 
 /// The first event of a stream: how the client changes it later.
@@ -154,7 +208,7 @@ fn digest_of(outcome: &Result<Output, Problem>) -> String {
 
 fn too_large(bytes: usize, bytes_max: usize) -> Problem {
     let detail = format!(
-        "The answer has {bytes} bytes; a live query may have {bytes_max}. Read it in pages, or with POST /rpc."
+        "The answer has {bytes} bytes; a live query may have {bytes_max} (`frame_bytes_max`). Read it in pages, or with POST /rpc."
     );
     Problem::new(http::StatusCode::PAYLOAD_TOO_LARGE, "frame_too_large", detail)
 }
@@ -218,5 +272,29 @@ mod tests {
             Some("\"set\":[],\"gone\":[\"b\"],\"order\":[\"c\",\"a\"]")
         );
         assert_eq!(changes(&old, &[row("a", 1), row("a", 2)]), None, "two rows with one key");
+    }
+
+    #[test]
+    fn streams_share_the_bytes_of_a_long_answer() {
+        let tail = Bytes::from("x".repeat(3 * Pieces::PIECE / 2));
+        let pieces = || {
+            let mut pieces = Pieces::default();
+            pieces.push("head");
+            pieces.push_shared(&tail);
+            pieces.push("end");
+            assert_eq!(pieces.bytes, tail.len() + 7);
+            pieces.finish()
+        };
+        let (one, other) = (pieces(), pieces());
+        assert_eq!(one.iter().map(Bytes::len).collect::<Vec<_>>(), [4, Pieces::PIECE, Pieces::PIECE / 2, 3]);
+        assert_eq!(one[1].as_ptr(), other[1].as_ptr());
+        assert_ne!(one[0].as_ptr(), other[0].as_ptr());
+    }
+
+    #[test]
+    fn short_pieces_are_put_together() {
+        let mut pieces = Pieces::default();
+        (0..3).for_each(|_| pieces.push_shared(&Bytes::from_static(b"short")));
+        assert_eq!(pieces.finish(), ["shortshortshort"]);
     }
 }

@@ -1,6 +1,7 @@
 //! A group: the subscribers of one query with the same arguments and claims. One run serves all of them.
 
 use crate::Problem;
+use crate::account::{Account, Charge};
 use crate::caller::Caller;
 use crate::frame::Shared;
 use crate::members::Members;
@@ -90,8 +91,14 @@ pub(crate) struct GroupState {
     /// The last version that a run was asked for and has answered. Thousands of clients that come back after a restart hold
     /// the same version of the last process.
     pub(crate) covered: Option<Version>,
-    /// A subscriber joined while a run was due: it waits for that run's result, also if it is equal.
-    pub(crate) awaited: bool,
+    /// The subscribers that wait for the next run's result, also if it is equal.
+    pub(crate) waiting: Members,
+    /// Who is charged for the frame.
+    pub(crate) charge: Option<Charge>,
+    /// The caller of the subscriber that came last.
+    pub(crate) newcomer: Option<Arc<Account>>,
+    /// The last result was withheld, because no caller had room for it.
+    pub(crate) is_withheld: bool,
     /// The last result of a caller's standing.
     pub(crate) standing: Option<Option<Caller>>,
     pub(crate) watch: Option<Watch>,
@@ -122,6 +129,36 @@ impl GroupState {
     }
 }
 
+impl GroupState {
+    /// Who may be charged for the frame: who is already, who came last, and some of the others.
+    pub(crate) fn payers(&self) -> Vec<Arc<Account>> {
+        const MOST: usize = 64;
+        let charged = self.charge.as_ref().map(|charge| charge.account().clone());
+        let others = self.members.newest(MOST).map(|member| member.stream.account().clone());
+        let mut payers: Vec<Arc<Account>> = Vec::new();
+        for payer in charged.into_iter().chain(self.newcomer.clone()).chain(others) {
+            if !payers.iter().any(|known| Arc::ptr_eq(known, &payer)) {
+                payers.push(payer);
+            }
+        }
+        payers
+    }
+
+    /// Forgets what was read, so that the next subscriber causes a run.
+    pub(crate) fn forget(&mut self) {
+        self.phase = Phase::Idle;
+        self.frame = None;
+        self.checked = None;
+        self.standing = None;
+        self.watch = None;
+        self.keys.clear();
+        self.needed = None;
+        self.answered = self.asks;
+        self.charge = None;
+        self.failures = 0;
+    }
+}
+
 impl Group {
     pub(crate) fn new(key: GroupKey, is_point: bool, work: Work, line: Line) -> Group {
         Group {
@@ -138,7 +175,10 @@ impl Group {
                 needed: None,
                 needed_of_run: None,
                 covered: None,
-                awaited: false,
+                waiting: Members::default(),
+                charge: None,
+                newcomer: None,
+                is_withheld: false,
                 standing: None,
                 watch: None,
                 keys: Vec::new(),
@@ -165,31 +205,10 @@ impl Group {
     pub(crate) fn leave(&self, stream: &Stream, slot: u32) {
         let mut state = self.state.lock();
         state.members.remove(stream.id, slot);
+        state.waiting.remove(stream.id, slot);
         if state.members.is_empty() {
             state.empty_since = Some(Instant::now());
         }
-    }
-}
-
-/// Between two lines of the log about failed runs.
-const LOG_PAUSE: Duration = Duration::from_secs(1);
-
-/// Failed runs, of which one a second is logged: a database that is away fails all of them.
-#[derive(Default)]
-pub(crate) struct Failures {
-    logged: Option<Instant>,
-    since: u64,
-}
-
-impl Failures {
-    /// Notes one. Returns the number of failures since the last line of the log, if it is time for another line.
-    pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
-        self.since += 1;
-        if self.logged.is_some_and(|logged| now.saturating_duration_since(logged) < LOG_PAUSE) {
-            return None;
-        }
-        self.logged = Some(now);
-        Some(std::mem::take(&mut self.since))
     }
 }
 
@@ -209,17 +228,4 @@ pub(crate) struct Metrics {
     pub(crate) streams_opened: AtomicU64,
     pub(crate) streams_refused: AtomicU64,
     pub(crate) calls: AtomicU64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_runs_are_logged_once_a_second_with_their_number() {
-        let (mut failures, began) = (Failures::default(), Instant::now());
-        let logged: Vec<Option<u64>> =
-            [0, 10, 990, 1000, 1010, 3000].map(|ms| failures.note(began + Duration::from_millis(ms))).into();
-        assert_eq!(logged, [Some(1), None, None, Some(3), None, Some(2)]);
-    }
 }

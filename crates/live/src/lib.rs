@@ -70,6 +70,7 @@
 //! - `idempotent.rs`: mutations that are sent again. `tasks.rs`: work for later; `repeated.rs`: work again and again. `typescript.rs`: types for clients.
 //! - `planted.rs`: bugs on purpose, for the checker of histories.
 
+mod account;
 mod app;
 pub mod auth;
 mod backend;

@@ -77,6 +77,14 @@ pub(crate) struct Output {
     pub(crate) rows: Option<Rows>,
 }
 
+impl Output {
+    /// What a frame of it takes in memory, about: its text, and its rows once more.
+    pub(crate) fn bytes(&self) -> usize {
+        let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
+        self.text.len() + self.rows.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>()
+    }
+}
+
 /// The rows of a list, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rows {
@@ -126,9 +134,11 @@ pub(crate) struct MutationEntry {
 impl QueryEntry {
     pub(crate) fn of<Q: Query>() -> QueryEntry {
         let bind = |args: Value, caller: &Caller| {
-            let query: Q = parse(args)?;
-            query.validate()?;
-            let claims = Q::Claims::of(caller)?;
+            let (query, claims) = guarded(Q::NAME, || {
+                let query: Q = parse(args)?;
+                query.validate()?;
+                Ok((query, Q::Claims::of(caller)?))
+            })?;
             let text = text(&claims)?;
             let run: RunQuery = Arc::new(move |snapshot: &mut Snapshot<'_>| {
                 let value = query.run(snapshot, &claims)?;
@@ -151,9 +161,11 @@ impl QueryEntry {
 impl MutationEntry {
     pub(crate) fn of<M: Mutation>() -> MutationEntry {
         let bind = |args: Value, caller: &Caller| {
-            let mutation: M = parse(args)?;
-            mutation.validate()?;
-            let claims = M::Claims::of(caller)?;
+            let (mutation, claims) = guarded(M::NAME, || {
+                let mutation: M = parse(args)?;
+                mutation.validate()?;
+                Ok((mutation, M::Claims::of(caller)?))
+            })?;
             let run: RunMutation =
                 Box::new(move |tx: &mut Tx<'_>, given: &Given| text(&mutation.run(tx, &claims, given)?));
             Ok(run)
@@ -174,15 +186,40 @@ fn describe<A: ToSchema, V: ToSchema>() -> Described {
     Described { args: A::schema(), value: V::schema(), value_type: std::any::type_name::<V>(), named }
 }
 
-/// Reads arguments. The error names the field.
+/// Runs code of the app that is not run by the store, which catches panics itself.
+fn guarded<T>(name: &str, code: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
+    web::panics::caught(code).unwrap_or_else(|_| {
+        tracing::error!(
+            name,
+            "the arguments or the claims of a call could not be read, because the app panicked"
+        );
+        Err(Problem::internal())
+    })
+}
+
+/// Reads arguments. The error names the field. One that the query does not have is an error too: it is mistyped, and with any
+/// number of other names each would make a live query of its own.
 fn parse<T: DeserializeOwned>(args: Value) -> Result<T, Problem> {
     if !args.is_object() {
         return Err(Problem::invalid("", "The arguments must be a JSON object."));
     }
-    serde_path_to_error::deserialize(args).map_err(|error| {
-        let path = error.path().to_string();
+    let mut unknown = None;
+    let mut ignored = |path: serde_ignored::Path<'_>| {
+        unknown.get_or_insert_with(|| path.to_string());
+    };
+    let mut track = serde_path_to_error::Track::new();
+    let reader = serde_path_to_error::Deserializer::new(args, &mut track);
+    let parsed = serde_ignored::deserialize(reader, &mut ignored);
+    if let (Ok(_), Some(field)) = (&parsed, unknown) {
+        return Err(Problem::invalid(
+            &field,
+            format!("There is no argument `{field}`. Leave it out, or correct its name."),
+        ));
+    }
+    parsed.map_err(|error: serde_json::Error| {
+        let path = track.path().to_string();
         let field = if path == "." { String::new() } else { path };
-        let what = error.into_inner().to_string();
+        let what = error.to_string();
         let detail = match field.as_str() {
             "" => format!("The arguments are not valid: {what}."),
             field => format!("`{field}` is not valid: {what}."),

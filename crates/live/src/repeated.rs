@@ -7,13 +7,12 @@
 use crate::Problem;
 use crate::app::Context;
 use crate::tasks::RETRY_MIN;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
 use std::time::Duration;
 use store::{Snapshot, Sql, Time, Tx, args, sql};
 use tokio::sync::watch;
+use web::panics::caught_in;
 
 /// The table, made at the start of every app.
 pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_schedules (
@@ -88,10 +87,10 @@ async fn begin(context: &Context, every: &Every) -> Option<Turn> {
 /// Does the work, and plans the next turn.
 async fn work(context: &Context, every: &Every, mut turn: Turn) {
     let name = every.name;
-    let mut working = pin!(guarded(async { (every.work)(context.clone()).await }));
+    let mut working = pin!(caught_in(async { (every.work)(context.clone()).await }));
     let worked = loop {
         tokio::select! {
-            worked = &mut working => break worked,
+            worked = &mut working => break worked.unwrap_or_else(|_| Err(Problem::internal())),
             () = tokio::time::sleep(LEASE / 3) => {
                 let until = context.now() + LEASE;
                 match move_turn(context, name, turn.until, until).await {
@@ -126,15 +125,4 @@ async fn move_turn(
 ) -> Result<bool, store::Error> {
     let turn = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, from, to]);
     Ok(context.store().write::<_, store::Error, _>("live.take_turn", turn).await? == 1)
-}
-
-/// Makes a panic of the work an error.
-async fn guarded(work: impl Future<Output = Result<(), Problem>>) -> Result<(), Problem> {
-    let mut work = pin!(work);
-    std::future::poll_fn(|task| {
-        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(task)));
-        // The panic hook has logged it; the future is not polled again.
-        polled.unwrap_or_else(|_| Poll::Ready(Err(Problem::internal())))
-    })
-    .await
 }

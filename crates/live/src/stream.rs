@@ -7,10 +7,11 @@
 //! If the right to go on depends on rows, the stream holds frames back until its standing is known for their version.
 
 use crate::Problem;
+use crate::account::Account;
 use crate::app::Registry;
 use crate::caller::Caller;
 use crate::engine::Engine;
-use crate::frame::{self, Held};
+use crate::frame::{self, Held, Pieces};
 use crate::group::{Group, GroupKey, Phase, Work};
 use crate::planted::{self, Bug, is_planted};
 use crate::turns::Line;
@@ -23,7 +24,7 @@ use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use store::{Time, Version};
@@ -38,8 +39,9 @@ const NOTICE_BYTES_MAX: usize = 1024 * 1024;
 const RETURN_MS: u64 = 1_000;
 /// The length of the arguments of a subscription, which are kept as long as it lasts.
 const ARGS_BYTES_MAX: usize = 4096;
-/// How soon a stream looks again whether a version was published.
+/// How soon a stream looks again whether a version was published; twice as long each time, up to [`LOOK_AGAIN_MAX`].
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(160);
 
 /// What a client asks for, in `POST /live`.
 #[derive(serde::Deserialize, Clone, Debug)]
@@ -78,6 +80,13 @@ impl Wanted {
     }
 }
 
+/// A caller, as the token says and as the database sees them.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    pub(crate) authenticated: Caller,
+    pub(crate) now: Caller,
+}
+
 /// What tells the standings of callers apart.
 pub(crate) fn standing_key(caller: &Caller) -> String {
     let claims = serde_json::to_string(&*caller.claims).unwrap_or_default();
@@ -91,15 +100,18 @@ pub(crate) struct Stream {
     pub(crate) secret: [u8; 32],
     engine: Arc<Engine>,
     registry: Arc<Registry>,
-    /// The subscriptions of all streams of its caller.
-    owned: Arc<AtomicUsize>,
+    /// What all streams of its caller take.
+    account: Arc<Account>,
     /// Held while a subscription is added.
     changing: Mutex<()>,
     state: Mutex<State>,
 }
 
 struct State {
+    /// The caller as the database sees them now.
     caller: Caller,
+    /// The caller as the token says, where that is something else.
+    authenticated: Option<Box<Caller>>,
     subscriptions: Vec<Option<Subscription>>,
     /// Slots whose group has a newer frame.
     behind: VecDeque<u32>,
@@ -112,8 +124,9 @@ struct State {
     heartbeat: bool,
     /// A timer will wake it.
     looks_again: bool,
+    /// How often it has looked in vain.
+    looks: u8,
     last_sent: Instant,
-    /// When the newest frame was sent, for clients that want to know how old their data is.
     expires: Option<Time>,
 }
 
@@ -123,6 +136,8 @@ struct Subscription {
     /// The client's key, as JSON.
     key: Box<str>,
     is_behind: bool,
+    /// The client knows that there is no answer yet because the run fails.
+    is_told: bool,
     /// What the client said that it holds; until the first event.
     held: Option<Box<Held>>,
     /// No frame older than this version is sent, which the client holds already, until the group has answered this ask.
@@ -146,6 +161,7 @@ impl Subscription {
             rows,
             key: key.into(),
             is_behind: false,
+            is_told: false,
             held: None,
             not_before: None,
             sent: None,
@@ -186,14 +202,17 @@ impl Stream {
     pub(crate) fn new(
         id: u64,
         secret: [u8; 32],
-        caller: Caller,
+        standing: Standing,
         engine: Arc<Engine>,
         registry: Arc<Registry>,
-        owned: Arc<AtomicUsize>,
+        account: Arc<Account>,
     ) -> Arc<Stream> {
+        let Standing { authenticated, now: caller } = standing;
         let expires = caller.expires;
+        let authenticated = (authenticated != caller).then(|| Box::new(authenticated));
         let state = State {
             caller,
+            authenticated,
             subscriptions: Vec::new(),
             behind: VecDeque::new(),
             notices: VecDeque::new(),
@@ -202,6 +221,7 @@ impl Stream {
             ended: false,
             heartbeat: false,
             looks_again: false,
+            looks: 0,
             last_sent: Instant::now(),
             expires,
         };
@@ -210,7 +230,7 @@ impl Stream {
             secret,
             engine,
             registry,
-            owned,
+            account,
             changing: Mutex::default(),
             state: Mutex::new(state),
         })
@@ -218,7 +238,12 @@ impl Stream {
 
     /// The line of its caller.
     pub(crate) fn line(&self) -> Line {
-        Line(Arc::as_ptr(&self.owned).addr())
+        Line(Arc::as_ptr(&self.account).addr())
+    }
+
+    /// What all streams of its caller take.
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Watches the standing of the caller, if the authenticator has one.
@@ -227,7 +252,11 @@ impl Stream {
         else {
             return;
         };
-        let caller = self.state.lock().caller.clone();
+        // What is judged is what the token says: a role that the last judgement added must be able to go again.
+        let caller = {
+            let state = self.state.lock();
+            state.authenticated.as_deref().unwrap_or(&state.caller).clone()
+        };
         let key = GroupKey { query: "", args: standing_key(&caller).into(), claims: "".into() };
         let make = move || {
             let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
@@ -275,6 +304,9 @@ impl Stream {
         drop(state);
         drop(one_at_a_time);
         for (slot, group, wanted) in slots {
+            if group.as_ref().is_some_and(|group| self.reads_the_same(group, &wanted)) {
+                continue;
+            }
             // A client may have ended it meanwhile, or put another one into its place.
             let key = frame::quoted(&wanted.key);
             let is_it =
@@ -283,6 +315,14 @@ impl Stream {
                 self.add(wanted, sent);
             }
         }
+    }
+
+    /// Whether the caller's present claims lead to the group that the subscription has.
+    fn reads_the_same(&self, group: &Group, wanted: &Wanted) -> bool {
+        let caller = self.caller();
+        let entry = self.registry.query(&wanted.query);
+        let bound = entry.and_then(|entry| (entry.bind)(wanted.arguments()?, &caller));
+        bound.is_ok_and(|bound| bound.claims == *group.key.claims)
     }
 
     /// Adds the subscriptions that a stream begins with, with room for no more.
@@ -299,11 +339,16 @@ impl Stream {
     /// The client holds `sent` already, whose version must not be followed by an older one.
     fn add(self: &Arc<Stream>, wanted: Wanted, sent: Option<Version>) {
         let _one_at_a_time = self.changing.lock();
-        let is_full = self.len() >= self.engine.limits.subscriptions_max;
-        if self.state.lock().ended || is_full {
+        if self.state.lock().ended {
             return;
         }
         let (key, rows) = (frame::quoted(&wanted.key), wanted.rows);
+        // Two requests that change the stream at once may have found room for both.
+        if self.len() >= self.engine.limits.subscriptions_max {
+            let detail =
+                "The stream has as many subscriptions as it may have (`subscriptions_max`). End one.";
+            return self.notice(frame::error(&key, &Problem::limit(detail)));
+        }
         let caller = self.state.lock().caller.clone();
         let is_long = wanted.args_bytes() > ARGS_BYTES_MAX;
         let bound = self.registry.query(&wanted.query).and_then(|entry| {
@@ -322,8 +367,7 @@ impl Stream {
         let (entry, args, bound) = match bound {
             Ok(bound) => bound,
             Err(problem) => {
-                let mut text = String::new();
-                frame::write_error(&key, &problem, &mut text);
+                let text = frame::error(&key, &problem);
                 let slot = self.free_slot();
                 let source = Source::Refused((!is_long).then(|| Box::new(wanted)));
                 self.fill_slot(slot, Subscription::new(source, rows, key));
@@ -348,7 +392,9 @@ impl Stream {
         let answered = {
             let mut state = group.state.lock();
             let is_current = state.phase == Phase::Idle && state.frame.is_some();
-            state.awaited |= !is_current;
+            if !is_current {
+                state.waiting.add(self.clone(), slot);
+            }
             is_current.then_some(state.answered)
         };
         if let Some(answered) = answered {
@@ -368,7 +414,7 @@ impl Stream {
     fn fill_slot(&self, slot: usize, subscription: Subscription) {
         if let Some(free) = self.state.lock().subscriptions.get_mut(slot) {
             *free = Some(subscription);
-            self.owned.fetch_add(1, Ordering::Relaxed);
+            self.account.subscriptions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -385,12 +431,13 @@ impl Stream {
 
     /// Returns the version that was sent last; `None` if there was no such subscription.
     fn remove_slot(&self, slot: u32, is_it: impl FnOnce(&Subscription) -> bool) -> Option<Option<Version>> {
-        let removed = {
-            let mut state = self.state.lock();
-            state.subscriptions.get_mut(slot as usize)?.take_if(|subscription| is_it(subscription))?
-        };
-        self.owned.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let removed =
+            state.subscriptions.get_mut(slot as usize)?.take_if(|subscription| is_it(subscription))?;
+        // Before the slot can be seen as free: another subscription to the same group may take it.
         removed.group().into_iter().for_each(|group| group.leave(self, slot));
+        drop(state);
+        self.account.subscriptions.fetch_sub(1, Ordering::Relaxed);
         Some(removed.sent.map(|(version, _)| version))
     }
 
@@ -407,7 +454,7 @@ impl Stream {
 
     /// The number of subscriptions of all streams of its caller.
     pub(crate) fn owned(&self) -> usize {
-        self.owned.load(Ordering::Relaxed)
+        self.account.subscriptions.load(Ordering::Relaxed)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -435,6 +482,20 @@ impl Stream {
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// The run of this slot's group keeps failing. A client without an answer cannot tell that from a slow one.
+    pub(crate) fn report_failure(&self, slot: u32, group: &Arc<Group>, problem: &Problem) {
+        let mut state = self.state.lock();
+        let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
+        let is_untold = subscription.sent.is_none() && subscription.held.is_none() && !subscription.is_told;
+        if !is_untold || !subscription.is_of(Some(group)) {
+            return;
+        }
+        subscription.is_told = true;
+        let text = frame::error(&subscription.key, problem);
+        drop(state);
+        self.notice(text);
     }
 
     /// Sends an event that is not of a group. A client that makes such events and does not read them loses its stream.
@@ -474,9 +535,7 @@ impl Stream {
     pub(crate) fn tick(&self, quiet: Duration, now: Time) {
         let mut state = self.state.lock();
         if state.expires.is_some_and(|expires| expires <= now) && !state.ended {
-            let problem = Problem::unauthenticated();
-            let mut text = String::new();
-            frame::write_error("", &problem, &mut text);
+            let mut text = frame::error("", &Problem::unauthenticated());
             text.push_str(&frame::bye(RETURN_MS));
             state.notices.push_back(text);
             state.ended = true;
@@ -492,20 +551,23 @@ impl Stream {
     /// The next bytes: notices, then the newest frames of what is behind. `None`: the stream has ended. `LookAgain`: a
     /// frame waits for the standing.
     fn take(&self, state: &mut State) -> Taken {
-        let mut out = String::new();
-        if !state.ended {
-            while let Some(notice) = state.notices.pop_front() {
-                out.push_str(&notice);
-            }
-            if self.write_frames(state, &mut out) && out.is_empty() {
-                return Taken::LookAgain;
-            }
-        }
+        let mut out = Pieces::default();
+        let mut must_wait = false;
         while let Some(notice) = state.notices.pop_front() {
-            out.push_str(&notice);
+            out.is_answer |= notice.starts_with("event: error");
+            out.push(&notice);
         }
-        if out.is_empty() && state.heartbeat && !state.ended {
-            out.push_str(":\n\n");
+        if !state.ended {
+            must_wait = self.write_frames(state, &mut out);
+            if out.is_empty() && state.heartbeat {
+                out.push(":\n\n");
+            }
+        }
+        if must_wait && out.is_empty() {
+            return Taken::LookAgain;
+        }
+        if !must_wait {
+            state.looks = 0;
         }
         state.heartbeat = false;
         // Most streams have none after their first event.
@@ -521,11 +583,11 @@ impl Stream {
     }
 
     /// Writes the frames of what is behind. Returns true if some must wait for the standing.
-    fn write_frames(&self, state: &mut State, out: &mut String) -> bool {
+    fn write_frames(&self, state: &mut State, out: &mut Pieces) -> bool {
         let mut same: Vec<(Version, Vec<String>)> = Vec::new();
         let mut must_wait = false;
         let mut waiting = VecDeque::new();
-        while out.len() < CHUNK
+        while out.bytes < CHUNK
             && let Some(slot) = state.behind.pop_front()
         {
             let standing = state.standing.clone();
@@ -577,18 +639,18 @@ impl Stream {
         }
         state.behind.append(&mut waiting);
         for (version, keys) in same {
-            frame::write_same(&keys.join(","), version, out);
+            out.push(&frame::same(&keys.join(","), version));
         }
         must_wait
     }
 
-    /// For a long poll: waits until there is something to send.
-    pub(crate) fn poll_events(self: &Arc<Stream>, context: &mut Context<'_>) -> Poll<Option<String>> {
+    /// Waits until there is something to send.
+    pub(crate) fn poll_events(self: &Arc<Stream>, context: &mut Context<'_>) -> Poll<Option<Pieces>> {
         let mut state = self.state.lock();
         match self.take(&mut state) {
-            Taken::Bytes(text) => {
-                self.engine.metrics.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
-                Poll::Ready(Some(text))
+            Taken::Bytes(pieces) => {
+                self.engine.metrics.bytes.fetch_add(pieces.bytes as u64, Ordering::Relaxed);
+                Poll::Ready(Some(pieces))
             }
             Taken::Ended => Poll::Ready(None),
             Taken::Nothing => {
@@ -600,10 +662,13 @@ impl Stream {
                 if std::mem::replace(&mut state.looks_again, true) {
                     return Poll::Pending;
                 }
+                // Most wait for a moment. If the database is away, thousands wait for long.
+                let pause = (LOOK_AGAIN * 2_u32.pow(u32::from(state.looks))).min(LOOK_AGAIN_MAX);
+                state.looks = (state.looks + 1).min(5);
                 drop(state);
                 let stream = self.clone();
                 tokio::spawn(async move {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(pause).await;
                     stream.state.lock().looks_again = false;
                     stream.wake();
                 });
@@ -622,7 +687,7 @@ impl Stream {
         state.ended = true;
         drop(state);
         standing.into_iter().for_each(|group| group.leave(self, STANDING));
-        self.owned.fetch_sub(subscriptions.iter().flatten().count(), Ordering::Relaxed);
+        self.account.subscriptions.fetch_sub(subscriptions.iter().flatten().count(), Ordering::Relaxed);
         for (slot, subscription) in (0..).zip(subscriptions) {
             if let Some(Source::Group(group)) = subscription.map(|subscription| subscription.source) {
                 group.leave(self, slot);
@@ -632,7 +697,7 @@ impl Stream {
 }
 
 enum Taken {
-    Bytes(String),
+    Bytes(Pieces),
     Nothing,
     LookAgain,
     Ended,
@@ -641,7 +706,16 @@ enum Taken {
 /// The body of the response. Dropping it ends the stream.
 pub(crate) struct StreamBody {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) on_end: Option<Box<dyn FnOnce() + Send>>,
+    on_end: Option<Box<dyn FnOnce() + Send>>,
+    /// Taken from the stream, and not from here yet.
+    ready: VecDeque<Bytes>,
+}
+
+impl StreamBody {
+    /// The body of a stream, and what to do when it has ended.
+    pub(crate) fn new(stream: Arc<Stream>, on_end: impl FnOnce() + Send + 'static) -> StreamBody {
+        StreamBody { stream, on_end: Some(Box::new(on_end)), ready: VecDeque::new() }
+    }
 }
 
 impl Body for StreamBody {
@@ -649,10 +723,18 @@ impl Body for StreamBody {
     type Error = Infallible;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
-        self.stream.poll_events(context).map(|text| text.map(|text| Ok(BodyFrame::data(Bytes::from(text)))))
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(BodyFrame::data(piece))));
+            }
+            match std::task::ready!(self.stream.poll_events(context)) {
+                Some(pieces) => self.ready = pieces.finish(),
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }
 

@@ -61,6 +61,13 @@ impl Read {
 }
 
 impl Store {
+    /// The one of two versions that asks more of a read ([`Read::not_older_than`]). A version of another history asks for the
+    /// primary's newest state, because nothing else is known to be as new.
+    pub fn stronger(&self, one: Version, other: Version) -> Version {
+        let feed = &self.inner.shared.feed;
+        if feed.needed(other) > feed.needed(one) { other } else { one }
+    }
+
     /// Runs a query in one snapshot and returns its result with the version of the snapshot. The query may run more than
     /// once.
     pub async fn query<T, E, F>(&self, read: Read, mut query: F) -> Result<Answer<T>, E>

@@ -25,7 +25,7 @@
 //!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
 //! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies;
 //!   `json_size.rs`: how much JSON they may have.
-//! - `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
+//! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
 //!   `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
 
 pub mod address_sources;
@@ -43,6 +43,7 @@ pub mod json_size;
 mod listener;
 pub mod log_interval;
 pub mod network;
+pub mod panics;
 pub mod percent;
 mod places;
 mod preface;

@@ -2,11 +2,12 @@
 
 use super::{json, version_of};
 use crate::app::{Context, Given, random};
+use crate::extract::Path;
 use crate::idempotent;
 use crate::query::{MutationEntry, QueryEntry};
 use crate::{Caller, Problem};
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -25,7 +26,7 @@ pub(super) async fn call(
     let registry = context.0.registry.clone();
     if let Some(query) = registry.queries.get(&*name) {
         let caller = context.caller(&headers).await?;
-        return read(&context, query, &caller, json(&body)?, version_of(&headers)).await;
+        return read(&context, query, &caller, json(&body)?, version_of(&headers)?).await;
     }
     if let Some(mutation) = registry.mutations.get(&*name) {
         let caller = context.caller(&headers).await?;

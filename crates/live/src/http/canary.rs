@@ -7,6 +7,7 @@ use crate::app::Context;
 use crate::caller::{Caller, Claims};
 use crate::stream::Wanted;
 use crate::{Problem, Query};
+use axum::body::Bytes;
 use serde::{Deserialize, Serialize};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -78,10 +79,19 @@ impl Canary {
         {
             return well;
         }
-        let well = matches!(tokio::time::timeout(LIMIT, change_arrives(context)).await, Ok(Ok(())));
-        if !well {
-            tracing::warn!("a change did not reach a live query within {} s", LIMIT.as_secs());
-        }
+        let well = match tokio::time::timeout(LIMIT, change_arrives(context)).await {
+            Ok(Ok(())) => true,
+            // A full server works. If each of several called itself unready, none would be left.
+            Ok(Err(problem)) if problem.code == "overloaded" => last.is_none_or(|(_, well)| well),
+            Ok(Err(problem)) => {
+                tracing::warn!(code = %problem.code, cause = ?problem.cause, "the change that tests live queries failed");
+                false
+            }
+            Err(_) => {
+                tracing::warn!("a change did not reach a live query within {} s", LIMIT.as_secs());
+                false
+            }
+        };
         *last = Some((Instant::now(), well));
         well
     }
@@ -102,8 +112,12 @@ async fn change_arrives(context: &Context) -> Result<(), Problem> {
     let value = format!("\"value\":{}}}", now.millis());
     loop {
         match poll_fn(|task| body.stream.poll_events(task)).await {
-            Some(events) if events.contains(&value) => return Ok(()),
-            Some(_) => {}
+            Some(events) => {
+                let has = |piece: &Bytes| String::from_utf8_lossy(piece).contains(&value);
+                if events.finish().iter().any(has) {
+                    return Ok(());
+                }
+            }
             None => return Err(Problem::internal()),
         }
     }

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 /// Only the machine itself, without a proxy in between, or who has the token of the settings.
 pub(super) fn is_operator(context: &Context, local: IsLocal, headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
+    let given = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.split_once(' '));
+    let given =
+        given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
     let is_allowed = match &context.0.operator_token {
         Some(token) => given.is_some_and(|given| {
             let (given, token) = (crate::app::sha256(given.as_bytes()), crate::app::sha256(token.as_bytes()));
@@ -21,7 +23,15 @@ pub(super) fn is_operator(context: &Context, local: IsLocal, headers: &HeaderMap
         }),
         None => local.0,
     };
-    if is_allowed { Ok(()) } else { Err(Problem::forbidden("This is for operators of the server.")) }
+    let how = match &context.0.operator_token {
+        Some(_) => "send the operator's token: Authorization: Bearer …",
+        None => "ask from the server's own machine without a proxy, or set `Settings::operator_token`",
+    };
+    if is_allowed {
+        Ok(())
+    } else {
+        Err(Problem::forbidden(format!("This is for operators of the server; {how}.")))
+    }
 }
 
 pub(super) async fn explain(

@@ -4,16 +4,22 @@ use super::{json, refuse_nul};
 use crate::Problem;
 use crate::app::Context;
 use crate::backend::ClientAddress;
+use crate::extract::Path;
 use crate::frame;
-use crate::stream::{StreamBody, Wanted};
+use crate::stream::{Standing, Wanted};
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
 use serde::Deserialize;
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 #[derive(Deserialize)]
@@ -30,7 +36,7 @@ pub(super) async fn open(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let caller = context.caller(&headers).await?;
+    let caller = context.caller_with_token(&headers).await?;
     let opening: Opening = json(&body)?;
     let body = context.0.streams.open(&context, caller, address.0, opening.subscriptions)?;
     Ok(stream(Body::new(body)))
@@ -46,9 +52,10 @@ pub(super) async fn open_with_ticket(
     let Some(ticket) = query.ticket else {
         return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));
     };
-    let caller = context.0.streams.tickets.redeem(&ticket, context.now())?;
+    let authenticated = context.0.streams.tickets.redeem(&ticket, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
-    let caller = context.standing(caller).await?;
+    let now = context.standing(authenticated.clone()).await?;
+    let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
     Ok(stream(Body::new(body)))
 }
@@ -105,40 +112,63 @@ async fn held(
     headers: HeaderMap,
     wanted: Vec<Wanted>,
 ) -> Result<Response, Problem> {
-    let caller = context.caller(&headers).await?;
-    let left = caller.expires.map_or(Duration::MAX, |expires| expires.since(context.now()));
+    let caller = context.caller_with_token(&headers).await?;
+    let left = caller.now.expires.map_or(Duration::MAX, |expires| expires.since(context.now()));
     let body = context.0.streams.once(&context, caller, address, wanted)?;
-    let mut events = String::new();
+    let (mut events, mut bytes) = (VecDeque::new(), 0);
     let collect = async {
-        // Values that the client holds already are no reason to answer.
-        while !events.contains("event: value")
-            && !events.contains("event: rows")
-            && !events.contains("event: error")
-        {
-            match poll_fn(|task| body.stream.poll_events(task)).await {
-                Some(text) => events.push_str(&text),
-                None => break,
-            }
+        let mut is_answer = false;
+        // Values that the client holds already are no reason to answer. With an answer comes what is there besides: one that
+        // changes all the time must not keep the others away.
+        while !is_answer || bytes < context.0.limits.frame_bytes_max {
+            let next = poll_fn(|task| match body.stream.poll_events(task) {
+                Poll::Pending if is_answer => Poll::Ready(None),
+                polled => polled,
+            });
+            let Some(pieces) = next.await else { break };
+            is_answer |= pieces.is_answer;
+            bytes += pieces.bytes;
+            events.extend(pieces.finish());
         }
     };
     let mut stopped = context.0.streams_stopped.clone();
-    tokio::select! {
-        () = collect => {}
-        () = tokio::time::sleep(context.0.limits.poll_time.min(left)) => {}
-        _ = stopped.wait_for(|stopped| *stopped) => {}
-    }
-    drop::<StreamBody>(body);
+    let is_stopping = tokio::select! {
+        () = collect => false,
+        () = tokio::time::sleep(context.0.limits.poll_time.min(left)) => false,
+        _ = stopped.wait_for(|stopped| *stopped) => true,
+    };
+    drop(body);
     if events.is_empty() {
-        events = frame::bye(0);
+        let pause = if is_stopping { super::streams::pause(context.0.limits.return_time) } else { 0 };
+        events.push_back(frame::bye(pause).into());
     }
-    Ok(stream(Body::from(events)))
+    Ok(stream(Body::new(Pieced(events))))
+}
+
+/// A body whose pieces are there.
+struct Pieced(VecDeque<Bytes>);
+
+impl HttpBody for Pieced {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(BodyFrame::data(piece))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
 }
 
 fn stream(body: Body) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

@@ -13,6 +13,7 @@ pub(crate) use streams::{Streams, tick};
 use crate::Problem;
 use crate::app::Context;
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::{HeaderMap, StatusCode};
 use store::Version;
@@ -39,6 +40,8 @@ pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
         .merge(own)
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
+        // `Limits::body_bytes_max` has been applied before a body comes here.
+        .layer(DefaultBodyLimit::disable())
         .with_state(context)
 }
 
@@ -52,8 +55,14 @@ async fn wrong_method() -> Problem {
 }
 
 /// The version in `Sarsen-Version`: the answer must not be older.
-fn version_of(headers: &HeaderMap) -> Option<Version> {
-    headers.get("sarsen-version")?.to_str().ok()?.parse().ok()
+fn version_of(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
+    let Some(value) = headers.get("sarsen-version") else { return Ok(None) };
+    let version = value.to_str().ok().and_then(|text| text.parse().ok());
+    let wrong = || {
+        let detail = "`Sarsen-Version` has an invalid value. Send the value of an earlier response unchanged, or omit the header.";
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_version", detail)
+    };
+    version.ok_or_else(wrong).map(Some)
 }
 
 /// A JSON object from a body; no body is an object without members.

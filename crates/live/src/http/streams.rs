@@ -1,9 +1,10 @@
 //! The open streams of this process: their limits, their heartbeat and their end.
 
 use super::tickets::Tickets;
+use crate::account::Account;
 use crate::app::{Context, Limits, random, sha256};
 use crate::frame;
-use crate::stream::{Stream, StreamBody, Wanted};
+use crate::stream::{Standing, Stream, StreamBody, Wanted};
 use crate::{Caller, Problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub(crate) struct Streams {
 struct Open {
     by_name: HashMap<String, Arc<Stream>>,
     by_caller: HashMap<String, Owned>,
+    /// Those of callers without a token, by the /48 of IPv6, of which one customer may have all networks.
+    by_site: HashMap<IpAddr, usize>,
     /// Streams and long polls.
     all: usize,
     /// Those of callers without a token.
@@ -41,7 +44,7 @@ struct Open {
 #[derive(Default)]
 struct Owned {
     streams: usize,
-    subscriptions: Arc<AtomicUsize>,
+    account: Arc<Account>,
 }
 
 impl Streams {
@@ -49,26 +52,34 @@ impl Streams {
     pub(crate) fn open(
         &self,
         context: &Context,
-        caller: Caller,
+        caller: Standing,
         address: IpAddr,
         wanted: Vec<Wanted>,
     ) -> Result<StreamBody, Problem> {
         let limits = &context.0.limits;
         check(&wanted, 0, limits)?;
-        let (owned, left) = self.admit(context, &caller, address, wanted.len())?;
+        let (account, left) = self.admit(context, &caller.now, address, wanted.len())?;
         let (name, secret) = (URL_SAFE_NO_PAD.encode(&random()[..12]), URL_SAFE_NO_PAD.encode(random()));
-        let stream = self.stream(context, caller, sha256(secret.as_bytes()), owned);
-        self.open.lock().by_name.insert(name.clone(), stream.clone());
-        context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
+        let stream = self.stream(context, caller, sha256(secret.as_bytes()), account);
         stream.notice(frame::hello(&name, &secret));
-        stream.watch_standing();
-        stream.subscribe_all(wanted);
+        let is_stopping = {
+            let mut open = self.open.lock();
+            open.by_name.insert(name.clone(), stream.clone());
+            open.stopping
+        };
+        if is_stopping {
+            // The stop did not find it yet.
+            stream.end(frame::bye(pause(limits.return_time)));
+        }
         let opened = self.open.clone();
-        let on_end = move || {
+        let body = StreamBody::new(stream, move || {
             opened.lock().by_name.remove(&name);
             left();
-        };
-        Ok(StreamBody { stream, on_end: Some(Box::new(on_end)) })
+        });
+        context.0.engine.metrics.streams_opened.fetch_add(1, Ordering::Relaxed);
+        body.stream.watch_standing();
+        body.stream.subscribe_all(wanted);
+        Ok(body)
     }
 
     /// Takes a place for a stream or a long poll; the result gives it back. Refuses what the limits do not allow.
@@ -78,7 +89,7 @@ impl Streams {
         caller: &Caller,
         address: IpAddr,
         subscriptions: usize,
-    ) -> Result<(Arc<AtomicUsize>, impl FnOnce() + Send + use<>), Problem> {
+    ) -> Result<(Arc<Account>, impl FnOnce() + Send + use<>), Problem> {
         let limits = &context.0.limits;
         // No token has a subject that begins like this.
         let (owner, own_max, limit) = match &caller.subject {
@@ -96,9 +107,11 @@ impl Streams {
         // Half of the places are for users: without a token anybody can fill the others from many networks.
         let is_full = open.all >= limits.streams_max
             || (is_anonymous && open.anonymous >= limits.streams_max.div_ceil(2));
-        let own = open.by_caller.get(&owner).map_or(0, |owned| owned.streams);
-        let subscribed =
-            open.by_caller.get(&owner).map_or(0, |owned| owned.subscriptions.load(Ordering::Relaxed));
+        let known = open.by_caller.get(&owner);
+        let own = known.map_or(0, |owned| owned.streams);
+        let subscribed = known.map_or(0, |owned| owned.account.subscriptions.load(Ordering::Relaxed));
+        let site = web::network::site(address).filter(|_| is_anonymous);
+        let of_site = site.and_then(|site| open.by_site.get(&site).copied()).unwrap_or_default();
         let refused = if open.stopping {
             Some(Problem::unavailable("The server is stopping. Try again.", Duration::from_secs(1)))
         } else if is_full {
@@ -110,6 +123,10 @@ impl Streams {
             Some(Problem::unavailable(detail, Duration::from_secs(5)))
         } else if own >= own_max {
             Some(Problem::limit(format!("You have {own} streams open, as many as one {limit}. Close one.")))
+        } else if of_site >= 2 * own_max {
+            let detail = "Your provider's network has twice as many streams open as one network may have \
+                          (`streams_per_network_max`). Sign in.";
+            Some(Problem::limit(detail))
         } else {
             check_owned(subscribed, subscriptions, limits).err()
         };
@@ -121,7 +138,10 @@ impl Streams {
         open.anonymous += usize::from(is_anonymous);
         let owned = open.by_caller.entry(owner.clone()).or_default();
         owned.streams += 1;
-        let subscriptions = owned.subscriptions.clone();
+        let account = owned.account.clone();
+        if let Some(site) = site {
+            *open.by_site.entry(site).or_default() += 1;
+        }
         let opened = self.open.clone();
         let left = move || {
             let mut open = opened.lock();
@@ -133,24 +153,32 @@ impl Streams {
                     open.by_caller.remove(&owner);
                 }
             }
+            if let Some(site) = site
+                && let Some(count) = open.by_site.get_mut(&site)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    open.by_site.remove(&site);
+                }
+            }
         };
-        Ok((subscriptions, left))
+        Ok((account, left))
     }
 
     /// A stream that lasts for one long poll.
     pub(crate) fn once(
         &self,
         context: &Context,
-        caller: Caller,
+        caller: Standing,
         address: IpAddr,
         wanted: Vec<Wanted>,
     ) -> Result<StreamBody, Problem> {
         check(&wanted, 0, &context.0.limits)?;
-        let (owned, left) = self.admit(context, &caller, address, wanted.len())?;
-        let stream = self.stream(context, caller, [0; 32], owned);
-        stream.watch_standing();
-        stream.subscribe_all(wanted);
-        Ok(StreamBody { stream, on_end: Some(Box::new(left)) })
+        let (account, left) = self.admit(context, &caller.now, address, wanted.len())?;
+        let body = StreamBody::new(self.stream(context, caller, [0; 32], account), left);
+        body.stream.watch_standing();
+        body.stream.subscribe_all(wanted);
+        Ok(body)
     }
 
     /// The same for a query of the server itself, which stands on no row of a caller.
@@ -160,21 +188,22 @@ impl Streams {
         caller: Caller,
         wanted: Wanted,
     ) -> StreamBody {
-        let stream = self.stream(context, caller, [0; 32], Arc::default());
-        stream.subscribe(wanted);
-        StreamBody { stream, on_end: None }
+        let caller = Standing { authenticated: caller.clone(), now: caller };
+        let body = StreamBody::new(self.stream(context, caller, [0; 32], Arc::default()), || ());
+        body.stream.subscribe(wanted);
+        body
     }
 
     fn stream(
         &self,
         context: &Context,
-        caller: Caller,
+        caller: Standing,
         secret: [u8; 32],
-        owned: Arc<AtomicUsize>,
+        account: Arc<Account>,
     ) -> Arc<Stream> {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         let parts = &context.0;
-        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone(), owned)
+        Stream::new(id, secret, caller, parts.engine.clone(), parts.registry.clone(), account)
     }
 
     /// Changes a running stream.
@@ -205,7 +234,8 @@ impl Streams {
         }
         // Another session or other rights need a stream of their own.
         if caller.subject.is_some() && rights(caller) != rights(&stream.caller()) {
-            return Err(elsewhere());
+            let detail = "The token gives other rights than the stream has. Open a new one with all of its subscriptions.";
+            return Err(Problem::conflict("stream_elsewhere", detail));
         }
         let gone = remove.iter().chain(add.iter().map(|wanted| &wanted.key));
         let present = stream.len_without(&gone.map(|key| frame::quoted(key)).collect::<HashSet<String>>());
@@ -234,12 +264,16 @@ impl Streams {
     /// Opens no more streams, and sends every client away with a pause of its own, so that they do not return at once.
     pub(crate) fn close(&self, return_time: Duration) {
         self.open.lock().stopping = true;
-        let most = u64::try_from(return_time.as_millis()).unwrap_or(u64::MAX).max(1);
         for stream in self.all() {
-            let drawn = u64::from_be_bytes(random().first_chunk().copied().unwrap_or_default());
-            stream.end(frame::bye(drawn % most));
+            stream.end(frame::bye(pause(return_time)));
         }
     }
+}
+
+/// When one of many clients shall come back, in milliseconds: within this time, each at another moment.
+pub(super) fn pause(return_time: Duration) -> u64 {
+    let most = u64::try_from(return_time.as_millis()).unwrap_or(u64::MAX).max(1);
+    u64::from_be_bytes(random().first_chunk().copied().unwrap_or_default()) % most
 }
 
 /// Refuses more subscriptions than a stream may have.
@@ -249,6 +283,11 @@ fn check(wanted: &[Wanted], present: usize, limits: &Limits) -> Result<(), Probl
             "A stream may have {} subscriptions (`subscriptions_max`). Open a second stream.",
             limits.subscriptions_max
         )));
+    }
+    let mut keys = HashSet::new();
+    if let Some(twice) = wanted.iter().find(|wanted| !keys.insert(&*wanted.key)) {
+        let detail = format!("Two subscriptions have the key {:?}; each needs a key of its own.", twice.key);
+        return Err(Problem::invalid("key", detail));
     }
     if let Some(long) = wanted.iter().find(|wanted| wanted.key.len() > 128) {
         return Err(Problem::invalid(

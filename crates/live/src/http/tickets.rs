@@ -41,6 +41,7 @@ struct Ticket {
     owner: Arc<str>,
     caller: Caller,
     until: Time,
+    is_used: bool,
 }
 
 impl Tickets {
@@ -50,19 +51,28 @@ impl Tickets {
         let is_full =
             open.tickets.len() >= TICKETS_MAX || (is_anonymous && open.anonymous >= TICKETS_MAX / 2);
         let own = open.by_owner.get(&*owner).copied().unwrap_or_default();
-        if is_full || own >= TICKETS_PER_CALLER_MAX {
-            return Err(Problem::limit("There are too many open tickets. Use those that you have."));
+        if own >= TICKETS_PER_CALLER_MAX {
+            return Err(Problem::limit(format!(
+                "You have {own} open tickets, as many as one user or one network may have. Use those that you have."
+            )));
+        }
+        if is_full {
+            let detail = match is_anonymous {
+                true => "This server has all tickets open that it has for callers without a token. Sign in.",
+                false => "This server has all of its tickets open. Try again.",
+            };
+            return Err(Problem::unavailable(detail, LIFE));
         }
         let text = URL_SAFE_NO_PAD.encode(random());
         let owner: Arc<str> = owner.into();
         *open.by_owner.entry(owner.clone()).or_default() += 1;
         open.anonymous += usize::from(is_anonymous);
         let until = until(&caller, now, LIFE);
-        open.tickets.insert(sha256(text.as_bytes()), Ticket { owner, caller, until });
+        open.tickets.insert(sha256(text.as_bytes()), Ticket { owner, caller, until, is_used: false });
         Ok(text)
     }
 
-    /// The caller of a ticket, which may be used again from now on.
+    /// The caller of a ticket. From its first use on it may reopen its stream.
     pub(super) fn redeem(&self, text: &str, now: Time) -> Result<Caller, Problem> {
         let mut open = self.0.lock();
         let ticket = open.tickets.get_mut(&sha256(text.as_bytes())).filter(|ticket| ticket.until > now);
@@ -70,7 +80,9 @@ impl Tickets {
             let detail = "The ticket is not valid any more. Get a new one with POST /live/ticket.";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "invalid_ticket", detail));
         };
-        ticket.until = ticket.caller.expires.unwrap_or(now + REOPEN);
+        if !std::mem::replace(&mut ticket.is_used, true) {
+            ticket.until = ticket.caller.expires.unwrap_or(now + REOPEN);
+        }
         Ok(ticket.caller.clone())
     }
 
@@ -104,7 +116,8 @@ pub(super) async fn make(
     Extension(address): Extension<ClientAddress>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    let caller = context.caller(&headers).await?;
+    // What the token says: the caller is judged anew when the ticket is used.
+    let caller = context.caller_with_token(&headers).await?.authenticated;
     // No token has a subject that begins like this.
     let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address.0)));
     let ticket = context.0.streams.tickets.make(caller, owner, context.now())?;
@@ -128,6 +141,16 @@ mod tests {
         let tickets = Tickets::default();
         let text = tickets.make(user(10), "ada".to_owned(), at(0)).expect("a ticket");
         assert!(tickets.redeem(&text, at(9)).is_ok() && tickets.redeem(&text, at(10)).is_err());
+    }
+
+    #[test]
+    fn a_ticket_without_a_token_reopens_a_stream_for_an_hour() {
+        let tickets = Tickets::default();
+        let text = tickets.make(Caller::default(), "\0net".to_owned(), at(0)).expect("a ticket");
+        for second in [29, 1800, 3628] {
+            assert!(tickets.redeem(&text, at(second)).is_ok(), "{second}");
+        }
+        assert!(tickets.redeem(&text, at(3629)).is_err(), "its uses do not make it last");
     }
 
     #[test]

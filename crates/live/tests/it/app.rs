@@ -1,5 +1,7 @@
 //! The back end under test: counters with owners, behind tokens that are the user's name.
 
+use axum::Router;
+use axum::routing::get;
 use live::{
     Anyone, App, Authenticate, Authenticating, Caller, Claims, Given, Mutation, Problem, Query, Running,
     Settings, SignedIn, Subject, Task,
@@ -137,6 +139,25 @@ impl Query for StaffSecret {
     }
 }
 
+/// A query with defects: it panics for negative ids, and fails for others.
+#[derive(Deserialize, ToSchema)]
+struct Fragile {
+    id: i64,
+}
+
+impl Query for Fragile {
+    const NAME: &'static str = "fragile";
+    type Claims = Anyone;
+    type Value = i64;
+    fn validate(&self) -> Result<(), Problem> {
+        assert!(self.id >= 0, "a defect of the app");
+        Ok(())
+    }
+    fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<i64, Problem> {
+        Err(Problem::internal())
+    }
+}
+
 #[derive(Deserialize, ToSchema)]
 struct Create {
     id: i64,
@@ -244,7 +265,8 @@ impl Mutation for SetSession {
     }
 }
 
-/// A token `name` has no session; `name@session` ends with its session and has its role; `name!300` lives for 300 ms.
+/// A token `name` has no session; `name@session` ends with its session and has its role; `name@maybe…` has the role of its
+/// session while there is one; `name!300` lives for 300 ms. A session with the role `broken` cannot be read.
 struct Names;
 
 impl Authenticate for Names {
@@ -273,8 +295,18 @@ impl Authenticate for Names {
         }
         snapshot.depends(|| [session_key(session)]);
         let role: Option<String> = snapshot.one(&SESSION, args![session], |row| row.get(0))?;
+        if role.as_deref() == Some("broken") {
+            return Err(Problem::internal());
+        }
+        if role.is_none() && session.starts_with("maybe") {
+            return Ok(Some(caller.clone()));
+        }
         Ok(role.map(|role| caller.clone().with_claim("role", role)))
     }
+}
+
+async fn panics() -> &'static str {
+    panic!("a defect of the app")
 }
 
 pub fn app() -> App {
@@ -283,12 +315,14 @@ pub fn app() -> App {
         .query::<OwnCounters>()
         .query::<Secret>()
         .query::<StaffSecret>()
+        .query::<Fragile>()
         .mutation::<Create>()
         .mutation::<Increment>()
         .mutation::<Twice>()
         .mutation::<Delete>()
         .mutation::<SetSession>()
         .task::<Increment>()
+        .routes(Router::new().route("/panics", get(panics)))
         .migrations(MIGRATIONS)
         .watched(&["counters", "sessions"])
         .authenticate(Arc::new(Names))

@@ -53,6 +53,18 @@ impl<'a> Client<'a> {
         Answer { status, head, body }
     }
 
+    /// The status of a request, whose connection stays open.
+    pub fn send_open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, BufReader<TcpStream>) {
+        let mut reader = self.request(method, path, headers, body, "keep-alive");
+        (read_head(&mut reader).0, reader)
+    }
+
     fn request(
         &self,
         method: &str,
@@ -147,21 +159,39 @@ impl Events {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            let mut size = String::new();
-            self.reader.read_line(&mut size).expect("the next chunk in time");
-            let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
-            let mut chunk = vec![0; size + 2];
-            if size == 0 || self.reader.read_exact(&mut chunk).is_err() {
+            if !self.read_chunk() {
                 return None;
             }
-            self.bytes += size;
-            self.buffer += std::str::from_utf8(&chunk[..size]).expect("UTF-8");
-            while let Some((text, rest)) = self.buffer.split_once("\n\n") {
-                let event = parse(text);
-                self.buffer = rest.to_owned();
-                self.ready.extend(event);
-            }
         }
+    }
+
+    /// Reads what has come. False at the end of the stream.
+    fn read_chunk(&mut self) -> bool {
+        let mut size = String::new();
+        self.reader.read_line(&mut size).expect("the next chunk in time");
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        let mut chunk = vec![0; size + 2];
+        if size == 0 || self.reader.read_exact(&mut chunk).is_err() {
+            return false;
+        }
+        self.bytes += size;
+        self.buffer += std::str::from_utf8(&chunk[..size]).expect("UTF-8");
+        while let Some((text, rest)) = self.buffer.split_once("\n\n") {
+            let event = parse(text);
+            self.buffer = rest.to_owned();
+            self.ready.extend(event);
+        }
+        true
+    }
+
+    /// Reads a comment, which must come before any event.
+    pub fn expect_comment(&mut self) {
+        let (bytes, before) = (self.bytes, self.ready.len());
+        assert_eq!(before, 0, "{:?}", self.ready);
+        while self.bytes == bytes {
+            self.read_chunk().then_some(()).expect("the stream goes on");
+        }
+        assert!(self.ready.is_empty(), "{:?}", self.ready);
     }
 
     /// The next event, which must have this name.

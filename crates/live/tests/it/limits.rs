@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use store::testing::TestPlace;
+use store::testing::{Kind, TestPlace, kind};
 
 fn get(key: &str, id: i64) -> Value {
     json!({ "key": key, "query": "get_counter", "args": { "id": id } })
@@ -245,4 +245,108 @@ fn answered(address: SocketAddr) -> Option<TcpStream> {
     let mut first = [0; 12];
     stream.read_exact(&mut first).ok()?;
     (&first == b"HTTP/1.1 200").then_some(stream)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_of_a_caller_take_so_much_memory() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.answer_bytes_per_caller_max = 80).await;
+    let (ada, grace) = (Client::new(running.address, "ada"), Client::new(running.address, "grace"));
+    (1..=3).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    // An answer has some 35 bytes.
+    let mut events = ada.live(json!([get("a", 1), get("b", 2), get("c", 3)]));
+    let hello = events.expect("hello");
+    let mut seen: Vec<Event> = (0..3).map(|_| events.next().expect("an event")).collect();
+    seen.sort_by_key(|event| event.name.clone());
+    assert_eq!(seen.iter().map(|event| &*event.name).collect::<Vec<_>>(), ["error", "value", "value"]);
+    let problem = &seen[0].data["problem"];
+    assert_eq!(problem["code"], "limit_reached");
+    assert!(problem["detail"].to_string().contains("answer_bytes_per_caller_max"), "{problem}");
+    let withheld = seen[0].data["keys"][0].as_str().expect("a key").to_owned();
+    let id = 1 + i64::from(withheld.as_bytes()[0] - b'a');
+    // Another caller has room for it, and both see it then.
+    let mut others = grace.live(json!([get("x", id)]));
+    others.expect("hello");
+    assert_eq!(others.expect("value").value()["id"], id);
+    assert_eq!(events.expect("value").data["keys"], json!([withheld]));
+    // Room comes back with an answer that goes.
+    drop(others);
+    let freed = if withheld == "a" { "b" } else { "a" };
+    assert_eq!(change(&ada, &hello, json!([]), json!([freed])).status, 204);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_networks_of_one_customer_share_streams() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| {
+        settings.limits.streams_per_network_max = 1;
+        settings.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a block")];
+    })
+    .await;
+    let stranger = Client::new(running.address, "");
+    let open = |address: &str| {
+        let headers = [("X-Forwarded-For", address)];
+        let body = json!({ "subscriptions": [get("a", 1)] }).to_string();
+        stranger.send_open("POST", "/live", &headers, &body)
+    };
+    let opened: Vec<_> = ["2001:db8:0:1::1", "2001:db8:0:2::1"].map(open).into();
+    assert_eq!(opened.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200]);
+    assert_eq!(open("2001:db8:0:3::1").0, 429, "the third network of a site");
+    assert_eq!(open("2001:db8:1:1::1").0, 200, "another site");
+    drop(opened);
+    while open("2001:db8:0:3::1").0 == 429 {}
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_larger_limit_for_bodies_holds_for_all_routes() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.body_bytes_max = 4 << 20).await;
+    let ada = Client::new(running.address, "ada");
+    let body = json!({ "id": 1, "text": "x".repeat(3 << 20) }).to_string();
+    let answer = ada.send("POST", "/rpc/create", &[], &body);
+    assert_eq!(code(&answer), (400, "invalid_arguments".into(), json!("text")), "it was read");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_subscriptions_of_a_stream_have_two_keys() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    let body = json!({ "subscriptions": [get("a", 1), get("a", 2)] }).to_string();
+    assert_eq!(code(&ada.send("POST", "/live", &[], &body)), (400, "invalid_arguments".into(), json!("key")));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_is_ready() {
+    // Elsewhere there are several writers.
+    if kind() != Kind::Sqlite {
+        return;
+    }
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let stopped = std::sync::Mutex::new(stopped);
+    let (began, wait) = tokio::sync::oneshot::channel();
+    let began = std::sync::Mutex::new(Some(began));
+    let store = running.context.store().clone();
+    let held = tokio::spawn(async move {
+        let hold = move |_: &mut store::Tx<'_>| {
+            let _ = began.lock().expect("no panic").take().map(|began| began.send(()));
+            // The end of the test drops the other side.
+            let _ = stopped.lock().expect("no panic").recv();
+            Ok::<_, store::Error>(())
+        };
+        store.write("hold", hold).await
+    });
+    wait.await.expect("the writer is held");
+    assert_eq!(code(&ada.send("POST", "/rpc/create", &[], "{\"id\":1}")).1, "overloaded");
+    assert_eq!(ada.send("GET", "/readyz", &[], "").status, 200, "though its own write was refused");
+    drop(stop);
+    held.await.expect("no panic").expect("it ends");
+    running.stop().await;
 }

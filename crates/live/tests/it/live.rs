@@ -236,6 +236,36 @@ async fn a_list_sends_the_row_that_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asks_for_a_later_version_costs_the_others_nothing() {
+    let server = start().await;
+    let (ada, grace) =
+        (Client::new(server.running.address, "ada"), Client::new(server.running.address, "grace"));
+    // So long that the whole list is longer than a changed row.
+    (1..=10).for_each(|id| drop(ada.value("create", json!({ "id": id }))));
+    let list = json!({ "key": "l", "query": "own_counters", "args": {}, "rows": true });
+    let (mut first, mut second) = (ada.live(json!([list])), ada.live(json!([list])));
+    first.expect("hello");
+    let shown = first.expect("value");
+    let hello = second.expect("hello");
+    second.expect("value");
+    grace.value("create", json!({ "id": 100 }));
+    let later = grace.call("increment", json!({ "id": 100 })).json()["version"].clone();
+    let later = later.as_str().expect("a version");
+    let digest = shown.data["digest"].as_str().expect("a digest");
+    let mut again = list.clone();
+    again["have"] = json!(format!("{later}/{digest}"));
+    let path = format!("/live/{}", hello.data["stream"].as_str().expect("a name"));
+    let body = json!({ "secret": hello.data["secret"], "add": [again] }).to_string();
+    assert_eq!(ada.send("POST", &path, &[], &body).status, 204);
+    second.expect("same");
+    ada.value("increment", json!({ "id": 3 }));
+    let change = first.expect("rows");
+    assert_eq!(change.data["base"], shown.data["version"], "what this client holds");
+    assert_eq!(change.data["set"][0][0], "3");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_running_stream_changes_its_subscriptions() {
     let server = start().await;
     let ada = Client::new(server.running.address, "ada");

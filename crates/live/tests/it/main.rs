@@ -4,6 +4,7 @@ mod app;
 mod authentication;
 mod client;
 mod crowd;
+mod defects;
 mod limits;
 mod live;
 mod metrics;

@@ -142,3 +142,27 @@ async fn an_answer_on_postgres_says_which_commits_it_surely_has() {
     held.join().expect("it ends");
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_argument_that_does_not_exist_is_named() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    for (name, args) in [("secret", json!({ "id": 1, "idd": 2 })), ("create", json!({ "id": 1, "idd": 2 }))] {
+        let answer = ada.call(name, args).json();
+        assert_eq!(answer["code"], "invalid_arguments", "{answer}");
+        assert_eq!(answer["errors"][0]["field"], "idd", "{answer}");
+    }
+    let mut events = ada.live(json!([{ "key": "a", "query": "own_counters", "args": { "n": 1 } }]));
+    events.expect("hello");
+    assert_eq!(events.expect("error").data["problem"]["errors"][0]["field"], "n");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_no_answer_carried_is_refused() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let answer = ada.send("POST", "/rpc/own_counters", &[("Sarsen-Version", "7")], "{}");
+    assert_eq!((answer.status, answer.json()["code"].clone()), (400, json!("invalid_version")));
+    server.running.stop().await;
+}

@@ -70,3 +70,53 @@ async fn another_instance_notices_changes_and_revocations() {
     other.stop().await;
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_was_there_at_the_beginning_can_go() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    admin.value("create", json!({ "id": 1 }));
+    let wanted = json!({ "key": "a", "query": "secret", "args": { "id": 1 } });
+    let ada = Client::new(address, "ada@maybe");
+    for by_ticket in [false, true] {
+        admin.value("set_session", json!({ "id": "maybe", "role": "teacher" }));
+        let mut events = match by_ticket {
+            false => ada.live(json!([wanted])),
+            true => {
+                let ticket = ada.send("POST", "/live/ticket", &[], "").json()["ticket"].clone();
+                let sub: String = form_urlencoded::byte_serialize(wanted.to_string().as_bytes()).collect();
+                let path = format!("/live?ticket={}&sub={sub}", ticket.as_str().expect("a ticket"));
+                Client::new(address, "").events("GET", &path, "")
+            }
+        };
+        events.expect("hello");
+        assert_eq!(events.expect("value").value(), &json!(0));
+        admin.value("set_session", json!({ "id": "maybe" }));
+        assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
+    }
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_whose_standing_cannot_be_read_is_alive() {
+    let database = store::testing::TestPlace::create();
+    let heartbeat = std::time::Duration::from_secs(1);
+    let running =
+        crate::app::serve_with(database.url(), |settings| settings.limits.heartbeat = heartbeat).await;
+    let admin = Client::new(running.address, "admin");
+    admin.value("set_session", json!({ "id": "s1", "role": "student" }));
+    admin.value("create", json!({ "id": 1 }));
+    let ada = Client::new(running.address, "ada@s1");
+    let mut events = ada.live(json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]));
+    events.expect("hello");
+    events.expect("value");
+    admin.value("set_session", json!({ "id": "s1", "role": "broken" }));
+    admin.value("increment", json!({ "id": 1 }));
+    // The value waits for the standing, the comments do not.
+    events.expect_comment();
+    events.expect_comment();
+    admin.value("set_session", json!({ "id": "s1", "role": "student" }));
+    assert_eq!(events.expect("value").value()["value"], 1);
+    running.stop().await;
+}

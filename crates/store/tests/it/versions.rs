@@ -13,6 +13,7 @@ on_each_database!(
     a_read_returns_the_version_that_it_shows,
     instances_have_versions_in_common_or_none_that_compare,
     a_restart_continues_the_history_or_begins_another,
+    demands_of_several_clients_are_met_by_one_read,
 );
 
 async fn body(store: &Store, read: Read, id: &'static str) -> Answer<Option<String>> {
@@ -69,6 +70,25 @@ async fn a_restart_continues_the_history_or_begins_another(database: Database) {
     let after = body(&test.store, Read::default(), "n").await.version;
     assert!(after.replaces(before), "{before} {after}");
     assert_eq!(after.epoch() == before.epoch(), database == Database::Postgres, "{before} {after}");
+    test.store.close();
+}
+
+async fn demands_of_several_clients_are_met_by_one_read(database: Database) {
+    let test = database.open();
+    let early = body(&test.store, Read::default(), "n").await.version;
+    test.add("n", "ada", "0").await.expect("writes");
+    let late = body(&test.store, Read::default(), "n").await.version;
+    let foreign: Version = "00000000000000ff.0000000000000001".parse().expect("a version");
+    let strongest = |versions: [Version; 3]| {
+        versions.into_iter().reduce(|one, other| test.store.stronger(one, other)).expect("three versions")
+    };
+    for order in [[late, early, early], [early, late, early], [early, early, late]] {
+        assert_eq!(strongest(order), late);
+    }
+    // Only the primary surely has what another history had.
+    for order in [[late, foreign, early], [foreign, late, early], [early, late, foreign]] {
+        assert_eq!(strongest(order), foreign);
+    }
     test.store.close();
 }
 

@@ -1,0 +1,56 @@
+//! Defects of an app: each stays with its request.
+
+use crate::app::{serve_with, start};
+use crate::client::Client;
+use serde_json::{Value, json};
+use store::testing::TestPlace;
+
+fn fragile(id: i64) -> Value {
+    json!([{ "key": "a", "query": "fragile", "args": { "id": id } }])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_app_is_an_answer() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    for answer in [ada.call("fragile", json!({ "id": -1 })), ada.send("GET", "/panics", &[], "")] {
+        assert_eq!((answer.status, answer.json()["code"].clone()), (500, json!("internal")));
+    }
+    let mut events = ada.live(fragile(-1));
+    events.expect("hello");
+    assert_eq!(events.expect("error").data["problem"]["code"], "internal");
+    server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_a_panic_met_are_given_back() {
+    let database = TestPlace::create();
+    let running = serve_with(database.url(), |settings| settings.limits.streams_per_caller_max = 3).await;
+    let ada = Client::new(running.address, "ada");
+    for _ in 0..10 {
+        let body = json!({ "subscriptions": fragile(-1) }).to_string();
+        let answer = ada.send("POST", "/live/poll", &[], &body);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_fails_says_so_and_rests_when_nobody_subscribes() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    let mut events = ada.live(fragile(1));
+    events.expect("hello");
+    let error = events.expect("error");
+    assert_eq!(error.data["problem"]["code"], "internal");
+    assert_eq!(error.data["digest"], Value::Null, "no answer to come back with");
+    drop(events);
+    // It runs once more at most, sees that it is alone, and is forgotten.
+    let group = || {
+        let groups = ada.send("GET", "/live/explain", &[], "").json()["groups"].clone();
+        let groups = groups.as_array().expect("a list").clone();
+        groups.into_iter().find(|group| group["query"] == "fragile")
+    };
+    while group().is_some_and(|group| group["state"] != "current" || group["failures"] != 0) {}
+    server.running.stop().await;
+}
