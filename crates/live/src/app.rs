@@ -37,6 +37,9 @@ pub struct Limits {
     pub answer_bytes_per_caller_max: usize,
     /// Runs of live queries at a time. Of them an eighth may be queries that are no points.
     pub runs_max: usize,
+    /// Mutations with an `Idempotency-Key` of one user, or of one network without a token, in a quarter of an hour: the answer of
+    /// each is kept for a day.
+    pub keyed_calls_per_caller_max: usize,
     /// Bytes of the body of a request. JSON may have a value, and a form a field, for every 16 of them.
     pub body_bytes_max: usize,
     /// How often a stream without changes sends a comment.
@@ -60,6 +63,7 @@ impl Default for Limits {
             frame_bytes_max: 1024 * 1024,
             answer_bytes_per_caller_max: 64 * 1024 * 1024,
             runs_max: 64,
+            keyed_calls_per_caller_max: 10_000,
             body_bytes_max: 256 * 1024,
             heartbeat: Duration::from_secs(15),
             poll_time: Duration::from_secs(25),
@@ -247,6 +251,7 @@ pub(crate) struct Parts {
     pub(crate) canary: crate::http::canary::Canary,
     pub(crate) requests: crate::backend::RequestMetrics,
     pub(crate) work: WorkMetrics,
+    pub(crate) keyed_calls: web::KeyedWrites,
     /// The id of this process.
     pub(crate) instance: String,
     pub(crate) standings: store::Cache<String, Option<Caller>>,

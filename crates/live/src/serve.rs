@@ -161,6 +161,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
         canary: canary::Canary::default(),
         requests: RequestMetrics::new(settings.connections.tls.clone()),
         work: WorkMetrics::default(),
+        keyed_calls: web::KeyedWrites::default(),
         instance: format!(
             "{:032x}",
             u128::from_be_bytes(random().first_chunk().copied().unwrap_or_default())

@@ -264,11 +264,15 @@ impl Stream {
         };
         let (group, _) = self.engine.join(key, self, STANDING, None, make);
         self.state.lock().standing = Some(group.clone());
-        // The group may find another standing while its last one is taken over.
-        loop {
-            let Some(known) = group.state.lock().standing.clone() else { break };
-            self.set_standing(known.as_ref());
-            if group.state.lock().standing.as_ref() == Some(&known) {
+        // What an earlier stream has found out holds for this one, unless a run is due, which gives its result to all. The group
+        // may find another standing while its last one is taken over.
+        let known = || {
+            let state = group.state.lock();
+            state.standing.clone().filter(|_| state.phase == Phase::Idle)
+        };
+        while let Some(standing) = known() {
+            self.set_standing(standing.as_ref());
+            if known().is_none_or(|now| now == standing) {
                 break;
             }
         }

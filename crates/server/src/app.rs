@@ -10,7 +10,6 @@ use crate::jobs::key_maker::KeyMaker;
 use crate::jobs::presence::Presence;
 use crate::lanes::{HashLane, LOWEST_PRIORITY};
 use crate::limits::failed_sign_ins::FailedSignIns;
-use crate::limits::keyed_writes::KeyedWrites;
 use crate::limits::password_guesses::PasswordGuesses;
 use crate::limits::quotas::Quota;
 use crate::limits::rate_limited_writes::{KeyUse, LastSeen, PkceUse};
@@ -32,7 +31,7 @@ use store::Store;
 use web::address_sources::AddressSources;
 use web::host::Hosts;
 use web::request_id::RequestIds;
-use web::{Cidr, RequestLog, RequestLogFormat};
+use web::{Cidr, KeyedWrites, RequestLog, RequestLogFormat};
 
 /// How a server behaves. Made by the binary from its configuration.
 #[derive(Clone, Debug)]

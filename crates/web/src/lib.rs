@@ -24,9 +24,9 @@
 //! - `cidr.rs`: blocks of addresses. `network.rs`: which addresses count as one. `forwarded.rs`: the client's address
 //!   behind a proxy; `address_sources.rs`: how many requests have it, and `X-Forwarded-For` that is ignored.
 //! - `host.rs`: the hosts of a server. `percent.rs`: percent-encoding. `body.rs`: bodies;
-//!   `json_size.rs`: how much JSON they may have.
-//! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know of the request.
-//!   `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
+//!   `json_size.rs`: how much JSON they may have. `keyed_writes.rs`: writes with an `Idempotency-Key` of each caller.
+//! - `panics.rs`: a panic as an error. `request_id.rs`: `X-Request-Id`. `current_request.rs`: what log lines need to know
+//!   of the request. `request_log.rs`: a line a request. `log_interval.rs`: one log line for many events.
 
 pub mod address_sources;
 pub mod body;
@@ -40,6 +40,7 @@ mod handshakes;
 pub mod host;
 mod http2;
 pub mod json_size;
+mod keyed_writes;
 mod listener;
 pub mod log_interval;
 pub mod network;
@@ -55,6 +56,7 @@ mod watched_stream;
 
 pub use cidr::Cidr;
 pub use forwarded::Peer;
+pub use keyed_writes::KeyedWrites;
 pub use listener::{Bound, Limits, Running, serve, serve_on};
 pub use request_log::{RequestLog, RequestLogFormat};
 pub use service::{ConnectionCounts, Service};

@@ -2,10 +2,12 @@
 
 use super::{json, version_of};
 use crate::app::{Context, Given, random};
+use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::idempotent;
 use crate::query::{MutationEntry, QueryEntry};
 use crate::{Caller, Problem};
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -18,6 +20,7 @@ use store::{Read, Snapshot, Tx, Version};
 
 pub(super) async fn call(
     State(context): State<Context>,
+    Extension(address): Extension<ClientAddress>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Bytes,
@@ -30,7 +33,7 @@ pub(super) async fn call(
     }
     if let Some(mutation) = registry.mutations.get(&*name) {
         let caller = context.caller(&headers).await?;
-        return write(&context, mutation, &caller, &headers, &body).await;
+        return write(&context, mutation, &caller, address, &headers, &body).await;
     }
     let detail = format!("There is no query and no mutation {name:?}.");
     Err(Problem::new(StatusCode::NOT_FOUND, "unknown_name", detail))
@@ -54,6 +57,7 @@ async fn write(
     context: &Context,
     mutation: &MutationEntry,
     caller: &Caller,
+    address: ClientAddress,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
@@ -61,57 +65,77 @@ async fn write(
         None => None,
         Some(key) => {
             let key = key.to_str().unwrap_or_default();
+            admit(context, caller, address)?;
             Some(idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?)
         }
     };
-    // Bound here for its errors; a command that another one's transaction has ended is bound anew.
-    let mut again = key.is_some();
-    loop {
-        let run = (mutation.bind)(json(body)?, caller)?;
-        let (registry, now, random, key) = (context.0.registry.clone(), context.now(), random(), key.clone());
-        let (slow, name) = (context.0.limits.slow_command, mutation.name);
-        let engine = context.0.engine.clone();
-        let command = move |tx: &mut Tx<'_>| {
-            let started = Instant::now();
-            if let Some(key) = &key
-                && let Some(answer) = key.answer(tx, now)?
-            {
-                return Ok((answer, true));
-            }
-            let answer = run(tx, &Given::new(now, random, &registry))?;
-            if let Some(key) = &key {
-                key.keep(tx, &answer, now)?;
-            }
-            if started.elapsed() > slow {
-                engine.metrics.slow_commands.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(
-                    command = name,
-                    took_ms = started.elapsed().as_millis() as u64,
-                    "a command was slow; it holds up others"
-                );
-            }
-            Ok::<_, Problem>((answer, false))
-        };
-        let written = match mutation.is_batched {
-            true => context.store().write_batched(mutation.name, command).await,
-            false => context.store().write(mutation.name, command).await,
-        };
-        match written {
-            Ok((text, is_replay)) => {
-                let version = match is_replay && context.store().is_shared() {
-                    // Another instance may have written it: a state that has it is newer than what this one has written.
-                    true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
-                    false => context.store().acknowledged(),
-                };
-                return Ok(answered(&text, version, version));
-            }
-            // The same request has just stored its answer.
-            Err(problem) if again && problem.status == StatusCode::CONFLICT && problem.code == "conflict" => {
-                again = false;
-            }
-            Err(problem) => return Err(problem),
+    let run = (mutation.bind)(json(body)?, caller)?;
+    let (registry, now, random) = (context.0.registry.clone(), context.now(), random());
+    let (slow, name) = (context.0.limits.slow_command, mutation.name);
+    let (engine, earlier) = (context.0.engine.clone(), key.clone());
+    let command = move |tx: &mut Tx<'_>| {
+        let started = Instant::now();
+        if let Some(key) = &key
+            && let Some(answer) = key.answer(tx, now)?
+        {
+            return Ok((answer, true));
         }
+        let answer = run(tx, &Given::new(now, random, &registry))?;
+        if let Some(key) = &key {
+            key.keep(tx, &answer, now)?;
+        }
+        if started.elapsed() > slow {
+            engine.metrics.slow_commands.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                command = name,
+                took_ms = started.elapsed().as_millis() as u64,
+                "a command was slow; it holds up others"
+            );
+        }
+        Ok::<_, Problem>((answer, false))
+    };
+    let written = match mutation.is_batched {
+        true => context.store().write_batched(mutation.name, command).await,
+        false => context.store().write(mutation.name, command).await,
+    };
+    match (written, earlier) {
+        (Ok((text, false)), _) => {
+            let version = context.store().acknowledged();
+            Ok(answered(&text, version, version))
+        }
+        (Ok((text, true)), _) => {
+            let version = match context.store().is_shared() {
+                // Another instance may have written it: a state that has it is newer than what this one has written.
+                true => context.store().query(Read::default(), |_| Ok::<_, Problem>(())).await?.version,
+                false => context.store().acknowledged(),
+            };
+            Ok(answered(&text, version, version))
+        }
+        // The same request, sent at the same time, may have been done: then this one failed because of it.
+        (Err(problem), Some(key)) if problem.status.is_client_error() => {
+            let stored = move |snapshot: &mut Snapshot<'_>| key.stored(snapshot, now);
+            let answer = context.store().query(Read::default(), stored).await?;
+            match answer.value {
+                Some(text) => Ok(answered(&text, answer.version, answer.version)),
+                None => Err(problem),
+            }
+        }
+        (Err(problem), _) => Err(problem),
     }
+}
+
+/// Counts a mutation with a key. Each leaves an answer for a day.
+fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddress) -> Result<(), Problem> {
+    // No token has a subject that begins like this.
+    let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address)));
+    let most = context.0.limits.keyed_calls_per_caller_max;
+    context.0.keyed_calls.admit(&owner, most, context.now().millis()).map_err(|wait| {
+        let detail = format!(
+            "You have sent {most} calls with an `Idempotency-Key` in a quarter of an hour (`keyed_calls_per_caller_max`). \
+             Try again after `Retry-After`, or call without the key."
+        );
+        Problem { retry_after: Some(wait), ..Problem::limit(detail) }
+    })
 }
 
 /// `settled` is written where it differs from the version, as in frames.

@@ -24,6 +24,7 @@ static READ: Sql = sql("SELECT id, owner, value FROM counters WHERE id = ?1");
 static OWN: Sql = sql("SELECT id, owner, value FROM counters WHERE owner = ?1 ORDER BY id");
 static ADD: Sql = sql("UPDATE counters SET value = value + 1 WHERE id = ?1");
 static CREATE: Sql = sql("INSERT INTO counters (id, owner, value) VALUES (?1, ?2, 0)");
+static LOCK: Sql = store::lock("counters", "id");
 static DELETE: Sql = sql("DELETE FROM counters WHERE id = ?1");
 static SESSION: Sql = sql("SELECT role FROM sessions WHERE id = ?1");
 static SET_SESSION: Sql = store::upsert("sessions", &["id"], &["role"]);
@@ -227,6 +228,25 @@ impl Mutation for Twice {
     }
 }
 
+/// Takes a counter that nobody has incremented: the first wins.
+#[derive(Deserialize, ToSchema)]
+struct Take {
+    id: i64,
+}
+
+impl Mutation for Take {
+    const NAME: &'static str = "take";
+    type Claims = SignedIn;
+    type Value = i64;
+    fn run(&self, tx: &mut Tx<'_>, _: &SignedIn, _: &Given) -> Result<i64, Problem> {
+        tx.lock(&LOCK, self.id.into())?;
+        match tx.one(&READ, args![self.id], counter)? {
+            Some(found) if found.value == 0 => Increment { id: self.id }.add(tx),
+            _ => Err(Problem::conflict("taken", "Somebody was faster.")),
+        }
+    }
+}
+
 #[derive(Deserialize, ToSchema)]
 struct Delete {
     id: i64,
@@ -319,6 +339,7 @@ pub fn app() -> App {
         .mutation::<Create>()
         .mutation::<Increment>()
         .mutation::<Twice>()
+        .mutation::<Take>()
         .mutation::<Delete>()
         .mutation::<SetSession>()
         .task::<Increment>()

@@ -350,3 +350,25 @@ async fn a_full_server_is_ready() {
     held.await.expect("no panic").expect("it ends");
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_keeps_so_many_answers() {
+    let database = TestPlace::create();
+    let running = serve(&database, |settings| settings.limits.keyed_calls_per_caller_max = 2).await;
+    let call = |token: &str, key: &str| {
+        let headers = [("Idempotency-Key", key)];
+        Client::new(running.address, token).send("POST", "/rpc/increment", &headers, "{\"id\":1}")
+    };
+    Client::new(running.address, "ada").value("create", json!({ "id": 1 }));
+    // A quarter of an hour may end between two of them.
+    let refused = loop {
+        let answers: Vec<Answer> = ["1", "2", "3"].map(|key| call("ada", key)).into();
+        if let Some(refused) = answers.into_iter().find(|answer| answer.status == 429) {
+            break refused;
+        }
+    };
+    assert_eq!(code(&refused).1, "limit_reached");
+    assert!(refused.body.contains("keyed_calls_per_caller_max") && refused.head.contains("retry-after"));
+    assert_eq!(call("grace", "1").status, 200);
+    running.stop().await;
+}

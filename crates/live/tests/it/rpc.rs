@@ -166,3 +166,26 @@ async fn a_version_that_no_answer_carried_is_refused() {
     assert_eq!((answer.status, answer.json()["code"].clone()), (400, json!("invalid_version")));
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_gets_the_first_answer_also_where_the_first_one_made_it_impossible() {
+    let server = start().await;
+    let address = server.running.address;
+    let ada = Client::new(address, "ada");
+    for id in 1..=10 {
+        ada.value("create", json!({ "id": id }));
+        let key = format!("take-{id}");
+        let body = json!({ "id": id }).to_string();
+        let take = || ada.send("POST", "/rpc/take", &[("Idempotency-Key", &key)], &body);
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..6).map(|_| scope.spawn(take)).collect();
+            calls.into_iter().map(|call| call.join().expect("no panic")).collect()
+        });
+        for answer in answers {
+            assert_eq!((answer.status, answer.json()["value"].clone()), (200, json!(1)), "{}", answer.body);
+        }
+        let other = ada.send("POST", "/rpc/take", &[("Idempotency-Key", "another")], &body);
+        assert_eq!((other.status, other.json()["code"].clone()), (409, json!("taken")));
+    }
+    server.running.stop().await;
+}

@@ -3,13 +3,11 @@
 //! - `user_code_attempts.rs`: wrong user codes (RFC 8628 section 5.1).
 //! - `quotas.rs`: pending device codes and posted authorization requests of each client.
 //! - `password_guesses.rs`: wrong passwords. `failed_sign_ins.rs`: their rows in the audit trail.
-//! - `keyed_writes.rs`: writes with an `Idempotency-Key` of each caller.
 //! - `rate_limited_writes.rs`: rows about a user or a client that are written at most once in a while.
 //!
 //! Queues for slow work with a deadline are in `lanes/`.
 
 pub(crate) mod failed_sign_ins;
-pub(crate) mod keyed_writes;
 pub(crate) mod password_guesses;
 pub(crate) mod quotas;
 pub(crate) mod rate_limited_writes;

@@ -1,15 +1,15 @@
 //! The number of writes with an `Idempotency-Key` of each caller: bounded, because each leaves a row with an answer for a
 //! day. Counted in memory, by quarters of an hour.
 
-use identity::Time;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
 const WINDOW_MS: i64 = 15 * 60 * 1000;
 
+/// See the module.
 #[derive(Default)]
-pub(crate) struct KeyedWrites(Mutex<Window>);
+pub struct KeyedWrites(Mutex<Window>);
 
 #[derive(Default)]
 struct Window {
@@ -18,16 +18,16 @@ struct Window {
 }
 
 impl KeyedWrites {
-    /// Counts a write of a caller, or returns the time until the next quarter of an hour.
-    pub(crate) fn admit(&self, caller: &str, most: usize, now: Time) -> Result<(), Duration> {
+    /// Counts a write of a caller at `now_ms` (Unix milliseconds), or returns the time until the next quarter of an hour.
+    pub fn admit(&self, caller: &str, most: usize, now_ms: i64) -> Result<(), Duration> {
         let mut window = self.0.lock();
-        let number = now.millis().div_euclid(WINDOW_MS);
+        let number = now_ms.div_euclid(WINDOW_MS);
         if window.number != number {
             *window = Window { number, by_caller: HashMap::new() };
         }
         match window.by_caller.get_mut(caller) {
             Some(count) if *count >= most => {
-                let left = WINDOW_MS - now.millis().rem_euclid(WINDOW_MS);
+                let left = WINDOW_MS - now_ms.rem_euclid(WINDOW_MS);
                 Err(Duration::from_millis(left.unsigned_abs()))
             }
             Some(count) => {
@@ -48,12 +48,12 @@ mod tests {
 
     #[test]
     fn a_caller_with_too_many_waits_for_the_next_quarter_and_others_do_not() {
-        let (writes, start) = (KeyedWrites::default(), Time::from_millis(WINDOW_MS * 1000));
-        let minutes = |count: u64| Duration::from_secs(count * 60);
+        let (writes, start) = (KeyedWrites::default(), WINDOW_MS * 1000);
+        let minutes = |count: i64| count * 60_000;
         for _ in 0..3 {
             assert_eq!(writes.admit("ada", 3, start), Ok(()));
         }
-        assert_eq!(writes.admit("ada", 3, start + minutes(5)), Err(minutes(10)));
+        assert_eq!(writes.admit("ada", 3, start + minutes(5)), Err(Duration::from_secs(600)));
         assert_eq!(writes.admit("grace", 3, start + minutes(5)), Ok(()));
         assert_eq!(writes.admit("ada", 3, start + minutes(15)), Ok(()));
     }
