@@ -76,7 +76,7 @@ impl Snapshot<'_> {
         let place = match self.dialect() {
             Dialect::Postgres => {
                 let trimmed: i64 = self.one(&TRIMMED, args![log.name], |row| row.get(0))?.unwrap_or_default();
-                Some(self.place_now(trimmed.max(last))?)
+                Some(self.place_now(log.name, trimmed.max(last))?)
             }
             _ => None,
         };

@@ -4,6 +4,9 @@
 //! snapshot: what it can see has been read. Between two snapshots entries are read in the order of their numbers, page
 //! by page; a place in between has both snapshots and the number of the last entry that was read.
 //!
+//! A place ends behind the newest entry that its snapshot shows, not behind all ids that had been given then. An id whose
+//! transaction left nothing durable is given again after a crash, or after a restore of the disk, and may then have an entry.
+//!
 //! Ids of transactions belong to one cluster. The rows and places of a dump that was restored into a younger cluster have
 //! ids that it has not given yet; [`START_ANEW`] makes such rows new and forgets the places, so readers get every entry
 //! again that is still kept.
@@ -20,7 +23,8 @@ pub(crate) const START_ANEW: [&str; 2] = [
     "UPDATE sarsen_log SET xid = pg_current_xact_id() WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())",
 ];
 
-static NOW: Sql = sql("SELECT CAST(pg_current_snapshot() AS TEXT)");
+static NOW: Sql = sql("SELECT CAST(pg_current_snapshot() AS TEXT),
+     (SELECT CAST(CAST(xid AS TEXT) AS BIGINT) FROM sarsen_log WHERE log_name = ?1 ORDER BY xid DESC LIMIT 1)");
 /// Entries that the first snapshot did not include and the second does, behind a number. The lower bound of ids keeps to
 /// the index.
 static BETWEEN: Sql = sql("SELECT seq, at_ms, payload FROM sarsen_log
@@ -76,9 +80,17 @@ impl fmt::Display for PgPlace {
 
 impl Snapshot<'_> {
     /// The place behind every entry that this snapshot shows, where `largest` is the largest number among them.
-    pub(crate) fn place_now(&mut self, largest: i64) -> Result<PgPlace, Error> {
-        let read = self.one(&NOW, &[], |row| row.get(0))?.unwrap_or_default();
-        Ok(PgPlace { read, part: None, largest })
+    pub(crate) fn place_now(&mut self, log: &str, largest: i64) -> Result<PgPlace, Error> {
+        Ok(PgPlace { read: self.read_now(log)?, part: None, largest })
+    }
+
+    /// What this snapshot has of a log.
+    fn read_now(&mut self, log: &str) -> Result<String, Error> {
+        let now =
+            self.one(&NOW, args![log], |row| Ok((row.get::<String>(0)?, row.get::<Option<i64>>(1)?)))?;
+        let (snapshot, newest) = now.unwrap_or_default();
+        let next = newest.map_or(1, |newest| newest.unsigned_abs() + 1);
+        up_to(&snapshot, next).ok_or_else(|| Error::Database(format!("{snapshot:?} is no snapshot")))
     }
 
     /// The entries behind a place, each with the place behind it, and the place behind them all.
@@ -94,7 +106,7 @@ impl Snapshot<'_> {
             let is_rest = place.part.is_some();
             let (next, number) = match place.part.take() {
                 Some(part) => part,
-                None => (self.one(&NOW, &[], |row| row.get(0))?.unwrap_or_default(), 0),
+                None => (self.read_now(log)?, 0),
             };
             let room = most - entries.len();
             let found = self.all(&BETWEEN, args![log, &place.read, &next, number, room as i64], read)?;
@@ -118,9 +130,33 @@ impl Snapshot<'_> {
     }
 }
 
+/// A snapshot without the transactions from `next` on.
+fn up_to(snapshot: &str, next: u64) -> Option<String> {
+    let mut parts = snapshot.splitn(3, ':');
+    let (xmin, xmax): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let xmax = xmax.min(next);
+    let is_before = |id: &&str| id.parse::<u64>().is_ok_and(|id| id < xmax);
+    let running: Vec<&str> = parts.next()?.split(',').filter(is_before).collect();
+    Some(format!("{}:{xmax}:{}", xmin.min(xmax), running.join(",")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_ends_behind_the_newest_entry() {
+        for (snapshot, next, expected) in [
+            ("10:20:12,15", 30, "10:20:12,15"),
+            ("10:20:12,15", 14, "10:14:12"),
+            ("10:20:12,15", 12, "10:12:"),
+            ("10:20:12,15", 7, "7:7:"),
+            ("10:20:", 1, "1:1:"),
+        ] {
+            assert_eq!(up_to(snapshot, next).as_deref(), Some(expected), "{snapshot} {next}");
+        }
+        assert_eq!((up_to("", 1), up_to("1:x:", 1), up_to("1:2", 1)), (None, None, None));
+    }
 
     #[test]
     fn a_place_reads_back_from_its_text_and_nothing_else_is_one() {

@@ -264,3 +264,24 @@ async fn an_entry_that_appears_late_is_read_once() {
     assert!(keep(&test.store, "reader", &rest).await && !rest.missed);
     assert!(page(&test.store, "reader", 10).await.entries.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_of_a_transaction_id_that_is_given_again_is_read() {
+    let Some(database) = Database::postgres() else { return };
+    let test = database.open();
+    append(&test.store, "before", AT).await.expect("writes");
+    // Ids that leave nothing behind, as those of commands that fail. A crash may give them again.
+    let id = "SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)";
+    let lost: Vec<i64> = (0..20).map(|_| test.number(id)).collect();
+    let cursor = end(&test.store).await;
+    let first = page(&test.store, "reader", 10).await;
+    assert!(keep(&test.store, "reader", &first).await);
+    let insert = format!(
+        "INSERT INTO sarsen_log (log_name, xid, at_ms, payload) VALUES ('events', '{}'::XID8, 1000, 'again')",
+        lost[10]
+    );
+    test.sql(&insert);
+    assert_eq!(behind(&test.store, &cursor, 10).await.expect("known").0, ["again"]);
+    assert_eq!(payloads(&page(&test.store, "reader", 10).await.entries), ["again"]);
+    test.store.close();
+}
