@@ -21,10 +21,29 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use store::Uptime;
 use store::testing::TestPlace;
 use tokio::sync::mpsc;
 
 const KEY: &str = "sk_test";
+/// Longer than the stream may be silent.
+const TOO_LONG: Duration = Duration::from_secs(31);
+
+/// A clock that stands still until the test moves it.
+#[derive(Default)]
+struct TestUptime(Mutex<Duration>);
+
+impl TestUptime {
+    fn advance(&self, span: Duration) {
+        *self.0.lock() += span;
+    }
+}
+
+impl Uptime for TestUptime {
+    fn now(&self) -> Duration {
+        *self.0.lock()
+    }
+}
 
 /// An identity server as far as back ends see it: keys, the state of a service, and its events.
 struct Identity {
@@ -298,39 +317,46 @@ async fn what_was_revoked_while_the_back_end_was_away_is_known() {
 async fn while_the_stream_is_silent_nobody_is_let_in() {
     let identity = Identity::start().await;
     let (closed_place, open_place) = (TestPlace::create(), TestPlace::create());
-    let silence = Duration::from_millis(500);
-    let (closed, sarsen) = serve(&identity, &closed_place, |sarsen| sarsen.stale_after(silence)).await;
-    let accept = |sarsen: Sarsen| sarsen.stale_after(silence).when_stale(WhenStale::Accept);
+    let uptime = Arc::new(TestUptime::default());
+    let (closed, sarsen) = serve(&identity, &closed_place, |sarsen| sarsen.uptime(uptime.clone())).await;
+    let accept = |sarsen: Sarsen| sarsen.uptime(uptime.clone()).when_stale(WhenStale::Accept);
     let (open, _) = serve(&identity, &open_place, accept).await;
     until_fresh(&sarsen, true).await;
     let token = identity.token("ada", "s", "g");
-    // A busy database may take longer for the first value than the stream may be silent.
-    let shared = identity.shared.clone();
-    let beats = tokio::spawn(async move {
-        loop {
-            shared.send("id: 0\n:\n\n");
-            tokio::time::sleep(silence / 10).await;
-        }
-    });
     let mut events = Client::new(closed.address, &token).live(own());
     events.expect("hello");
     events.expect("value");
-    beats.abort();
     identity.set_down(true);
-    until_fresh(&sarsen, false).await;
+    uptime.advance(TOO_LONG);
     assert_eq!([status(&closed, &token), status(&open, &token)], [503, 200]);
     events.expect("bye");
     assert_eq!(events.next(), None);
     identity.set_down(false);
     until_fresh(&sarsen, true).await;
-    let is_in = || status(&closed, &token) == 200;
-    while !is_in() {
-        // The stream is silent unless the server says something.
-        identity.send("id: 0\n:\n\n");
+    while status(&closed, &token) != 200 {
         tokio::task::yield_now().await;
     }
     closed.stop().await;
     open.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_waits_in_a_socket_of_before_a_suspension_is_no_sign_of_life() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let uptime = Arc::new(TestUptime::default());
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen.uptime(uptime.clone())).await;
+    until_fresh(&sarsen, true).await;
+    let token = identity.token("ada", "s", "g");
+    assert_eq!(status(&running, &token), 200);
+    // The stream is read only after the machine runs again.
+    uptime.advance(TOO_LONG);
+    assert!(!sarsen.is_fresh());
+    assert_eq!(status(&running, &token), 503);
+    identity.send("id: 0\n:\n\n");
+    until_fresh(&sarsen, true).await;
+    assert_eq!(identity.shared.inner.lock().opened_at.len(), 2, "by a new stream");
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The limit on the size of the state, in bytes.
@@ -20,6 +20,8 @@ const STATE_SIZE_MAX: usize = 64 * 1024 * 1024;
 /// Pauses between attempts. Each is drawn between half and all of it.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// How often the freshness is looked at.
+const WATCHING: Duration = Duration::from_millis(250);
 const CLEANING: Duration = Duration::from_secs(600);
 
 /// What is read of the state of the service.
@@ -128,19 +130,23 @@ async fn follow_from(
         return Err(refused("/api/live", answer.response.status()));
     }
     let mut events = Events::default();
+    let mut read_at = sarsen.uptime.now();
     loop {
         let frame = timeout(sarsen.stale_after, answer.response.body_mut().frame()).await;
-        let frame = frame.map_err(|_| Ended::Failed("nothing came for too long".to_owned()))?;
+        // After a suspension of the machine, what waits in the socket is from before it.
+        let frame = frame.ok().filter(|_| sarsen.is_recent(read_at));
+        let frame = frame.ok_or_else(|| Ended::Failed("nothing came for too long".to_owned()))?;
+        read_at = sarsen.uptime.now();
         let frame = frame.ok_or(Ended::Bye(None))??;
         let Some(bytes) = frame.data_ref() else { continue };
         let arrived = events.push(bytes)?;
-        apply(shared, context, cursor, &arrived).await?;
+        apply(sarsen, context, cursor, &arrived).await?;
     }
 }
 
 /// Writes what events have revoked, and changed roles. Then the cursor moves behind them.
 async fn apply(
-    shared: &Shared,
+    sarsen: &Sarsen,
     context: &Context,
     cursor: &mut Option<String>,
     arrived: &[Event],
@@ -167,7 +173,7 @@ async fn apply(
         }
         if let Some(id) = event.id.as_ref().filter(|id| !id.is_empty()) {
             *cursor = Some(id.clone());
-            *shared.heard_at.lock() = Some(Instant::now());
+            *sarsen.shared.heard_at.lock() = Some(sarsen.uptime.now());
         }
         if event.name == "bye" {
             return Err(Ended::Bye(event.retry.map(Duration::from_millis)));
@@ -200,33 +206,28 @@ async fn watch(sarsen: &Sarsen, context: &Context) {
     }
     let own = &sarsen.shared.own;
     // Until the first sign of life no token is accepted, so there are no streams.
-    while sarsen.fresh_until().is_none() {
-        sleep(PAUSE_MIN).await;
-    }
     let mut is_trusted = true;
+    while sarsen.shared.heard_at.lock().is_none() {
+        sleep(WATCHING).await;
+    }
     loop {
-        let until = sarsen.fresh_until().filter(|until| *until > Instant::now());
-        let written = match (until, is_trusted) {
-            (Some(until), true) => {
-                sleep_until(until).await;
+        // Not until it would be stale: timers stand still while the machine is suspended.
+        sleep(WATCHING).await;
+        let is_fresh = sarsen.is_fresh();
+        let written = match (is_trusted, is_fresh) {
+            (true, false) => revocations::add(context.store(), vec![own.clone()], context.now()).await,
+            (false, true) => revocations::remove(context.store(), own.clone()).await,
+            (true, true) | (false, false) => continue,
+        };
+        match (written, is_fresh) {
+            (Ok(()), false) => tracing::warn!("the state of sessions is stale; requests get 503"),
+            (Ok(()), true) => tracing::info!("the state of sessions is fresh again"),
+            (Err(error), _) => {
+                tracing::warn!(%error, "the freshness of sessions could not be written");
                 continue;
             }
-            (Some(_), false) => revocations::remove(context.store(), own.clone()).await,
-            (None, true) => revocations::add(context.store(), vec![own.clone()], context.now()).await,
-            (None, false) => Ok(()),
-        };
-        match written {
-            Ok(()) => {
-                match (is_trusted, until.is_some()) {
-                    (true, false) => tracing::warn!("the state of sessions is stale; requests get 503"),
-                    (false, true) => tracing::info!("the state of sessions is fresh again"),
-                    _ => {}
-                }
-                is_trusted = until.is_some();
-            }
-            Err(error) => tracing::warn!(%error, "the freshness of sessions could not be written"),
         }
-        sleep(PAUSE_MIN).await;
+        is_trusted = is_fresh;
     }
 }
 

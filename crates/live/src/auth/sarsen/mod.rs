@@ -30,8 +30,7 @@ use parking_lot::Mutex;
 use revocations::Subject;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Snapshot;
-use tokio::time::Instant;
+use store::{BootTime, Snapshot, Uptime};
 
 /// The stream has a sign of life every 15 seconds.
 const STALE_AFTER: Duration = Duration::from_secs(30);
@@ -65,6 +64,7 @@ pub struct Sarsen {
     issuer: Issuer,
     when_stale: WhenStale,
     stale_after: Duration,
+    uptime: Arc<dyn Uptime>,
     shared: Arc<Shared>,
 }
 
@@ -76,8 +76,8 @@ struct Shared {
     authorization: String,
     /// The row that is there while this process is stale.
     own: Subject,
-    /// The last sign of life of the stream, after what came before it was applied.
-    heard_at: Mutex<Option<Instant>>,
+    /// The last sign of life of the stream, after what came before it was applied. By [`Sarsen::uptime`].
+    heard_at: Mutex<Option<Duration>>,
 }
 
 impl Sarsen {
@@ -106,8 +106,13 @@ impl Sarsen {
             heard_at: Mutex::default(),
         };
         let issuer = Issuer::discover(issuer, accept.lifetime_max(LIFETIME_MAX))?;
-        let (when_stale, stale_after) = (WhenStale::default(), STALE_AFTER);
-        Ok(Sarsen { issuer, when_stale, stale_after, shared: Arc::new(shared) })
+        Ok(Sarsen {
+            issuer,
+            when_stale: WhenStale::default(),
+            stale_after: STALE_AFTER,
+            uptime: Arc::new(BootTime),
+            shared: Arc::new(shared),
+        })
     }
 
     /// What happens while the stream is stale. The default is [`WhenStale::Refuse`].
@@ -120,13 +125,20 @@ impl Sarsen {
         Sarsen { stale_after, ..self }
     }
 
-    /// Whether all that the server has revoked is known here.
-    pub fn is_fresh(&self) -> bool {
-        self.fresh_until().is_some_and(|until| Instant::now() < until)
+    /// Another clock for the silence of the stream, for tests. The default one also counts the time in which the machine
+    /// is suspended.
+    pub fn uptime(self, uptime: Arc<dyn Uptime>) -> Sarsen {
+        Sarsen { uptime, ..self }
     }
 
-    fn fresh_until(&self) -> Option<Instant> {
-        self.shared.heard_at.lock().map(|heard_at| heard_at + self.stale_after)
+    /// Whether all that the server has revoked is known here.
+    pub fn is_fresh(&self) -> bool {
+        let heard_at = *self.shared.heard_at.lock();
+        heard_at.is_some_and(|heard_at| self.is_recent(heard_at))
+    }
+
+    fn is_recent(&self, moment: Duration) -> bool {
+        self.uptime.now().saturating_sub(moment) < self.stale_after
     }
 }
 
