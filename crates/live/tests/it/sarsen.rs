@@ -66,6 +66,8 @@ struct Inner {
     opened_at: Vec<String>,
     states_read: usize,
     is_down: bool,
+    /// New streams send nothing by themselves.
+    is_holding: bool,
 }
 
 struct Stream(mpsc::UnboundedReceiver<String>);
@@ -138,11 +140,26 @@ impl Identity {
         inner.streams.clear();
     }
 
+    /// Ends the streams in the middle.
+    fn cut(&self) {
+        self.shared.inner.lock().streams.clear();
+    }
+
     async fn until(&self, what: impl Fn(&Inner) -> bool) {
         while !what(&self.shared.inner.lock()) {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// The sign that a stream has sent everything up to here, and knew no more.
+fn heartbeat(cursor: usize) -> String {
+    format!("id: {cursor}\n:\n\n")
+}
+
+/// The sign that a stream has sent everything up to here, and is behind.
+fn progress(cursor: usize) -> String {
+    format!("event: progress\nid: {cursor}\ndata: {{}}\n\n")
 }
 
 impl Shared {
@@ -185,10 +202,12 @@ async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     let cursor = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
     let (sender, receiver) = mpsc::unbounded_channel();
     let seen: usize = cursor.parse().expect("a cursor");
-    for text in inner.events.iter().skip(seen) {
-        sender.send(text.clone()).expect("open");
+    if !inner.is_holding {
+        for text in inner.events.iter().skip(seen) {
+            sender.send(text.clone()).expect("open");
+        }
+        sender.send(heartbeat(inner.events.len())).expect("open");
     }
-    sender.send(format!("id: {}\n:\n\n", inner.events.len())).expect("open");
     inner.streams.push(sender);
     inner.opened_at.push(cursor);
     Body::new(Stream(receiver)).into_response()
@@ -341,6 +360,69 @@ async fn while_the_stream_is_silent_nobody_is_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_back_end_that_catches_up_lets_nobody_in_before_it_has_read_all() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let uptime = Arc::new(TestUptime::default());
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen.uptime(uptime.clone())).await;
+    until_fresh(&sarsen, true).await;
+    let [revoked, other] = ["revoked", "other"].map(|session| identity.token("ada", session, "g"));
+    assert_eq!([status(&running, &revoked), status(&running, &other)], [200, 200]);
+
+    identity.set_down(true);
+    uptime.advance(TOO_LONG);
+    // An older event, what is no event of this service, and the one that counts.
+    identity.revoke(&["older"], &[]);
+    identity.shared.inner.lock().events.push(progress(2));
+    identity.revoke(&["revoked"], &[]);
+    identity.shared.inner.lock().is_holding = true;
+    identity.set_down(false);
+    for read in 0..2 {
+        identity.until(|inner| inner.opened_at.len() == read + 2).await;
+        let text = identity.shared.inner.lock().events[read].clone();
+        identity.send(&text);
+        identity.cut();
+        // The next stream goes on behind it, so it has been read.
+        identity.until(|inner| inner.opened_at.len() == read + 3).await;
+        assert_eq!(identity.shared.inner.lock().opened_at[read + 2], (read + 1).to_string());
+        assert!(!sarsen.is_fresh(), "{text}");
+        assert_eq!([status(&running, &revoked), status(&running, &other)], [503, 503], "{text}");
+    }
+    identity.shared.inner.lock().is_holding = false;
+    identity.cut();
+    until_fresh(&sarsen, true).await;
+    assert_eq!(status(&running, &revoked), 401);
+    while status(&running, &other) != 200 {
+        tokio::task::yield_now().await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn events_of_a_server_that_is_behind_do_not_show_that_sessions_are_fresh() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let uptime = Arc::new(TestUptime::default());
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen.uptime(uptime.clone())).await;
+    until_fresh(&sarsen, true).await;
+    let [revoked, other] = ["revoked", "other"].map(|session| identity.token("ada", session, "g"));
+    identity.send(&progress(0));
+    uptime.advance(TOO_LONG / 2);
+    identity.revoke(&["revoked"], &[]);
+    while status(&running, &revoked) != 401 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(status(&running, &other), 200);
+    uptime.advance(TOO_LONG / 2);
+    assert!(!sarsen.is_fresh());
+    assert_eq!(status(&running, &other), 503);
+    identity.send(&heartbeat(1));
+    until_fresh(&sarsen, true).await;
+    assert_eq!(identity.shared.inner.lock().opened_at.len(), 1, "it is the same stream");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_waits_in_a_socket_of_before_a_suspension_is_no_sign_of_life() {
     let identity = Identity::start().await;
     let database = TestPlace::create();
@@ -353,7 +435,7 @@ async fn what_waits_in_a_socket_of_before_a_suspension_is_no_sign_of_life() {
     uptime.advance(TOO_LONG);
     assert!(!sarsen.is_fresh());
     assert_eq!(status(&running, &token), 503);
-    identity.send("id: 0\n:\n\n");
+    identity.send(&heartbeat(0));
     until_fresh(&sarsen, true).await;
     assert_eq!(identity.shared.inner.lock().opened_at.len(), 2, "by a new stream");
     running.stop().await;

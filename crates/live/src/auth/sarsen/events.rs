@@ -55,7 +55,7 @@ impl Event {
             let value = value.strip_prefix(' ').unwrap_or(value);
             match name {
                 "event" => value.clone_into(&mut event.name),
-                "id" => event.id = Some(value.to_owned()),
+                "id" if !value.contains('\0') => event.id = Some(value.to_owned()),
                 "retry" => event.retry = value.parse().ok(),
                 "data" => {
                     if !event.data.is_empty() {
@@ -68,6 +68,16 @@ impl Event {
             }
         }
         event
+    }
+
+    /// Whether the server has sent all that it knew a moment ago: only its heartbeat has an id and no name.
+    pub(super) fn is_heartbeat(&self) -> bool {
+        self.name.is_empty() && self.cursor().is_some()
+    }
+
+    /// The place behind it, from which the next stream may go on.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
     }
 }
 
@@ -93,6 +103,24 @@ mod tests {
             let mut events = Events::default();
             let parts = TEXT.as_bytes().chunks(size).flat_map(|part| events.push(part).expect("events"));
             assert_eq!(parts.collect::<Vec<_>>(), whole, "in parts of {size}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_without_a_name_is_a_heartbeat() {
+        for (text, cursor, is_heartbeat) in [
+            ("id: 1\n:\n\n", Some("1"), true),
+            ("event: progress\nid: 1\ndata: {}\n\n", Some("1"), false),
+            ("event: a.b\nid: 1\n\n", Some("1"), false),
+            ("event: a.b\ndata: {}\n\n", None, false),
+            ("id\n:\n\n", None, false),
+            ("id: a\0b\n:\n\n", None, false),
+            ("data: {}\n\n", None, false),
+            (":\n\n", None, false),
+        ] {
+            let events = Events::default().push(text.as_bytes()).expect("events");
+            let [event] = &*events else { panic!("{text:?}: {events:?}") };
+            assert_eq!((event.cursor(), event.is_heartbeat()), (cursor, is_heartbeat), "{text:?}");
         }
     }
 

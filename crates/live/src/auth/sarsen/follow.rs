@@ -1,6 +1,7 @@
 //! Reads the stream of events of the server, for as long as the app is served: the state first, then what changes it.
 //!
-//! The cursor moves after what came before it is written, so an interruption loses nothing.
+//! The cursor moves after what came before it is written, so an interruption loses nothing. After one, the state counts
+//! as fresh once the server has sent all that was missed.
 
 use super::events::{Event, Events};
 use super::revocations::{self, Subject};
@@ -131,6 +132,7 @@ async fn follow_from(
     }
     let mut events = Events::default();
     let mut read_at = sarsen.uptime.now();
+    let mut is_caught_up = false;
     loop {
         let frame = timeout(sarsen.stale_after, answer.response.body_mut().frame()).await;
         // After a suspension of the machine, what waits in the socket is from before it.
@@ -140,17 +142,13 @@ async fn follow_from(
         let frame = frame.ok_or(Ended::Bye(None))??;
         let Some(bytes) = frame.data_ref() else { continue };
         let arrived = events.push(bytes)?;
-        apply(sarsen, context, cursor, &arrived).await?;
+        write(context, &arrived).await?;
+        take_over(sarsen, cursor, &mut is_caught_up, &arrived)?;
     }
 }
 
-/// Writes what events have revoked, and changed roles. Then the cursor moves behind them.
-async fn apply(
-    sarsen: &Sarsen,
-    context: &Context,
-    cursor: &mut Option<String>,
-    arrived: &[Event],
-) -> Result<(), Ended> {
+/// Writes what events have revoked, and changed roles.
+async fn write(context: &Context, arrived: &[Event]) -> Result<(), Ended> {
     let (mut revoked, mut members) = (Vec::new(), Vec::new());
     for event in arrived {
         match &*event.name {
@@ -166,14 +164,31 @@ async fn apply(
         revocations::add(context.store(), revoked, context.now()).await?;
     }
     roles::set(context.store(), members, context.now()).await?;
+    Ok(())
+}
+
+/// Moves the cursor behind events that are written. They show that the state is fresh once the server has sent all that
+/// was missed: from a heartbeat on, until the server says that it is behind.
+fn take_over(
+    sarsen: &Sarsen,
+    cursor: &mut Option<String>,
+    is_caught_up: &mut bool,
+    arrived: &[Event],
+) -> Result<(), Ended> {
     for event in arrived {
-        if event.name == "reset" {
-            *cursor = None;
-            return Err(Ended::Bye(Some(PAUSE_MIN)));
+        match &*event.name {
+            "reset" => {
+                *cursor = None;
+                return Err(Ended::Bye(Some(PAUSE_MIN)));
+            }
+            "progress" => *is_caught_up = false,
+            _ => *is_caught_up |= event.is_heartbeat(),
         }
-        if let Some(id) = event.id.as_ref().filter(|id| !id.is_empty()) {
-            *cursor = Some(id.clone());
-            *sarsen.shared.heard_at.lock() = Some(sarsen.uptime.now());
+        if let Some(id) = event.cursor() {
+            *cursor = Some(id.to_owned());
+            if *is_caught_up {
+                *sarsen.shared.heard_at.lock() = Some(sarsen.uptime.now());
+            }
         }
         if event.name == "bye" {
             return Err(Ended::Bye(event.retry.map(Duration::from_millis)));
