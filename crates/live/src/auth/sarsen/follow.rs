@@ -12,6 +12,7 @@ use ::http::{HeaderName, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::Value;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -219,30 +220,36 @@ async fn watch(sarsen: &Sarsen, context: &Context) {
     if sarsen.when_stale == WhenStale::Accept {
         return;
     }
-    let own = &sarsen.shared.own;
+    let Shared { own, heard_at, is_closed, .. } = &*sarsen.shared;
     // Until the first sign of life no token is accepted, so there are no streams.
-    let mut is_trusted = true;
-    while sarsen.shared.heard_at.lock().is_none() {
+    while heard_at.lock().is_none() {
         sleep(WATCHING).await;
     }
+    let mut is_written = false;
     loop {
         // Not until it would be stale: timers stand still while the machine is suspended.
         sleep(WATCHING).await;
-        let is_fresh = sarsen.is_fresh();
-        let written = match (is_trusted, is_fresh) {
-            (true, false) => revocations::add(context.store(), vec![own.clone()], context.now()).await,
-            (false, true) => revocations::remove(context.store(), own.clone()).await,
-            (true, true) | (false, false) => continue,
-        };
-        match (written, is_fresh) {
-            (Ok(()), false) => tracing::warn!("the state of sessions is stale; requests get 503"),
-            (Ok(()), true) => tracing::info!("the state of sessions is fresh again"),
-            (Err(error), _) => {
-                tracing::warn!(%error, "the freshness of sessions could not be written");
-                continue;
+        let looked = match (sarsen.is_fresh(), is_closed.load(Ordering::Acquire)) {
+            (false, false) => {
+                tracing::warn!("the state of sessions is stale; requests get 503");
+                // The row follows at the next look: requests that were let in before have read their rows by then.
+                is_closed.store(true, Ordering::Release);
+                Ok(())
             }
+            (false, true) if !is_written => {
+                let added = revocations::add(context.store(), vec![own.clone()], context.now()).await;
+                added.map(|()| is_written = true)
+            }
+            (true, true) => revocations::remove(context.store(), own.clone()).await.map(|()| {
+                is_written = false;
+                is_closed.store(false, Ordering::Release);
+                tracing::info!("the state of sessions is fresh again");
+            }),
+            (true, false) | (false, true) => Ok(()),
+        };
+        if let Err(error) = looked {
+            tracing::warn!(%error, "the freshness of sessions could not be written");
         }
-        is_trusted = is_fresh;
     }
 }
 

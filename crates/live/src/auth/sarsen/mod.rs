@@ -29,6 +29,7 @@ use crate::{Authenticate, Caller, Problem};
 use parking_lot::Mutex;
 use revocations::Subject;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{BootTime, Snapshot, Uptime};
 
@@ -78,6 +79,9 @@ struct Shared {
     own: Subject,
     /// The last sign of life of the stream, after what came before it was applied. By [`Sarsen::uptime`].
     heard_at: Mutex<Option<Duration>>,
+    /// From before the row `own` is written until after it is removed. The row ends streams; a request that finds it
+    /// would get 401, and its client would sign the user out.
+    is_closed: AtomicBool,
 }
 
 impl Sarsen {
@@ -104,6 +108,7 @@ impl Sarsen {
             authorization: format!("Bearer {api_key}"),
             own: Subject::stale(&random()),
             heard_at: Mutex::default(),
+            is_closed: AtomicBool::new(false),
         };
         let issuer = Issuer::discover(issuer, accept.lifetime_max(LIFETIME_MAX))?;
         Ok(Sarsen {
@@ -146,7 +151,8 @@ impl Authenticate for Sarsen {
     fn authenticate<'a>(&'a self, token: &'a str) -> Authenticating<'a> {
         Box::pin(async move {
             let caller = self.issuer.verify(token).await?;
-            if self.when_stale == WhenStale::Refuse && !self.is_fresh() {
+            let is_open = || self.is_fresh() && !self.shared.is_closed.load(Ordering::Acquire);
+            if self.when_stale == WhenStale::Refuse && !is_open() {
                 let detail = "It is not known which sessions have ended. Try again.";
                 return Err(Problem::unavailable(detail, PAUSE_WHEN_STALE));
             }
