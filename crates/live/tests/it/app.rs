@@ -182,7 +182,7 @@ pub struct Increment {
 }
 
 impl Increment {
-    fn add(&self, tx: &mut Tx<'_>) -> Result<i64, Problem> {
+    pub fn add(&self, tx: &mut Tx<'_>) -> Result<i64, Problem> {
         let found = tx.one(&READ, args![self.id], counter)?;
         let found = found.ok_or_else(|| Problem::not_found("Counter"))?;
         tx.exec(&ADD, args![self.id])?;

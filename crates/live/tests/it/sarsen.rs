@@ -14,16 +14,18 @@ use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use live::auth::{Sarsen, WhenStale};
-use live::{Running, Settings};
+use live::{Anyone, Given, Mutation, Problem, Running, Settings};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use store::Uptime;
 use store::testing::TestPlace;
+use store::{Tx, Uptime};
 use tokio::sync::mpsc;
+use utoipa::ToSchema;
 
 const KEY: &str = "sk_test";
 /// Longer than the stream may be silent.
@@ -213,6 +215,21 @@ async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     Body::new(Stream(receiver)).into_response()
 }
 
+/// Increments a counter, also without a token.
+#[derive(Deserialize, ToSchema)]
+struct Touch {
+    id: i64,
+}
+
+impl Mutation for Touch {
+    const NAME: &'static str = "touch";
+    type Claims = Anyone;
+    type Value = i64;
+    fn run(&self, tx: &mut Tx<'_>, _: &Anyone, _: &Given) -> Result<i64, Problem> {
+        app::Increment { id: self.id }.add(tx)
+    }
+}
+
 async fn serve(
     identity: &Identity,
     database: &TestPlace,
@@ -221,7 +238,7 @@ async fn serve(
     let sarsen = change(Sarsen::new(&identity.url, "acme/sketch", KEY).expect("an authenticator"));
     let mut settings = Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
     settings.check = true;
-    let app = app::app().authenticate(Arc::new(sarsen.clone()));
+    let app = app::app().mutation::<Touch>().authenticate(Arc::new(sarsen.clone()));
     (live::serve(app, settings).await.expect("the app is served"), sarsen)
 }
 
@@ -365,6 +382,33 @@ async fn while_the_stream_is_silent_nobody_is_let_in() {
     until_let_in(&closed, &token).await;
     closed.stop().await;
     open.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn pages_of_callers_without_a_token_outlast_an_outage_of_the_server() {
+    let identity = Identity::start().await;
+    let database = TestPlace::create();
+    let uptime = Arc::new(TestUptime::default());
+    let (running, sarsen) = serve(&identity, &database, |sarsen| sarsen.uptime(uptime.clone())).await;
+    until_fresh(&sarsen, true).await;
+    let token = identity.token("ada", "s", "g");
+    let (ada, anybody) = (Client::new(running.address, &token), Client::new(running.address, ""));
+    ada.value("create", json!({ "id": 1 }));
+    let wanted = json!([{ "key": "a", "query": "get_counter", "args": { "id": 1 } }]);
+    let [mut of_ada, mut before] = [ada, anybody].map(|client| client.live(wanted.clone()));
+    for events in [&mut of_ada, &mut before] {
+        events.expect("hello");
+        events.until(|counter| counter["value"] == 0);
+    }
+    identity.set_down(true);
+    uptime.advance(TOO_LONG);
+    assert_eq!(of_ada.expect("bye").name, "bye");
+    assert_eq!(anybody.value("touch", json!({ "id": 1 })), 1);
+    before.until(|counter| counter["value"] == 1);
+    let mut later = anybody.live(wanted);
+    later.until(|counter| counter["value"] == 1);
+    assert_eq!(status(&running, &token), 503);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

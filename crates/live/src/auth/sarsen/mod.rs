@@ -9,7 +9,8 @@
 //! - When a session ends at the server, its streams here end as soon as the event has arrived, and no frame of a later
 //!   version is sent.
 //! - When roles change at the server, the claim `roles` of [`Caller`] changes, and the queries of open streams run again.
-//! - While the stream of events is stale, requests get 503 and open streams end, unless [`WhenStale::Accept`] is chosen.
+//! - While the stream of events is stale, requests with a token get 503 and their open streams end, unless
+//!   [`WhenStale::Accept`] is chosen. Callers without a token notice nothing.
 
 mod events;
 mod follow;
@@ -42,7 +43,7 @@ const PAUSE_WHEN_STALE: Duration = Duration::from_secs(5);
 /// What happens while it is not known whether sessions have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WhenStale {
-    /// Requests get 503, and open streams end.
+    /// Requests with a token get 503, and their open streams end.
     #[default]
     Refuse,
     /// Tokens are accepted until they expire.
@@ -165,6 +166,10 @@ impl Authenticate for Sarsen {
     }
 
     fn standing(&self, snapshot: &mut Snapshot<'_>, caller: &Caller) -> Result<Option<Caller>, Problem> {
+        if caller.subject.is_none() && caller.claims.is_empty() {
+            // Nothing can be revoked of a caller without a token.
+            return Ok(Some(caller.clone()));
+        }
         let subjects = Subject::of_caller(caller).into_iter().chain([self.shared.own.clone()]);
         for subject in subjects {
             if revocations::is_revoked(snapshot, &subject)? {
