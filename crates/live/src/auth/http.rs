@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use web::host::is_loopback;
 
-/// The time for a whole document.
+/// The time for a whole document, which is small.
 const DOCUMENT_TIME_MAX: Duration = Duration::from_secs(5);
 /// The time until the headers of an answer arrive.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
@@ -114,15 +114,16 @@ impl Http {
 
     /// Reads a JSON document of at most `size_max` bytes.
     pub(super) async fn document(&self, address: &Address, size_max: usize) -> Result<Document, String> {
-        self.document_with(address, &[(ACCEPT, "application/json")], size_max).await
+        self.document_with(address, &[(ACCEPT, "application/json")], size_max, DOCUMENT_TIME_MAX).await
     }
 
-    /// The same with these headers.
+    /// The same with these headers, within this time.
     pub(super) async fn document_with(
         &self,
         address: &Address,
         headers: &[(HeaderName, &str)],
         size_max: usize,
+        time_max: Duration,
     ) -> Result<Document, String> {
         let read = async {
             let answer = self.open(address, headers).await?;
@@ -135,9 +136,9 @@ impl Http {
             let bytes = body.map_err(|error| format!("the body cannot be read: {error}"))?.to_bytes();
             Ok(Document { bytes, max_age })
         };
-        let document = timeout(DOCUMENT_TIME_MAX, read).await;
+        let document = timeout(time_max, read).await;
         document
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", DOCUMENT_TIME_MAX.as_secs())))
+            .unwrap_or_else(|_| Err(format!("no whole answer within {} s", time_max.as_secs())))
             .map_err(|error| format!("{}: {error}", address.uri))
     }
 

@@ -17,8 +17,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// The limit on the size of the state, in bytes.
+/// The limits on the state: its size in bytes, and the time in which it must arrive.
 const STATE_SIZE_MAX: usize = 64 * 1024 * 1024;
+const STATE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Pauses between attempts. Each is drawn between half and all of it.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
@@ -201,8 +202,8 @@ fn take_over(
 impl Shared {
     async fn read_state(&self) -> Result<State, Ended> {
         let headers = [(AUTHORIZATION, self.authorization.as_str()), (ACCEPT, "application/json")];
-        let document = self.http.document_with(&self.state, &headers, STATE_SIZE_MAX).await?;
-        Ok(serde_json::from_slice(&document.bytes)?)
+        let document = self.http.document_with(&self.state, &headers, STATE_SIZE_MAX, STATE_TIME_MAX);
+        Ok(serde_json::from_slice(&document.await?.bytes)?)
     }
 }
 
@@ -262,5 +263,49 @@ async fn clean(context: &Context) {
                 tracing::warn!(%error, "old revocations and roles could not be removed");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    const STATE: &str = r#"{"revoked":[{"sessions":["s"],"grants":["g"]}],"last_event_id":"7"}"#;
+
+    /// The state, whose second half comes after this time.
+    async fn read_state(second_half_after: Duration) -> Result<State, Ended> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let sarsen = Sarsen::new(&url, "acme/sketch", "sk_test").expect("an authenticator");
+        let serve = async {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            let _ = socket.read(&mut [0; 4096]).await.expect("a request");
+            let (first, second) = STATE.split_at(STATE.len() / 2);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", STATE.len());
+            socket.write_all((head + first).as_bytes()).await.expect("writes");
+            sleep(second_half_after).await;
+            // A client that has given up is gone.
+            let _ = socket.write_all(second.as_bytes()).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            state = sarsen.shared.read_state() => state,
+            () = serve => unreachable!("it never ends"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_that_takes_most_of_a_minute_is_read() {
+        let state = read_state(Duration::from_secs(55)).await;
+        let state = state.map_err(|_| "it failed").expect("a state");
+        assert_eq!((state.revoked[0].subjects().count(), &*state.last_event_id), (2, "7"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_does_not_take_longer() {
+        let state = read_state(Duration::from_secs(65)).await;
+        assert!(matches!(state, Err(Ended::Failed(error)) if error.ends_with("no whole answer within 60 s")));
     }
 }
