@@ -17,6 +17,7 @@ use crate::{Authenticate, Caller, Problem};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use store::Time;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
@@ -56,6 +57,8 @@ struct Inner {
     accept: Accept,
     http: Http,
     state: Mutex<State>,
+    /// When the keys are to be read again, in Unix milliseconds. Each request looks at it, without the lock.
+    fresh_until: AtomicI64,
     /// Who holds it reads the keys.
     turn: Arc<Turn<()>>,
     verified: VerifiedTokens,
@@ -72,8 +75,6 @@ enum Source {
 #[derive(Default)]
 struct State {
     keys: Option<Arc<Keys>>,
-    /// When the keys are to be read again.
-    fresh_until: Option<Time>,
     /// The last attempt to read them.
     tried_at: Option<Time>,
 }
@@ -83,10 +84,6 @@ impl State {
         let pause = if self.keys.is_some() { PAUSE } else { PAUSE_WITHOUT_KEYS };
         // A clock that was set back must not end the attempts.
         self.tried_at.is_none_or(|tried_at| now < tried_at || now.since(tried_at) >= pause)
-    }
-
-    fn is_stale(&self, now: Time) -> bool {
-        self.fresh_until.is_some_and(|until| until <= now)
     }
 }
 
@@ -110,6 +107,7 @@ impl Issuer {
             http: Http::new(accept.authorities.as_deref()).map_err(Misconfigured)?,
             accept,
             state: Mutex::default(),
+            fresh_until: AtomicI64::new(i64::MAX),
             turn: Arc::default(),
             verified: VerifiedTokens::new(CACHED_MAX),
         };
@@ -131,6 +129,7 @@ impl Issuer {
         let now = inner.now();
         let hash = cache::hash(token);
         if let Some(caller) = inner.verified.get(&hash, now) {
+            inner.refresh(now);
             return Ok(caller);
         }
         let parsed = Token::parse(token, &inner.accept).map_err(refused)?;
@@ -170,7 +169,7 @@ impl Inner {
         if misses(&self.state.lock()) {
             self.clone().fetch(now, misses).await;
         } else {
-            self.clone().refresh(now);
+            self.refresh(now);
         }
         let generation = self.verified.generation();
         let keys = self.keys().ok_or_else(|| self.unavailable())?;
@@ -193,15 +192,19 @@ impl Inner {
     }
 
     /// Reads the keys beside the request if they are stale.
-    fn refresh(self: Arc<Inner>, now: Time) {
-        let is_due = |state: &State| state.is_stale(now) && state.may_try(now);
-        if !is_due(&self.state.lock()) {
+    fn refresh(self: &Arc<Inner>, now: Time) {
+        let is_due = || self.is_stale(now) && self.state.lock().may_try(now);
+        if !is_due() {
             return;
         }
         let Ok(turn) = self.turn.clone().try_lock_owned() else { return };
-        if is_due(&self.state.lock()) {
-            drop(tokio::spawn(self.read_keys(now, turn)));
+        if is_due() {
+            drop(tokio::spawn(self.clone().read_keys(now, turn)));
         }
+    }
+
+    fn is_stale(&self, now: Time) -> bool {
+        self.fresh_until.load(Ordering::Relaxed) <= now.millis()
     }
 
     async fn read_keys(self: Arc<Inner>, now: Time, turn: OwnedMutexGuard<()>) {
@@ -209,7 +212,7 @@ impl Inner {
         match self.download().await {
             Ok((keys, fresh)) => {
                 let mut state = self.state.lock();
-                state.fresh_until = Some(now + fresh);
+                self.fresh_until.store((now + fresh).millis(), Ordering::Relaxed);
                 if state.keys.as_deref() != Some(&keys) {
                     state.keys = Some(Arc::new(keys));
                     // After the new keys are in place: what the old ones verify from now on is not stored.
