@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,6 +24,8 @@ use web::host::is_loopback;
 
 /// The time for a whole document, which is small.
 const DOCUMENT_TIME_MAX: Duration = Duration::from_secs(5);
+/// The time for a connection to an address, if there are others.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// The time until the headers of an answer arrive.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -186,18 +189,28 @@ impl Drop for Connection {
 }
 
 async fn connect(address: &Address) -> std::io::Result<TcpStream> {
-    let mut last = std::io::Error::other("the host has no address");
-    for place in lookup_host((address.host.as_str(), address.port())).await? {
-        // A name such as app.localhost may be answered by a name server with any address.
-        if address.is_loopback && !place.ip().is_loopback() {
-            continue;
-        }
-        match TcpStream::connect(place).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+    let places = lookup_host((address.host.as_str(), address.port())).await?;
+    // A name such as app.localhost may be answered by a name server with any address.
+    let places: Vec<SocketAddr> =
+        places.filter(|place| !address.is_loopback || place.ip().is_loopback()).collect();
+    first_of(&places, TcpStream::connect).await
+}
+
+/// The first of several places that can be connected to. All but the last must answer soon: a network may drop
+/// everything to the addresses of one family, and there would be no time left for the other.
+async fn first_of<S, C>(places: &[SocketAddr], connect: impl Fn(SocketAddr) -> C) -> std::io::Result<S>
+where
+    C: Future<Output = std::io::Result<S>>,
+{
+    let Some((last, others)) = places.split_last() else {
+        return Err(std::io::Error::other("the host has no address"));
+    };
+    for place in others {
+        if let Ok(Ok(stream)) = timeout(CONNECT_TIME_MAX, connect(*place)).await {
+            return Ok(stream);
         }
     }
-    Err(last)
+    connect(*last).await
 }
 
 async fn exchange<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Answer, String>
@@ -225,6 +238,7 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
     fn an_address_is_https_or_on_this_machine() {
@@ -264,6 +278,33 @@ mod tests {
         assert!(!named("https://id.example.com", "http://localhost/jwks"));
         assert!(!named("https://id.example.com", "https://localhost/jwks"));
         assert!(!named("https://localhost", "http://localhost/jwks"));
+    }
+
+    /// Connects where the second byte of the address says so: 0 never answers, 1 refuses, 2 accepts.
+    async fn reach(addresses: &[[u8; 2]]) -> std::io::Result<u8> {
+        let places: Vec<SocketAddr> = addresses.iter().map(|[a, b]| ([192, 0, *a, *b], 443).into()).collect();
+        let connect = async |place: SocketAddr| {
+            let IpAddr::V4(address) = place.ip() else { unreachable!("all are IPv4") };
+            let [_, _, name, behaviour] = address.octets();
+            match behaviour {
+                0 => std::future::pending().await,
+                1 => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
+                _ => Ok(name),
+            }
+        };
+        let reached = timeout(DOCUMENT_TIME_MAX, first_of(&places, connect)).await;
+        reached.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_leaves_time_for_the_others() {
+        assert_eq!(reach(&[[1, 2], [2, 2]]).await.expect("the first"), 1);
+        assert_eq!(reach(&[[1, 0], [2, 2]]).await.expect("the second"), 2);
+        assert_eq!(reach(&[[1, 0], [2, 1], [3, 0], [4, 2]]).await.expect("the last"), 4);
+        let kind = async |addresses: &[[u8; 2]]| reach(addresses).await.expect_err("an error").kind();
+        assert_eq!(kind(&[[1, 0], [2, 1]]).await, std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(kind(&[[1, 1], [2, 0]]).await, std::io::ErrorKind::TimedOut);
+        assert_eq!(kind(&[]).await, std::io::ErrorKind::Other);
     }
 
     #[test]
