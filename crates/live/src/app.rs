@@ -320,7 +320,8 @@ impl Context {
             Ok::<_, Problem>(Some(store::Filled { value, until: Time::NEVER }))
         };
         let standing = self.0.store.fill(&self.0.standings, key, self.now(), read).await?.flatten();
-        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(Problem::unauthenticated)
+        let ended = || Problem::invalid_token("The session of the token has ended. Sign in again.");
+        standing.map(|caller| Caller { expires, ..caller }).ok_or_else(ended)
     }
 
     /// Runs a query, in a state not older than `version`. A replica may answer queries that are not points.

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
 
+const INVALID_TOKEN: &str = "invalid_token";
+
 /// An error with an answer.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -46,10 +48,15 @@ impl Problem {
         Problem { field: Some(field.into()), ..problem }
     }
 
-    /// 401: there is no valid token.
+    /// 401: there is no token.
     pub fn unauthenticated() -> Problem {
         let detail = "Send a valid access token: Authorization: Bearer …";
         Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
+    /// 401: the token has expired, was revoked, or is not valid for another reason.
+    pub fn invalid_token(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::UNAUTHORIZED, INVALID_TOKEN, detail)
     }
 
     /// 403: the caller may not do this.
@@ -164,7 +171,12 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // RFC 6750, section 3.1: a request without a token gets no error code.
+            let challenge = match &*self.code {
+                INVALID_TOKEN => r#"Bearer error="invalid_token""#,
+                _ => "Bearer",
+            };
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }

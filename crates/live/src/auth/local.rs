@@ -31,8 +31,8 @@ const MARK: &str = "live-es256-key:";
 const FILE_SIZE_MAX: u64 = 4096;
 /// How many verified tokens are cached.
 const CACHED_MAX: usize = 10_000;
-/// The claims that [`LocalIssuer::issue`] sets.
-const RESERVED: [&str; 6] = ["iss", "sub", "aud", "exp", "iat", "nbf"];
+/// The claims that [`LocalIssuer::issue`] sets, and those that would make the token useless.
+const RESERVED: [&str; 8] = ["iss", "sub", "aud", "exp", "iat", "nbf", "cnf", "events"];
 
 /// Signs and verifies tokens. Clones share the key.
 ///
@@ -111,7 +111,7 @@ impl LocalIssuer {
     ) -> Result<String, Misconfigured> {
         if let Some(name) = RESERVED.iter().find(|name| claims.contains_key(**name)) {
             return Err(Misconfigured(format!(
-                "the claim {name:?} is set by the issuer; choose another name"
+                "the claim {name:?} has a fixed meaning in a token; choose another name"
             )));
         }
         if subject.is_empty() {

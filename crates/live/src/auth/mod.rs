@@ -26,7 +26,6 @@ pub use sarsen::{Sarsen, WhenStale};
 pub use token::{Accept, TokenType};
 
 use crate::Problem;
-use ::http::StatusCode;
 use std::sync::Arc;
 use store::Time;
 
@@ -40,7 +39,7 @@ pub struct Misconfigured(pub(crate) String);
 
 /// 401: the token is not valid.
 fn refused(refused: token::Refused) -> Problem {
-    Problem::new(StatusCode::UNAUTHORIZED, "invalid_token", refused.0)
+    Problem::invalid_token(refused.0)
 }
 
 /// The clock of the machine.

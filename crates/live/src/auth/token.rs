@@ -1,7 +1,8 @@
 //! The rules for one token: its form, its header, its signature and its claims (RFC 7515, 7519, 8725 and 9068).
 //!
 //! The key decides the algorithm, not the token. Headers that name or carry a key (`jku`, `x5u`, `jwk`) have no effect.
-//! A token that needs an extension (`crit`, `b64`, `zip`) is refused, and so is one that names a member twice.
+//! A token that needs an extension (`crit`, `b64`, `zip`) is refused, and so is one that names a member twice, or that is
+//! bound to a key of its client (`cnf`, by DPoP or a certificate): who sends it as a bearer token may have stolen it.
 
 use super::keys::Verifier;
 use super::{Clock, system_clock};
@@ -188,6 +189,9 @@ impl<'a> Token<'a> {
         }
         if accept.token_type.foreign_claims().iter().any(|name| claims.contains_key(*name)) {
             return Err(Refused("The token is of another type."));
+        }
+        if claims.contains_key("cnf") {
+            return Err(Refused("The token is bound to a key of its client, so it is no bearer token."));
         }
         let until = times(&claims, accept.lifetime_max, now)?;
         let subject = match claims.get("sub") {

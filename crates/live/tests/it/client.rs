@@ -22,6 +22,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The value of a header. Names and values are in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(found, _)| *found == name).map(|(_, value)| value).next()
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
     }

@@ -24,7 +24,9 @@ async fn a_revoked_session_ends_its_streams_and_no_other() {
     assert_eq!(first.expect("bye").name, "bye", "nothing of a later version");
     assert_eq!(first.next(), None);
     assert_eq!(second.expect("value").value()["value"], 1);
-    assert_eq!(one.call("increment", json!({ "id": 1 })).status, 401);
+    let refused = one.call("increment", json!({ "id": 1 }));
+    assert_eq!((refused.status, &refused.json()["code"]), (401, &json!("invalid_token")));
+    assert_eq!(refused.header("www-authenticate"), Some(r#"bearer error="invalid_token""#));
     server.running.stop().await;
 }
 

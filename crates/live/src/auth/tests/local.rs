@@ -29,7 +29,7 @@ fn a_token_is_valid_at_its_issuer_until_it_expires() {
     clock.advance(HOUR);
     assert!(issuer.verify(&token).expect_err("expired").detail.contains("expired"));
 
-    for reserved in ["iss", "sub", "aud", "exp", "iat", "nbf"] {
+    for reserved in ["iss", "sub", "aud", "exp", "iat", "nbf", "cnf", "events"] {
         let claims = Map::from_iter([(reserved.to_owned(), json!("x"))]);
         issuer.issue("ada", HOUR, claims).expect_err(reserved);
     }

@@ -238,6 +238,28 @@ async fn claims_are_an_object_with_each_name_once() {
 }
 
 #[tokio::test]
+async fn a_token_that_is_bound_to_a_key_is_no_bearer_token() {
+    for token_type in [TokenType::AccessToken, TokenType::Jwt, TokenType::IdToken] {
+        let world = World::accepting(|accept| accept.token_type(token_type)).await;
+        let signed = |claims: &Value| {
+            let mut header = world.ec.header();
+            if token_type != TokenType::AccessToken {
+                header["typ"] = json!("JWT");
+            }
+            world.ec.sign_text(&header.to_string(), &claims.to_string())
+        };
+        let mut claims = world.issuer.claims();
+        world.assert_accepted(&signed(&claims)).await;
+        for bound in
+            [json!({"jkt": "0ZcOCORZNYy"}), json!({"x5t#S256": "bwcK0esc3AC"}), json!({}), json!(null)]
+        {
+            claims["cnf"] = bound;
+            world.assert_refused(&signed(&claims), "bound to a key").await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn issuer_and_audience_are_compared_byte_for_byte() {
     let world = World::start().await;
     let url = world.issuer.url.clone();
