@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::testing::TestPlace;
 use store::{Tx, Uptime};
 use tokio::sync::mpsc;
@@ -66,10 +66,13 @@ struct Inner {
     streams: Vec<mpsc::UnboundedSender<String>>,
     /// The cursors with which streams were opened.
     opened_at: Vec<String>,
+    last_opened: Option<Instant>,
     states_read: usize,
     is_down: bool,
     /// New streams send nothing by themselves.
     is_holding: bool,
+    /// New streams end at once.
+    is_cutting: bool,
 }
 
 struct Stream(mpsc::UnboundedReceiver<String>);
@@ -210,8 +213,11 @@ async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
         }
         sender.send(heartbeat(inner.events.len())).expect("open");
     }
-    inner.streams.push(sender);
+    if !inner.is_cutting {
+        inner.streams.push(sender);
+    }
     inner.opened_at.push(cursor);
+    inner.last_opened = Some(Instant::now());
     Body::new(Stream(receiver)).into_response()
 }
 
@@ -488,6 +494,20 @@ async fn what_waits_in_a_socket_of_before_a_suspension_is_no_sign_of_life() {
     identity.send(&heartbeat(0));
     until_fresh(&sarsen, true).await;
     assert_eq!(identity.shared.inner.lock().opened_at.len(), 2, "by a new stream");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_whose_streams_end_at_once_is_asked_less_and_less() {
+    let identity = Identity::start().await;
+    identity.shared.inner.lock().is_cutting = true;
+    let database = TestPlace::create();
+    let started = Instant::now();
+    let (running, _) = serve(&identity, &database, |sarsen| sarsen).await;
+    identity.until(|inner| inner.opened_at.len() == 4).await;
+    let took = identity.shared.inner.lock().last_opened.expect("opened") - started;
+    // Half of 250, 500 and 1,000 ms at least.
+    assert!(took >= Duration::from_millis(875), "{took:?}");
     running.stop().await;
 }
 

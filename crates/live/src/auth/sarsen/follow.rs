@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use web::log_interval::LogInterval;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The limits on the state: its size in bytes, and the time in which it must arrive.
@@ -76,22 +77,44 @@ pub(super) async fn run(sarsen: Sarsen, context: Context) {
 /// Reads the stream again and again.
 async fn read(sarsen: &Sarsen, context: &Context) {
     let mut cursor = None;
-    let mut pause = PAUSE_MIN;
+    let mut pauses = Pauses::default();
+    let failures = LogInterval::minute();
     loop {
-        let began = Instant::now();
-        let ended = follow(sarsen, context, &mut cursor).await;
-        if began.elapsed() > PAUSE_MAX {
-            pause = PAUSE_MIN;
-        }
-        let wait = match ended {
-            Ended::Bye(asked) => asked.unwrap_or(PAUSE_MIN),
+        let mut opened_at = None;
+        let asked = match follow(sarsen, context, &mut cursor, &mut opened_at).await {
+            Ended::Bye(asked) => asked,
             Ended::Failed(error) => {
-                tracing::warn!(error, "the stream of events of the identity server ended");
-                pause
+                if let Some(times) = failures.due(Instant::now().into_std()) {
+                    tracing::warn!(error, times, "the stream of events of the identity server ended");
+                }
+                None
             }
         };
-        pause = (pause * 2).min(PAUSE_MAX);
-        sleep(jittered(wait.min(PAUSE_MAX))).await;
+        let lasted = opened_at.map_or(Duration::ZERO, |opened_at: Instant| opened_at.elapsed());
+        sleep(jittered(pauses.after(lasted, asked))).await;
+    }
+}
+
+/// The pauses between streams. They grow while streams do not last.
+struct Pauses {
+    next: Duration,
+}
+
+impl Default for Pauses {
+    fn default() -> Pauses {
+        Pauses { next: PAUSE_MIN }
+    }
+}
+
+impl Pauses {
+    /// The pause after a stream that lasted for this time. The server may have asked for a longer one.
+    fn after(&mut self, lasted: Duration, asked: Option<Duration>) -> Duration {
+        if lasted > PAUSE_MAX {
+            self.next = PAUSE_MIN;
+        }
+        let pause = self.next;
+        self.next = (pause * 2).min(PAUSE_MAX);
+        pause.max(asked.unwrap_or_default()).min(PAUSE_MAX)
     }
 }
 
@@ -100,8 +123,13 @@ fn jittered(pause: Duration) -> Duration {
     pause / 2 + pause / 2 * u32::from(byte) / 255
 }
 
-async fn follow(sarsen: &Sarsen, context: &Context, cursor: &mut Option<String>) -> Ended {
-    match follow_from(sarsen, context, cursor).await {
+async fn follow(
+    sarsen: &Sarsen,
+    context: &Context,
+    cursor: &mut Option<String>,
+    opened_at: &mut Option<Instant>,
+) -> Ended {
+    match follow_from(sarsen, context, cursor, opened_at).await {
         Ok(never) => match never {},
         Err(ended) => ended,
     }
@@ -112,6 +140,7 @@ async fn follow_from(
     sarsen: &Sarsen,
     context: &Context,
     cursor: &mut Option<String>,
+    opened_at: &mut Option<Instant>,
 ) -> Result<std::convert::Infallible, Ended> {
     let shared = &sarsen.shared;
     let from = match cursor {
@@ -132,6 +161,7 @@ async fn follow_from(
     if answer.response.status() != StatusCode::OK {
         return Err(refused("/api/live", answer.response.status()));
     }
+    *opened_at = Some(Instant::now());
     let mut events = Events::default();
     let mut read_at = sarsen.uptime.now();
     let mut is_caught_up = false;
@@ -141,7 +171,7 @@ async fn follow_from(
         let frame = frame.ok().filter(|_| sarsen.is_recent(read_at));
         let frame = frame.ok_or_else(|| Ended::Failed("nothing came for too long".to_owned()))?;
         read_at = sarsen.uptime.now();
-        let frame = frame.ok_or(Ended::Bye(None))??;
+        let frame = frame.ok_or_else(|| Ended::Failed("it ended without a goodbye".to_owned()))??;
         let Some(bytes) = frame.data_ref() else { continue };
         let arrived = events.push(bytes)?;
         write(context, &arrived).await?;
@@ -181,7 +211,7 @@ fn take_over(
         match &*event.name {
             "reset" => {
                 *cursor = None;
-                return Err(Ended::Bye(Some(PAUSE_MIN)));
+                return Err(Ended::Bye(None));
             }
             "progress" => *is_caught_up = false,
             _ => *is_caught_up |= event.is_heartbeat(),
@@ -294,6 +324,18 @@ mod tests {
             state = sarsen.shared.read_state() => state,
             () = serve => unreachable!("it never ends"),
         }
+    }
+
+    #[test]
+    fn pauses_grow_until_a_stream_lasts() {
+        let mut pauses = Pauses::default();
+        let mut after = |lasted: u64, asked: Option<u64>| {
+            pauses.after(Duration::from_secs(lasted), asked.map(Duration::from_secs)).as_millis()
+        };
+        let all: Vec<u128> = (0..8).map(|_| after(0, None)).collect();
+        assert_eq!(all, [250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
+        assert_eq!([after(16, None), after(1, Some(5)), after(1, None)], [250, 5000, 1000]);
+        assert_eq!(after(1, Some(3600)), 15_000);
     }
 
     #[tokio::test(start_paused = true)]
