@@ -82,6 +82,7 @@ async fn the_teacher_sees_progress_live() {
         page.body.contains("exam_progress") && page.header("content-type").starts_with("text/html"),
         "{page:?}"
     );
+    assert_eq!(page.header("content-security-policy"), "frame-ancestors 'none'");
 
     // As the script of the page does.
     let ticket = app.send("POST", "/live/ticket", &[], "").await.json();

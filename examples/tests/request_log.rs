@@ -114,6 +114,7 @@ async fn browsers_get_pages_whose_forms_work() {
     let list = app.send("GET", "/requests", &[BROWSER], "").await;
     assert!(list.header("content-type").starts_with("text/html"), "{list:?}");
     assert_eq!(list.header("vary"), "accept");
+    assert_eq!(list.header("content-security-policy"), "frame-ancestors 'none'");
     let created = submit(&app, &list, 0, &[("note", "<b>\"&'")], &[]).await;
     assert_eq!(created.status, 303, "{created:?}");
     let path = created.header("location").to_owned();
@@ -130,10 +131,22 @@ async fn browsers_get_pages_whose_forms_work() {
     let list = app.send("GET", "/requests", &[BROWSER], "").await;
     assert!(list.body.contains("&lt;i&gt;") && !list.body.contains("<i>"), "{}", list.body);
 
-    let by_another_site = [("sec-fetch-site", "cross-site")];
-    assert_eq!(submit(&app, &page, 1, &[], &by_another_site).await.problem().0, 403);
-    assert_eq!(submit(&app, &page, 0, &[], &by_another_site).await.problem().0, 403);
-    let deleted = submit(&app, &page, 1, &[], &[]).await;
+    // For a host by name and without TLS, browsers send the origin only.
+    for other_site in [("sec-fetch-site", "cross-site"), ("origin", "http://example.com"), ("origin", "null")]
+    {
+        for form in [0, 1] {
+            assert_eq!(
+                submit(&app, &page, form, &[], &[other_site]).await.problem().0,
+                403,
+                "{other_site:?}"
+            );
+        }
+        for kind in ["text/plain", "multipart/form-data; boundary=x"] {
+            let headers = [BROWSER, other_site, ("content-type", kind)];
+            assert_eq!(app.send("POST", "/requests", &headers, "x").await.problem().0, 403, "{other_site:?}");
+        }
+    }
+    let deleted = submit(&app, &page, 1, &[], &[("origin", "http://example.test")]).await;
     assert_eq!((deleted.status, deleted.header("location")), (303, "/requests"));
     assert_eq!(app.get(&path).await.status, 404);
     app.stop().await;

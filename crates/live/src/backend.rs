@@ -8,9 +8,10 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use metrics::{Page, Requests};
 use parking_lot::Mutex;
@@ -143,6 +144,7 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
     let (_, mut response) = current_request::scope(id.clone(), answering).await;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    forbid_frames(headers);
     if is_shared {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         // A stream has none of them but its id. A seventh header would double the map, which lasts as long as the stream.
@@ -168,6 +170,15 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
         });
     }
     response
+}
+
+/// Forbids other pages to show a page in a frame, where its user would click on what they do not see. A page that may be
+/// shown has one of these headers.
+fn forbid_frames(headers: &mut HeaderMap) {
+    let is_page = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if is_page && !headers.contains_key(CONTENT_SECURITY_POLICY) && !headers.contains_key(X_FRAME_OPTIONS) {
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
+    }
 }
 
 /// Reads the body within its limits of size and time.

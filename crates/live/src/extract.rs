@@ -5,13 +5,14 @@ use axum::body::Bytes;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, VARY};
+use http::header::{ACCEPT, ORIGIN, VARY};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use web::body::media_type;
+use web::host::requested;
 
 /// A JSON body, of a request or an answer.
 pub struct Json<T>(pub T);
@@ -55,22 +56,24 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// The members of a JSON object or of a form in the body; none for a body of another type. A form that the page of another
-/// site sent is refused.
+/// The members of a JSON object or of a form in the body; none for a body of another type. What the page of another site
+/// sent is refused, unless it is JSON: browsers ask before they send that to another site.
 pub struct Fields(pub Map<String, Value>);
 
 impl<S: Send + Sync> FromRequest<S> for Fields {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Fields, Problem> {
-        let headers = request.headers().clone();
+        let media_type = media_type(request.headers());
+        if media_type != "application/json" {
+            refuse_other_sites(request.uri(), request.headers())?;
+        }
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
-        match media_type(&headers).as_str() {
+        match media_type.as_str() {
             "application/json" if !body.is_empty() => serde_json::from_slice(&body)
                 .map(Fields)
                 .map_err(|error| Problem::invalid("", format!("The body is not a JSON object: {error}."))),
             "application/x-www-form-urlencoded" => {
-                refuse_other_sites(&headers)?;
                 let pairs = form_urlencoded::parse(&body);
                 Ok(Fields(pairs.map(|(name, text)| (name.into_owned(), text.into())).collect()))
             }
@@ -109,9 +112,20 @@ fn quality(accept: &str, wanted: &str) -> f32 {
 }
 
 /// 403 for a request that another site's page sent. Routes that change something for a browser without a token (forms)
-/// call it.
-pub fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
-    match headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site") {
+/// call it. Behind a proxy that does not pass `Host` with its port on, forms of its own pages over plain HTTP are refused too.
+pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_foreign = match (headers.get("sec-fetch-site"), headers.get(ORIGIN)) {
+        (Some(site), _) => site == "cross-site" || site == "same-site",
+        // Browsers send the header above to https and to this machine only. `null` is the origin of a sandboxed frame.
+        (None, Some(origin)) => {
+            let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            let own = requested(uri, headers);
+            !origin.zip(own).is_some_and(|((_, from), own)| from.as_bytes().eq_ignore_ascii_case(own))
+        }
+        // No browser, or one that is as old as this header.
+        (None, None) => false,
+    };
+    match is_foreign {
         true => {
             Err(Problem::forbidden("The page of another site sent this request. Use a page of this one."))
         }
@@ -122,7 +136,8 @@ pub fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http::header::HOST;
+    use http::{HeaderName, HeaderValue};
 
     #[test]
     fn a_client_that_names_html_gets_html_unless_it_likes_json_more() {
@@ -142,5 +157,47 @@ mod tests {
             assert_eq!(prefers_html(&headers), expected, "{accept}");
         }
         assert!(!prefers_html(&HeaderMap::new()));
+    }
+    #[test]
+    fn forms_of_other_sites_are_refused_by_any_browser() {
+        let fetch_site = HeaderName::from_static("sec-fetch-site");
+        let is_allowed = |uri: &'static str, headers: &[(&HeaderName, &'static str)]| {
+            let headers =
+                headers.iter().map(|(name, value)| ((*name).clone(), HeaderValue::from_static(value)));
+            refuse_other_sites(&Uri::from_static(uri), &headers.collect()).is_ok()
+        };
+        for (site, expected) in
+            [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
+        {
+            // Behind a proxy the host may be another one, so the origin does not count.
+            let headers = [(&fetch_site, site), (&ORIGIN, "https://example.com"), (&HOST, "10.0.0.1:3000")];
+            assert_eq!(is_allowed("/requests", &headers), expected, "{site}");
+        }
+        let host = (&HOST, "intranet:3000");
+        for (origin, expected) in [
+            ("http://intranet:3000", true),
+            ("http://Intranet:3000", true),
+            ("http://intranet", false),
+            ("http://intranet:3001", false),
+            ("http://intranet:3000.example.com", false),
+            ("http://example.com", false),
+            ("http://example.com/://intranet:3000", false),
+            ("intranet:3000", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(is_allowed("/requests", &[host, (&ORIGIN, origin)]), expected, "{origin}");
+        }
+        // HTTP/2 has the host in the address, which counts more than the header.
+        for (origin, expected) in [("http://intranet:3000", true), ("http://example.com", false)] {
+            let headers = [(&HOST, "example.com"), (&ORIGIN, origin)];
+            assert_eq!(is_allowed("http://intranet:3000/requests", &headers), expected, "{origin}");
+        }
+        assert!(
+            !is_allowed("/requests", &[(&ORIGIN, "http://intranet:3000")]),
+            "there is no host to compare"
+        );
+        assert!(is_allowed("/requests", &[host]), "a program");
+        assert!(is_allowed("/requests", &[]));
     }
 }

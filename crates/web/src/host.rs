@@ -43,9 +43,7 @@ impl Hosts {
             }
             (host, _) => host.map(HeaderValue::as_bytes),
         };
-        // The host of an absolute URL overrides the header (RFC 9112 section 3.2.2).
-        let host = request.uri().authority().map_or(host, |authority| Some(authority.as_str().as_bytes()));
-        match host {
+        match authority(request.uri()).or(host) {
             // The case of nearly all requests.
             Some(host) if host == self.issuer.as_bytes() => Ok(()),
             _ if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(()),
@@ -102,13 +100,19 @@ pub fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether the host that a request is for is this machine. HTTP/2 has it in the URL.
+/// Whether the host that a request is for is this machine.
 pub fn is_for_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
-    let host = match uri.authority() {
-        Some(authority) => Some(authority.as_str().as_bytes()),
-        None => headers.get(HOST).map(HeaderValue::as_bytes),
-    };
-    host.and_then(name).is_some_and(is_loopback)
+    requested(uri, headers).and_then(name).is_some_and(is_loopback)
+}
+
+/// The host that a request is for, with its port, if it names one.
+pub fn requested<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+    authority(uri).or_else(|| headers.get(HOST).map(HeaderValue::as_bytes))
+}
+
+/// The host of an absolute URL, which overrides the header (RFC 9112 section 3.2.2). HTTP/2 has it there.
+fn authority(uri: &Uri) -> Option<&[u8]> {
+    uri.authority().map(|authority| authority.as_str().as_bytes())
 }
 
 #[cfg(test)]

@@ -91,8 +91,12 @@ async fn change(
     }
 }
 
-async fn delete(State(context): State<Context>, Path(uid): Path<String>, headers: HeaderMap) -> Answer {
-    refuse_other_sites(&headers)?;
+async fn delete(
+    State(context): State<Context>,
+    Path(uid): Path<String>,
+    (uri, headers): (Uri, HeaderMap),
+) -> Answer {
+    refuse_other_sites(&uri, &headers)?;
     context.store().write("request.delete", move |tx| requests::delete(tx, &uid)).await?;
     Ok(done(&headers, "/requests", StatusCode::NO_CONTENT))
 }
