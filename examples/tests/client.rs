@@ -120,12 +120,25 @@ impl Answer {
 }
 
 impl Events {
+    /// The name and the data of the next event.
+    pub async fn any(&mut self) -> (String, Value) {
+        let mut name = String::new();
+        loop {
+            let line = self.line().await;
+            if let Some(found) = line.strip_prefix("event: ") {
+                found.clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return (name, serde_json::from_str(data).expect("JSON"));
+            }
+        }
+    }
+
     /// The data of the next event with this name.
     pub async fn next(&mut self, name: &str) -> Value {
-        while self.line().await != format!("event: {name}") {}
         loop {
-            if let Some(data) = self.line().await.strip_prefix("data: ") {
-                return serde_json::from_str(data).expect("JSON");
+            let (found, data) = self.any().await;
+            if found == name {
+                return data;
             }
         }
     }

@@ -54,10 +54,15 @@ async fn wrong_requests_are_refused() {
         ("PATCH", &path, json!({ "answers": { "one": [1] } })),
         ("PATCH", &path, json!({ "answers": { "1": [-1] } })),
         ("PATCH", &path, json!({ "answer": {} })),
+        ("PATCH", &path, json!({ "answers": { "0": [1] } })),
+        ("PATCH", &path, json!({ "answers": { "501": [1] } })),
+        ("PATCH", &path, json!({ "answers": { "1": vec![1; 21] } })),
     ];
     for (method, path, body) in cases {
         assert_eq!(app.json(method, path, &body).await.problem().0, 400, "{method} {path}");
     }
+    let named = app.json("PATCH", &path, &json!({ "answers": { "501": [1] } })).await.json();
+    assert_eq!(named["errors"][0]["field"], "answers", "{named}");
     let too_large = app.json("PATCH", &path, &json!({ "answers": many })).await;
     assert_eq!(too_large.problem(), (413, "body_too_large".to_owned()));
     let not_found = (404, "not_found".to_owned());
@@ -97,6 +102,29 @@ async fn the_teacher_sees_progress_live() {
     events.until(|rows| rows[1]["student"] == "Grace").await;
     app.send("POST", &format!("{ada}/submit"), &[], "").await;
     events.until(|rows| rows[0]["submitted_at"].is_i64()).await;
+    drop(events);
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn students_with_many_answers_do_not_break_the_page_of_the_teacher() {
+    let app = start().await;
+    let most = json!({ "answers": (1..=500).map(|question| (question.to_string(), json!(vec![u32::MAX; 20])))
+        .collect::<serde_json::Map<_, _>>() });
+    let frame_bytes_max = live::Limits::default().frame_bytes_max;
+    for number in 1..=frame_bytes_max / most.to_string().len() + 1 {
+        let path = begin(&app, &format!("Student {number}")).await;
+        assert_eq!(app.json("PATCH", &path, &most).await.status, 200);
+    }
+    let wanted =
+        json!({ "subscriptions": [{ "key": "p", "query": "exam_progress", "args": { "exam": 1 } }] });
+    let mut events = app.events("POST", "/live", &[], &wanted.to_string()).await;
+    events.next("hello").await;
+    let (name, data) = events.any().await;
+    assert_eq!(name, "value", "{data:.300}");
+    let rows = &data["value"];
+    assert_eq!((&rows[0]["student"], &rows[0]["answered"]), (&json!("Student 1"), &json!(500)));
+    assert!(rows.to_string().len() < 10_000, "only what the page shows");
     drop(events);
     app.stop().await;
 }

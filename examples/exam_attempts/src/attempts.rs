@@ -4,18 +4,14 @@ use crate::exams;
 use live::Problem;
 use serde::Serialize;
 use serde_json::Value;
-use store::{Error, Key, Row, Snapshot, Time, Tx, args, select, sql, statements, update_if};
+use store::{Error, Key, Row, Snapshot, Time, Tx, args, sql, statements, update_if};
 use utoipa::ToSchema;
 
-/// A row.
+/// How far an attempt is: what the teacher's page shows.
 #[derive(Serialize, ToSchema)]
-pub struct Attempt {
+pub struct Progress {
     id: i64,
-    exam_id: i64,
     student: String,
-    /// The choices, by number of the question.
-    #[schema(value_type = std::collections::HashMap<String, Vec<u32>>)]
-    answers: Value,
     /// The questions with an answer.
     answered: i64,
     /// Unix milliseconds.
@@ -24,14 +20,24 @@ pub struct Attempt {
     submitted_at: Option<i64>,
 }
 
-const ROWS: &str = "SELECT id, exam_id, student, answers, answered, saved_at, submitted_at FROM attempts";
+/// A row.
+#[derive(Serialize)]
+pub struct Attempt {
+    #[serde(flatten)]
+    progress: Progress,
+    exam_id: i64,
+    /// The choices, by number of the question.
+    answers: Value,
+}
 
 statements! {
     static INSERT = store::insert("attempts", &[&["id", "exam_id", "student", "answers", "answered", "saved_at"]]);
     static SAVE = update_if("attempts", "id", &["answers", "answered", "saved_at"], "submitted_at IS NULL");
     static SUBMIT = sql("UPDATE attempts SET submitted_at = ?2 WHERE id = ?1 AND submitted_at IS NULL");
-    static FIND = select(ROWS, "WHERE id = ?1");
-    static PAGE_AFTER = select(ROWS, "WHERE exam_id = ?1 AND id > ?2 ORDER BY id LIMIT 50");
+    static FIND = sql("SELECT id, student, answered, saved_at, submitted_at, exam_id, answers
+     FROM attempts WHERE id = ?1");
+    static PAGE_AFTER = sql("SELECT id, student, answered, saved_at, submitted_at
+     FROM attempts WHERE exam_id = ?1 AND id > ?2 ORDER BY id LIMIT 50");
 }
 
 /// The row of an attempt.
@@ -79,27 +85,29 @@ pub fn submit(tx: &mut Tx<'_>, id: i64, now: Time) -> Result<Attempt, Problem> {
 
 /// Why no row was changed.
 fn refusal(tx: &mut Tx<'_>, id: i64) -> Problem {
-    let submitted =
-        || Problem::conflict("already_submitted", "The attempt is submitted. It does not change any more.");
-    find(tx.snapshot(), id).map_or_else(|problem| problem, |_| submitted())
+    let submitted = "The attempt is submitted. It does not change any more.";
+    find(tx.snapshot(), id).err().unwrap_or_else(|| Problem::conflict("already_submitted", submitted))
 }
 
 /// The attempt with this id.
 pub fn find(snapshot: &mut Snapshot<'_>, id: i64) -> Result<Attempt, Problem> {
-    let found = snapshot.one(&FIND, args![id], read)?;
-    found.ok_or_else(|| Problem::not_found("Attempt"))
+    snapshot.one(&FIND, args![id], read)?.ok_or_else(|| Problem::not_found("Attempt"))
 }
 
 /// Fifty attempts of an exam after an id. The page depends on its own rows, and on the list because of new ones. A saved
 /// answer in an attempt of another page does not concern it.
-pub fn page(snapshot: &mut Snapshot<'_>, exam: i64, after: i64) -> Result<Vec<Attempt>, Problem> {
-    let page = snapshot.all(&PAGE_AFTER, args![exam, after], read)?;
+pub fn page(snapshot: &mut Snapshot<'_>, exam: i64, after: i64) -> Result<Vec<Progress>, Problem> {
+    let page = snapshot.all(&PAGE_AFTER, args![exam, after], progress)?;
     snapshot.depends(|| page.iter().map(|attempt| row_key(attempt.id)).chain([list_key(exam)]));
     Ok(page)
 }
 
+fn progress(row: &Row<'_>) -> Result<Progress, Error> {
+    let (id, student, answered) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    Ok(Progress { id, student, answered, saved_at: row.get(3)?, submitted_at: row.get(4)? })
+}
+
 fn read(row: &Row<'_>) -> Result<Attempt, Error> {
-    let (id, exam_id, student, answered) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
-    let answers = serde_json::from_str(&row.get::<String>(3)?).unwrap_or_default();
-    Ok(Attempt { id, exam_id, student, answers, answered, saved_at: row.get(5)?, submitted_at: row.get(6)? })
+    let answers = serde_json::from_str(&row.get::<String>(6)?).unwrap_or_default();
+    Ok(Attempt { progress: progress(row)?, exam_id: row.get(5)?, answers })
 }

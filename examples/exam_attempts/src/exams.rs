@@ -2,7 +2,11 @@
 
 use live::Problem;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use store::{Error, Snapshot, Tx, args, insert, sql, statements};
+
+/// How many questions an exam has, and their numbers.
+pub const QUESTIONS: RangeInclusive<i64> = 1..=500;
 
 /// What a teacher sends.
 #[derive(Deserialize)]
@@ -22,9 +26,7 @@ statements! {
 /// Creates an exam and returns its id.
 pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
     check_name("title", &exam.title)?;
-    if !(1..=500).contains(&exam.questions) {
-        return Err(Problem::invalid("questions", "`questions` must be 1 to 500."));
-    }
+    check(QUESTIONS.contains(&exam.questions), "questions", "be 1 to 500")?;
     let id = reserve_ids(tx, "exams", 1)?;
     tx.exec(&INSERT, args![id, &exam.title, exam.questions])?;
     Ok(id)
@@ -32,22 +34,23 @@ pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
 
 /// Fails if there is no such exam. Exams never change, so nothing depends on them.
 pub fn require(snapshot: &mut Snapshot<'_>, id: i64) -> Result<(), Problem> {
-    let found = snapshot.one(&EXISTS, args![id], |_| Ok(()))?;
-    found.ok_or_else(|| Problem::not_found("Exam"))
+    snapshot.one(&EXISTS, args![id], |_| Ok(()))?.ok_or_else(|| Problem::not_found("Exam"))
 }
 
 /// Checks a text that people see.
 pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
-    match !text.trim().is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control) {
-        true => Ok(()),
-        false => Err(Problem::invalid(field, format!("`{field}` must have 1 to 200 characters."))),
-    }
+    let is_good = !text.trim().is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control);
+    check(is_good, field, "have 1 to 200 characters")
+}
+
+/// 400 that names a field, unless it is good.
+pub fn check(is_good: bool, field: &str, rule: &str) -> Result<(), Problem> {
+    if is_good { Ok(()) } else { Err(Problem::invalid(field, format!("`{field}` must {rule}."))) }
 }
 
 /// Reserves `count` ids of a table and returns the first. The update locks the row until the commit, so no two commands
 /// get the same id.
 pub fn reserve_ids(tx: &mut Tx<'_>, table: &str, count: i64) -> Result<i64, Error> {
     tx.exec(&ADVANCE, args![table, count])?;
-    let last = tx.one(&LAST, args![table], |row| row.get::<i64>(0))?;
-    Ok(last.unwrap_or_default() - count + 1)
+    Ok(tx.one(&LAST, args![table], |row| row.get::<i64>(0))?.unwrap_or_default() - count + 1)
 }

@@ -3,13 +3,13 @@
 mod attempts;
 mod exams;
 
-use attempts::Attempt;
+use attempts::{Attempt, Progress};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Html;
 use axum::routing::{get, post};
-use exams::Exam;
+use exams::{Exam, QUESTIONS};
 use live::extract::{Json, Path};
 use live::{Anyone, App, Context, Problem, Query, Settings};
 use serde::Deserialize;
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{Migration, Options, Snapshot, Store, Tx};
 
-type Answer<T> = Result<T, Problem>;
-type Created<T> = Answer<(StatusCode, Json<T>)>;
+type Answer<T> = Result<Json<T>, Problem>;
+type Created<T> = Result<(StatusCode, Json<T>), Problem>;
 
 static MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "exams", text: include_str!("../migrations/0001_exams.sql") }];
@@ -48,9 +48,9 @@ impl Query for ExamProgress {
     const NAME: &'static str = "exam_progress";
     const ROW_KEY: Option<&'static str> = Some("id");
     type Claims = Anyone;
-    type Value = Vec<Attempt>;
+    type Value = Vec<Progress>;
 
-    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<Vec<Attempt>, Problem> {
+    fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<Vec<Progress>, Problem> {
         exams::require(snapshot, self.exam)?;
         attempts::page(snapshot, self.exam, self.after)
     }
@@ -76,44 +76,42 @@ async fn start(
     Ok((StatusCode::CREATED, Json(context.store().write("attempt.start", start).await?)))
 }
 
-async fn show(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Json<Attempt>> {
+async fn show(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Attempt> {
     Ok(Json(context.store().point(move |snapshot| attempts::find(snapshot, id)).await?))
 }
 
 /// All choices of a student, by number of the question.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answers {
-    answers: BTreeMap<u32, Vec<u32>>,
+struct Sheet {
+    answers: BTreeMap<i64, Vec<u32>>,
 }
 
-async fn save(
-    State(context): State<Context>,
-    Path(id): Path<i64>,
-    Json(Answers { answers }): Json<Answers>,
-) -> Answer<Json<Value>> {
-    let (now, text) = (context.now(), json!(answers).to_string());
-    let answered = answers.values().map(|choices| i64::from(!choices.is_empty())).sum();
+async fn save(State(context): State<Context>, Path(id): Path<i64>, Json(new): Json<Sheet>) -> Answer<Value> {
+    // Not by the questions of this exam, which would cost a read for each save.
+    let is_good = new.answers.iter().all(|(number, chosen)| QUESTIONS.contains(number) && chosen.len() <= 20);
+    exams::check(is_good, "answers", "have questions 1 to 500, with up to 20 choices")?;
+    let (now, text) = (context.now(), json!(new.answers).to_string());
+    let answered = new.answers.values().map(|choices| i64::from(!choices.is_empty())).sum();
     let save = move |tx: &mut Tx<'_>| attempts::save(tx, id, &text, answered, now);
     context.store().write_batched("attempt.save", save).await?;
     Ok(Json(json!({ "id": id, "answered": answered, "saved_at": now.millis() })))
 }
 
-async fn submit(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Json<Attempt>> {
+async fn submit(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Attempt> {
     let now = context.now();
     Ok(Json(context.store().write("attempt.submit", move |tx| attempts::submit(tx, id, now)).await?))
 }
 
 /// Creates an exam with many attempts, for load tests.
-pub async fn seed(settings: &Settings, count: i64) -> Answer<()> {
+pub async fn seed(settings: &Settings, count: i64) -> Result<(), Problem> {
     let (store, now) = (Store::open(Options::new(&settings.database, MIGRATIONS))?, (settings.clock)());
     let new = Exam { title: "Load test".to_owned(), questions: 40 };
     let exam = store.write("seed.exam", move |tx| exams::create(tx, &new)).await?;
     for done in (0..count).step_by(500) {
         let rows = (count - done).min(500);
         store.write("seed.attempts", move |tx| attempts::insert(tx, exam, "Student", rows, now)).await?;
-        eprint!("\r{} of {count} attempts at exam {exam}", done + rows);
     }
-    eprintln!();
+    eprintln!("Exam {exam} has {count} attempts.");
     Ok(())
 }
