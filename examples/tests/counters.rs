@@ -150,8 +150,9 @@ fn the_types_of_the_page_are_those_of_the_back_end() {
     let app = counters::app(LocalIssuer::temporary("counters").expect("an issuer"));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../counters/page/api.d.ts");
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    if kept != app.typescript() {
-        std::fs::write(path, app.typescript()).expect("written");
+    let types = app.typescript().expect("types");
+    if kept != types {
+        std::fs::write(path, types).expect("written");
         panic!("{path} was out of date and has been written anew; read the difference");
     }
 }

@@ -230,8 +230,8 @@ impl App {
         self
     }
 
-    /// TypeScript types of all queries and mutations, for `@sarsen/client`.
-    pub fn typescript(&self) -> String {
+    /// TypeScript types of all queries and mutations, for `@sarsen/client`. Fails if two types have one name.
+    pub fn typescript(&self) -> Result<String, crate::auth::Misconfigured> {
         typescript::types(&self.registry)
     }
 }

@@ -74,7 +74,7 @@ impl Program {
                 return Ok(());
             }
             Asked::TypeScript => {
-                print!("{}", make()?.typescript());
+                print!("{}", make()?.typescript()?);
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),

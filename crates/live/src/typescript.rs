@@ -3,22 +3,26 @@
 //! The text is the same for the same app, so a program can keep it in a file and a test can compare both.
 
 use crate::app::Registry;
+use crate::auth::Misconfigured;
 use crate::query::{Described, Schema};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 const HEAD: &str =
     "// Types of the back end's queries and mutations, made by `App::typescript`: do not edit.\n\n";
 
-/// An interface `Api`, and the types that it names.
-pub(crate) fn types(registry: &Registry) -> String {
-    let mut named = BTreeMap::new();
+/// An interface `Api`, and the types that it names. The error says which types need another name.
+pub(crate) fn types(registry: &Registry) -> Result<String, Misconfigured> {
+    let queries = registry.queries.iter().filter(|(name, _)| !name.contains('.'));
+    let queries: Vec<_> = queries.map(|(name, entry)| (*name, &entry.described)).collect();
+    let mutations: Vec<_> =
+        registry.mutations.iter().map(|(name, entry)| (*name, &entry.described)).collect();
+    let mut named = named(queries.iter().chain(&mutations))?;
     let mut text = format!("{HEAD}export interface Api {{\n");
-    let mut part = |title: &str, entries: Vec<(&str, &Described)>| {
+    for (title, entries) in [("queries", queries), ("mutations", mutations)] {
         let _ = writeln!(text, "  {title}: {{");
         for (name, described) in entries {
-            named.extend(described.named.iter().map(|(name, schema)| (name.clone(), json(schema))));
             let args = json(&described.args);
             let value = by_name(json(&described.value), described.value_type, &mut named);
             text.push_str(&comment(&args, 4));
@@ -27,16 +31,38 @@ pub(crate) fn types(registry: &Registry) -> String {
             let _ = writeln!(text, "      value: {};\n    }};", of(&value, 6));
         }
         text.push_str("  };\n");
-    };
-    let queries = registry.queries.iter().filter(|(name, _)| !name.contains('.'));
-    part("queries", queries.map(|(name, entry)| (*name, &entry.described)).collect());
-    part("mutations", registry.mutations.iter().map(|(name, entry)| (*name, &entry.described)).collect());
+    }
     text.push_str("}\n");
     for (name, schema) in named {
         let _ =
             write!(text, "\n{}export type {} = {};\n", comment(&schema, 0), type_name(&name), of(&schema, 0));
     }
-    text
+    Ok(text)
+}
+
+/// The types that arguments and answers refer to by name. A reference has nothing but the name, so no two of them may
+/// have one.
+fn named<'a>(
+    entries: impl Iterator<Item = &'a (&'static str, &'a Described)>,
+) -> Result<BTreeMap<String, Value>, Misconfigured> {
+    let mut users = HashMap::new();
+    let mut named = BTreeMap::new();
+    for (user, described) in entries {
+        let user = format!("`{user}` ({})", described.value_type);
+        for (name, schema) in &described.named {
+            let schema = json(schema);
+            if named.get(name).is_some_and(|known| *known != schema) {
+                return Err(Misconfigured(format!(
+                    "two types are named {name}: one is in {}, another in {user}; give one of them another name, such \
+                     as #[schema(as = Other{name})]",
+                    users.get(name).unwrap_or(&user)
+                )));
+            }
+            named.insert(name.clone(), schema);
+            users.entry(name.clone()).or_insert_with(|| user.clone());
+        }
+    }
+    Ok(named)
 }
 
 fn json(schema: &Schema) -> Value {
@@ -203,7 +229,6 @@ mod tests {
     use crate::{Anyone, App, Given, Mutation, Problem, Query};
     use serde::{Deserialize, Serialize};
     use serde_json::json;
-    use std::collections::HashMap;
     use store::{Snapshot, Tx};
     use utoipa::ToSchema;
 
@@ -276,8 +301,75 @@ mod tests {
 
     #[test]
     fn an_app_is_described_with_its_types() {
-        let text = App::new().query::<ListOrders>().mutation::<Clear>().typescript();
+        let text = App::new().query::<ListOrders>().mutation::<Clear>().typescript().expect("types");
         assert_eq!(text, include_str!("typescript_expected.ts"), "\n{text}");
+    }
+
+    /// Types of another module, one of which has the name of one above.
+    mod invoices {
+        use super::*;
+
+        #[derive(Serialize, ToSchema)]
+        struct Line {
+            text: String,
+        }
+
+        #[derive(Serialize, ToSchema)]
+        #[schema(as = ReceiptLine)]
+        struct Renamed {
+            text: String,
+        }
+
+        #[derive(Serialize, ToSchema)]
+        pub(super) struct Invoice {
+            lines: Vec<Line>,
+        }
+
+        #[derive(Serialize, ToSchema)]
+        pub(super) struct Receipt {
+            lines: Vec<Renamed>,
+        }
+
+        #[derive(Deserialize, ToSchema)]
+        pub(super) struct GetInvoice {}
+
+        #[derive(Deserialize, ToSchema)]
+        pub(super) struct GetReceipt {}
+
+        impl Query for GetInvoice {
+            const NAME: &'static str = "get_invoice";
+            type Claims = Anyone;
+            type Value = Invoice;
+            fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<Invoice, Problem> {
+                Ok(Invoice { lines: Vec::new() })
+            }
+        }
+
+        impl Query for GetReceipt {
+            const NAME: &'static str = "get_receipt";
+            type Claims = Anyone;
+            type Value = Receipt;
+            fn run(&self, _: &mut Snapshot<'_>, _: &Anyone) -> Result<Receipt, Problem> {
+                Ok(Receipt { lines: Vec::new() })
+            }
+        }
+    }
+
+    #[test]
+    fn two_types_with_one_name_are_refused_until_one_has_another() {
+        let app = App::new().query::<ListOrders>().query::<invoices::GetReceipt>();
+        let text = app.typescript().expect("each type has a name");
+        for part in
+            ["type Line = {\n  price: number;", "type ReceiptLine = {\n  text: string;", "ReceiptLine[]"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let refused = app.query::<invoices::GetInvoice>().typescript().expect_err("two types").to_string();
+        for part in
+            ["named Line", "`get_invoice`", "invoices::Invoice", "`list_orders`", "schema(as = OtherLine)"]
+        {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
     }
 
     #[test]
