@@ -38,10 +38,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// A back end without identity, as in `docs/extend/authentication.md`.
 const BACK_END: &str = r#"//! A back end of another program, on `sarsen::live` and `sarsen::store`.
 
+use axum::extract::State;
 use sarsen::live::auth::{Accept, Issuer, LocalIssuer, Sarsen};
-use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Problem, Query};
-use sarsen::store::{Key, Snapshot, Sql, args, sql};
+use sarsen::live::extract::Json;
+use sarsen::live::{App, Authenticate, Authenticating, Caller, Claims, Context, Problem, Query};
+use sarsen::store::{Key, Snapshot, Sql, Tx, args, sql};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
 
 static READ: Sql = sql("SELECT value FROM counters WHERE id = ?1");
 static ACTIVE: Sql = sql("SELECT 1 FROM sessions WHERE user_id = ?1");
@@ -95,8 +99,42 @@ impl Authenticate for Sessions {
     }
 }
 
+static HASHES: Semaphore = Semaphore::const_new(2);
+
+#[derive(serde::Deserialize)]
+struct SignUp {
+    name: String,
+    password: String,
+}
+
+async fn sign_up(State(context): State<Context>, Json(form): Json<SignUp>) -> Result<Json<String>, Problem> {
+    let SignUp { name, password } = form;
+    let permit = HASHES.acquire().await.map_err(|_| Problem::internal())?;
+    let hashing = tokio::task::spawn_blocking(move || {
+        let hash = hash_of(&password);
+        drop(permit);
+        hash
+    });
+    let hash = hashing.await.map_err(|_| Problem::internal())?;
+    let user = context.given().id("user");
+    let id = user.clone();
+    context.store().write("user.create", move |tx| create_user(tx, &id, &name, &hash)).await?;
+    let issuer = context.state::<LocalIssuer>().ok_or_else(Problem::internal)?;
+    let token = issuer.issue(&user, Duration::from_secs(3600), serde_json::Map::new());
+    Ok(Json(token.map_err(|_| Problem::internal())?))
+}
+
+fn hash_of(_password: &str) -> String {
+    unreachable!("the program is only compiled")
+}
+
+fn create_user(_tx: &mut Tx<'_>, _id: &str, _name: &str, _hash: &str) -> Result<(), Problem> {
+    unreachable!("the program is only compiled")
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let app = App::new().query::<GetCounter>();
+    let app = app.routes(axum::Router::new().route("/sign_up", axum::routing::post(sign_up)));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let _app = match arguments.as_slice() {
         [issuer, key] => app.authenticate(Arc::new(Sarsen::new(issuer, "acme/sketch", key)?)),
@@ -116,7 +154,9 @@ fn a_program_of_another_workspace_embeds_the_server() {
 #[test]
 #[ignore = "it compiles for a minute: the soak runs it"]
 fn a_back_end_of_another_workspace_builds_without_the_identity_server() {
-    let others = "serde = { version = \"1\", features = [\"derive\"] }\nutoipa = \"6\"";
+    let others = "axum = { version = \"0.8\", default-features = false }\n\
+                  serde = { version = \"1\", features = [\"derive\"] }\nserde_json = \"1\"\n\
+                  tokio = { version = \"1\", features = [\"rt\", \"sync\"] }\nutoipa = \"6\"";
     let folder = builds("back_end", BACK_END, "live", others);
     let tree = cargo(&folder, &["tree", "--offline", "--prefix", "none", "--edges", "normal"]);
     let crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
