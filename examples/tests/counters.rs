@@ -5,7 +5,11 @@ use live::auth::LocalIssuer;
 use serde_json::{Value, json};
 
 async fn start() -> TestApp {
-    TestApp::start(counters::app(LocalIssuer::temporary("counters").expect("an issuer"))).await
+    TestApp::start(counters::with_issuer(
+        counters::app(),
+        LocalIssuer::temporary("counters").expect("an issuer"),
+    ))
+    .await
 }
 
 async fn register(app: &TestApp, name: &str) -> String {
@@ -147,7 +151,7 @@ async fn the_page_and_what_it_loads_are_part_of_the_program() {
 /// The types that the page is checked with.
 #[test]
 fn the_types_of_the_page_are_those_of_the_back_end() {
-    let app = counters::app(LocalIssuer::temporary("counters").expect("an issuer"));
+    let app = counters::app();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../counters/page/api.d.ts");
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     let types = app.typescript().expect("types");

@@ -53,7 +53,11 @@ async fn saved_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_queries() {
-    let app = TestApp::start(counters::app(LocalIssuer::temporary("counters").expect("an issuer"))).await;
+    let app = TestApp::start(counters::with_issuer(
+        counters::app(),
+        LocalIssuer::temporary("counters").expect("an issuer"),
+    ))
+    .await;
     let line = "live --users 12 --step 12 --connections 24 --counters 4 --interval 100ms --duration 1s --warmup 200ms";
     let report = measure(&app, line).await;
     for level in report["levels"].as_array().expect("levels") {

@@ -62,19 +62,24 @@ impl Program {
     /// Does what the arguments of the process ask for: serves the app until SIGTERM or SIGINT, and prints one line with
     /// its address when it answers. The log goes to stderr.
     pub async fn run(self, app: App) -> Result<(), Error> {
-        self.run_with(|| Ok(app)).await
+        self.run_with(app, Ok).await
     }
 
-    /// The same for an app that needs files or other servers: it is made only to be served, not for `--help`.
+    /// The same for an app that needs files or other servers, which `complete` adds: only to serve it, not for `--help` or
+    /// `--typescript`.
     #[expect(clippy::print_stdout, reason = "people and scripts read the address and the types")]
-    pub async fn run_with(self, make: impl FnOnce() -> Result<App, Error>) -> Result<(), Error> {
+    pub async fn run_with(
+        self,
+        app: App,
+        complete: impl FnOnce(App) -> Result<App, Error>,
+    ) -> Result<(), Error> {
         let (settings, command) = match self.parse(std::env::args().skip(1))? {
             Asked::Help => {
                 println!("{}", self.help());
                 return Ok(());
             }
             Asked::TypeScript => {
-                print!("{}", make()?.typescript()?);
+                print!("{}", app.typescript()?);
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),
@@ -86,7 +91,7 @@ impl Program {
         {
             return (command.run)(settings).await.map_err(|problem| Error::Command(problem.detail));
         }
-        let running = serve(make()?, settings).await?;
+        let running = serve(complete(app)?, settings).await?;
         println!("{} answers at http://{}", self.name, running.address);
         running.until_signal().await;
         Ok(())

@@ -14,9 +14,8 @@ use store::Migration;
 static MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "counters", text: include_str!("../migrations/0001_counters.sql") }];
 
-/// The back end. Its users' tokens are signed by `issuer`.
-pub fn app(issuer: LocalIssuer) -> App {
-    let issuer = Arc::new(issuer);
+/// The back end without its issuer: nobody has a token, and nobody can register.
+pub fn app() -> App {
     App::new()
         .query::<counters::GetCounter>()
         .query::<counters::ListCounters>()
@@ -26,8 +25,12 @@ pub fn app(issuer: LocalIssuer) -> App {
         .routes(page())
         .migrations(MIGRATIONS)
         .watched(&["counters"])
-        .with(issuer.clone())
-        .authenticate(issuer)
+}
+
+/// The back end, with the issuer that signs the tokens of its users.
+pub fn with_issuer(app: App, issuer: LocalIssuer) -> App {
+    let issuer = Arc::new(issuer);
+    app.with(issuer.clone()).authenticate(issuer)
 }
 
 /// The page: its files are part of the program.
