@@ -192,11 +192,20 @@ impl<'c> Snapshot<'c> {
     }
 }
 
-/// Whether a statement writes. One that also returns rows (RETURNING) would pass for a read: a command that wrote only so
+/// Whether a statement writes, also behind a WITH. One that also returns rows (RETURNING) would pass for a read: a command that wrote only so
 /// would be committed without an entry in the log, or left out of its batch although it wrote.
 fn is_write(text: &str) -> bool {
-    let first = text.split_ascii_whitespace().next().unwrap_or_default();
-    ["INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"].iter().any(|word| first.eq_ignore_ascii_case(word))
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut words = text.split(|letter| !is_name(letter)).filter(|word| !word.is_empty());
+    let writes = |word: &str| {
+        ["INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"]
+            .iter()
+            .any(|known| word.eq_ignore_ascii_case(known))
+    };
+    match words.next() {
+        Some(first) if first.eq_ignore_ascii_case("WITH") => words.any(writes),
+        first => first.is_some_and(writes),
+    }
 }
 
 impl<'c> Tx<'c> {

@@ -36,6 +36,7 @@ const LOOK_BACK: u64 = 1000;
 const CHECKS_MAX: usize = 20;
 
 const NEW: &str = "SELECT seq, `keys` FROM change_log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+const OLDEST: &str = "SELECT seq, '' FROM change_log ORDER BY seq LIMIT 1";
 /// Zero rows when the number was never used, an error while somebody holds it.
 const LOCK_ROW: &str = "SELECT seq FROM change_log WHERE seq = ?1 FOR UPDATE NOWAIT";
 
@@ -150,12 +151,32 @@ impl LogReader {
         let args = [Value::Int(self.cursor.cast_signed()), Value::Int(ROWS_MAX as i64)];
         let rows = self.rows(NEW, &args)?;
         let more = rows.len() == ROWS_MAX;
+        if let Some((first, _)) = rows.first()
+            && *first > self.cursor + 1
+        {
+            self.notice_trim(*first)?;
+        }
         for (seq, keys) in rows {
             self.advance_cursor(seq);
             self.publish(seq, &keys);
         }
         self.drop_rolled_back()?;
         Ok(more)
+    }
+
+    /// Rows behind the cursor that were trimmed, because this process was suspended for long, are not rows that were rolled
+    /// back: it is not known what they changed.
+    fn notice_trim(&mut self, first: u64) -> Result<(), Error> {
+        let oldest = self.rows(OLDEST, &[])?.first().map(|(oldest, _)| *oldest);
+        if oldest.is_some_and(|oldest| oldest > self.cursor + 1) && !self.is_starting {
+            tracing::warn!(
+                "changes were removed from the log before they were read; all that is cached is read anew"
+            );
+            self.missing.clear();
+            self.cursor = first - 1;
+            self.publish_everything();
+        }
+        Ok(())
     }
 
     fn rows(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<(u64, String)>, Error> {

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Config, Error, Socket, Statement};
 
+/// How long the server's answer to a statement may take, beyond the time that the statement may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long the farewell to the server may take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,8 @@ pub(super) struct Client {
     queued: Vec<Queued>,
     requests: Arc<tokio_postgres::Client>,
     connection: Connection,
+    /// How long an answer may take; `None` for changes of the schema.
+    answer_max: Option<Duration>,
 }
 
 /// A statement as the server knows it, or as text.
@@ -68,8 +72,15 @@ impl Client {
         Ok(runtime.block_on(config.connect(tls)).map(|(requests, open)| {
             let wire = Wire { open: Some(open), ended_by: None, notified_by: VecDeque::new() };
             let connection = Connection { runtime, wire };
-            Client { queued: Vec::new(), requests: Arc::new(requests), connection }
+            let answer_max = Some(ANSWER_MAX);
+            Client { queued: Vec::new(), requests: Arc::new(requests), connection, answer_max }
         }))
+    }
+
+    /// From now on the server has this long for each statement. One that does not answer then (it is suspended, its disk
+    /// hangs, or a pooler has no connection for us) loses the connection.
+    pub(super) fn limit(&mut self, work_max: Option<Duration>) {
+        self.answer_max = work_max.map(|work| work + ANSWER_MAX);
     }
 
     /// Whether the connection has ended.
@@ -127,11 +138,25 @@ impl Client {
         let last = last(self.requests.clone());
         let mut all = pin!(in_order(std::mem::take(&mut self.queued), last));
         let Connection { runtime, wire } = &mut self.connection;
-        let (queued, last) = runtime.block_on(poll_fn(|context| {
-            // A connection that ends answers everything with an error.
-            wire.drive(context);
-            all.as_mut().poll(context)
-        }));
+        let answer_max = self.answer_max;
+        let (queued, last) = runtime.block_on(async {
+            let mut late = pin!(answer_max.map(sleep));
+            poll_fn(|context| {
+                // A connection that ends answers everything with an error.
+                wire.drive(context);
+                let answered = all.as_mut().poll(context);
+                if answered.is_ready() || wire.open.is_none() {
+                    return answered;
+                }
+                let late = late.as_mut().as_pin_mut();
+                if late.is_some_and(|late| late.poll(context).is_ready()) {
+                    wire.open = None;
+                    return all.as_mut().poll(context);
+                }
+                Poll::Pending
+            })
+            .await
+        });
         let last = last.map_err(|error| match wire.ended_by.take() {
             Some(cause) if error.is_closed() => cause,
             _ => error,

@@ -28,8 +28,10 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow, Statement};
 
 /// Statements kept prepared on each connection; the program has a few hundred.
 const STATEMENTS_MAX: usize = 1024;
-/// Statements that are not waited for, at most.
-const QUEUED_MAX: usize = 256;
+/// Different statements that are not waited for, at most: what they take together is not known before the next one.
+const QUEUED_MAX: usize = 8;
+/// The same behind a pooler, where each row is a statement.
+const QUEUED_ROWS_MAX: usize = 32;
 /// Rows that one statement writes, at most.
 const ROWS_MAX: usize = 256;
 
@@ -95,6 +97,7 @@ impl Connection {
     /// Runs statements outside of a transaction.
     pub(super) fn batch_outside_tx(&mut self, sql: &str) -> Result<(), Error> {
         (self.limit, self.failure) = (None, None);
+        self.client.limit(Some(tx_mode::QUERY_LIMIT));
         self.batch(sql)
     }
 
@@ -106,6 +109,7 @@ impl Connection {
         each: &mut dyn FnMut(&dyn RowSource) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         (self.limit, self.failure) = (None, None);
+        self.client.limit(Some(tx_mode::QUERY_LIMIT));
         self.query_text(sql, args, each)
     }
 
@@ -230,6 +234,7 @@ impl Connection {
     /// What can be seen now, outside of a transaction.
     fn current_snapshot(&mut self) -> Result<PgSnapshot, Error> {
         (self.limit, self.failure) = (None, None);
+        self.client.limit(Some(tx_mode::QUERY_LIMIT));
         self.read_snapshot(tx_mode::SNAPSHOT)
     }
 
@@ -304,6 +309,7 @@ impl Session for Connection {
     fn begin(&mut self, mode: TxMode) -> Result<(), Error> {
         self.began = Instant::now();
         self.limit = tx_mode::limit(mode);
+        self.client.limit(self.limit);
         (self.failure, self.snapshot, self.rows) = (None, None, None);
         (self.failed_unwaited, self.is_batch) = (false, mode == TxMode::Batch);
         if !self.pooled && self.settings != Some(mode.of_session()) {
@@ -412,7 +418,8 @@ impl tx::Connection for Connection {
 
     fn execute_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
         let text = sql.text(Dialect::Postgres);
-        if !self.is_batch || self.client.queued() >= QUEUED_MAX {
+        let queued_max = if self.pooled { QUEUED_ROWS_MAX } else { QUEUED_MAX };
+        if !self.is_batch || self.client.queued() >= queued_max {
             return Ok(self.execute(text, args)? == 1);
         }
         let kept =

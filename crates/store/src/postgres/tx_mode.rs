@@ -10,7 +10,7 @@ use std::time::Duration;
 /// a slow command holds up one of several connections, not everybody.
 const COMMAND_LIMIT: Duration = Duration::from_secs(1);
 /// A query may run this long, as on SQLite.
-const QUERY_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const QUERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// The current snapshot.
 pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";

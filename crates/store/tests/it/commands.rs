@@ -465,14 +465,22 @@ async fn a_statement_that_failed_fails_the_command_that_ignores_it(database: Dat
 
 async fn a_statement_that_writes_is_not_run_as_a_query(database: Database) {
     static TAKE: Sql = sql("UPDATE notes SET used_at = 1 WHERE id = ?1 RETURNING owner");
+    static TAKE_WITH: Sql = sql("WITH taken AS (UPDATE notes SET used_at = 1 WHERE id = ?1 RETURNING owner)
+         SELECT owner FROM taken");
+    static READ_WITH: Sql =
+        sql("WITH last_update AS (SELECT owner FROM notes WHERE id = ?1) SELECT owner FROM last_update");
     let test = database.open();
     test.add("n", "ada", "hello").await.expect("writes");
-    let taken = test.store.write_batched("note.take", |tx| {
-        tx.changed(Key::table("notes"));
-        tx.one(&TAKE, args!["n"], |row| row.get::<String>(0))
-    });
-    let error: Error = taken.await.expect_err("it would not be known that it wrote");
-    assert!(error.to_string().contains("exec_one"), "{error}");
+    for take in [&TAKE, &TAKE_WITH] {
+        let taken = test.store.write_batched("note.take", |tx| {
+            tx.changed(Key::table("notes"));
+            tx.one(take, args!["n"], |row| row.get::<String>(0))
+        });
+        let error: Error = taken.await.expect_err("it would not be known that it wrote");
+        assert!(error.to_string().contains("exec_one"), "{error}");
+    }
+    let read = test.store.read(|snapshot| snapshot.one(&READ_WITH, args!["n"], |row| row.get::<String>(0)));
+    assert_eq!(read.await.map_err(|error: Error| error).expect("reads").as_deref(), Some("ada"));
     let used = test.store.read(|snapshot| {
         snapshot.one(&sql("SELECT COUNT(*) FROM notes WHERE used_at = 1"), args![], |row| row.get::<i64>(0))
     });

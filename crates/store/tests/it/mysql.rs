@@ -1,10 +1,9 @@
 //! What only MySQL and MariaDB can go through: locks, schemas that commit by themselves, other instances.
 
 use crate::instances::{cached, count_changes, rename, soon};
-use crate::remote::{open_through_proxy, resumes};
 use crate::support::{BODY, Database, TestStore, add};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::testing::mysql::MysqlClient;
 use store::{Cache, Error, Filled, Key, Migration, Options, Sql, Store, Time, args, sql};
 
@@ -277,21 +276,4 @@ async fn what_is_cached_is_believed_only_while_the_log_is_read() {
         assert_eq!(cache.get(&1, now).is_some(), believed, "{lag_max:?}");
         store.close();
     }
-}
-
-/// TCP alone would notice it after many minutes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_answer_is_noticed_within_seconds() {
-    let Some(test) = open() else { return };
-    let (store, proxy) = open_through_proxy(&test);
-    add(&store, "before", "ada", "before").await.expect("writes");
-    proxy.be_silent(true);
-    let began = Instant::now();
-    let refused = add(&store, "during", "ada", "during").await.expect_err("no answer");
-    assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lost")), "{refused:?}");
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    proxy.be_silent(false);
-    resumes(&store, "after").await;
-    assert_eq!(test.count().await, 2);
-    store.close();
 }

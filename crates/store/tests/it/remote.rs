@@ -20,6 +20,7 @@ on_each_server!(
     a_deadlock_is_resolved_by_running_one_again_and_nothing_is_half_done,
     programs_that_start_together_migrate_once,
     point_reads_that_wait_together_share_nothing_that_goes_wrong,
+    a_server_that_does_not_answer_is_noticed_within_seconds,
 );
 
 /// A store that reaches its database through a proxy.
@@ -231,5 +232,21 @@ async fn point_reads_that_wait_together_share_nothing_that_goes_wrong(database: 
             _ => assert_eq!(answer.expect("reads").as_deref(), Some("two"), "{number}"),
         }
     }
+    store.close();
+}
+
+/// TCP alone would notice it after many minutes.
+async fn a_server_that_does_not_answer_is_noticed_within_seconds(database: Database) {
+    let test = database.open();
+    let (store, proxy) = open_through_proxy(&test);
+    add(&store, "before", "ada", "before").await.expect("writes");
+    proxy.be_silent(true);
+    let began = Instant::now();
+    let refused = add(&store, "during", "ada", "during").await.expect_err("no answer");
+    assert!(matches!(&refused, Error::Unavailable { what, .. } if what.contains("lost")), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    proxy.be_silent(false);
+    resumes(&store, "after").await;
+    assert_eq!(test.count().await, 2);
     store.close();
 }

@@ -55,6 +55,27 @@ async fn a_change_with_a_number_that_was_seen_before_is_heard_of() {
     other.close();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_that_were_trimmed_before_they_were_read_empty_the_caches() {
+    let Some(test) = Database::mysql().map(Database::open) else { return };
+    test.add("n", "ada", "one").await.expect("writes");
+    let other = Store::open(test.options()).expect("opens beside the first");
+    let cache = other.cache("bodies");
+    keep(&other, &cache, "n").await;
+    // As if the other instance had been suspended during many commits: their rows come and go between two looks.
+    test.mysql().sql(
+        "START TRANSACTION;
+         UPDATE notes SET body = 'two' WHERE id = 'n';
+         INSERT INTO change_log (`keys`, mark) VALUES ('', 1);
+         DELETE FROM change_log;
+         INSERT INTO change_log (`keys`, mark) VALUES ('', 2);
+         COMMIT",
+    );
+    soon("the entry goes", || cache.get("n", NOW).is_none() && cache.is_empty()).await;
+    assert_eq!(cached(&other, &cache, "n").await.as_deref(), Some("two"));
+    other.close();
+}
+
 #[tokio::test]
 async fn a_log_of_before_there_were_marks_is_given_them() {
     let Some(test) = Database::mysql().map(Database::open) else { return };
