@@ -62,7 +62,7 @@
 //!
 //! # Layout
 //! - `app.rs`: what an app consists of. `query.rs`, `caller.rs`: queries, mutations and whom they serve. `problem.rs`.
-//! - `engine.rs`, `turns.rs`, `group.rs`, `members.rs`, `stream.rs`, `frame.rs`: live queries, from a change to the bytes on
+//! - `engine.rs`, `turns.rs`, `group.rs`, `members.rs`, `stream/`, `frame.rs`: live queries, from a change to the bytes on
 //!   the wire.
 //! - `http/`: the endpoints. `backend.rs`: what all requests have in common. `serve.rs`: a process that serves an app.
 //!   `program.rs`: its arguments. `extract.rs`: for plain routes.

@@ -6,79 +6,37 @@
 //!
 //! If the right to go on depends on rows, the stream holds frames back until its standing is known for their version.
 
+mod sending;
+mod subscription;
+
+pub(crate) use sending::StreamBody;
+pub(crate) use subscription::Wanted;
+use subscription::{Source, Subscription};
+
 use crate::Problem;
 use crate::account::Account;
 use crate::app::Registry;
 use crate::caller::Caller;
 use crate::engine::Engine;
-use crate::frame::{self, Held, Pieces};
+use crate::frame::{self, Held};
 use crate::group::{Group, GroupKey, Phase, Work};
-use crate::planted::{self, Bug, is_planted};
 use crate::turns::Line;
-use axum::body::Bytes;
-use http_body::{Body, Frame as BodyFrame};
 use parking_lot::Mutex;
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
 use std::collections::{HashSet, VecDeque};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 use store::{Time, Version};
 
 /// The slot of a stream's standing in its group.
 pub(crate) const STANDING: u32 = u32::MAX;
-/// Bytes that are encoded before the socket is asked again.
-const CHUNK: usize = 32 * 1024;
 /// Bytes of events that are not of a group, such as refusals, that may wait for a client.
 const NOTICE_BYTES_MAX: usize = 1024 * 1024;
 /// When a client whose stream has ended for a reason of its own may come back.
 const RETURN_MS: u64 = 1_000;
 /// The length of the arguments of a subscription, which are kept as long as it lasts.
 const ARGS_BYTES_MAX: usize = 4096;
-/// How soon a stream looks again whether a version was published; twice as long each time, up to [`LOOK_AGAIN_MAX`].
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
-const LOOK_AGAIN_MAX: Duration = Duration::from_millis(160);
-
-/// What a client asks for, in `POST /live`.
-#[derive(serde::Deserialize, Clone, Debug)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
-    /// The client's name for it.
-    pub(crate) key: String,
-    pub(crate) query: String,
-    /// As the client wrote them: they are read when their length is known to be allowed.
-    #[serde(default)]
-    pub(crate) args: Option<Box<RawValue>>,
-    /// What the client holds, as `<version>/<digest>`.
-    #[serde(default)]
-    pub(crate) have: Option<String>,
-    /// Whether it understands row changes.
-    #[serde(default)]
-    pub(crate) rows: bool,
-}
-
-impl Wanted {
-    /// A subscription of the server itself.
-    pub(crate) fn new(query: &str, args: &Value) -> Wanted {
-        let args = to_raw_value(args).ok();
-        Wanted { key: String::new(), query: query.to_owned(), args, have: None, rows: false }
-    }
-
-    /// The length of the arguments as they were sent.
-    pub(crate) fn args_bytes(&self) -> usize {
-        self.args.as_ref().map_or(0, |args| args.get().len())
-    }
-
-    fn arguments(&self) -> Result<Value, Problem> {
-        let Some(args) = &self.args else { return Ok(Value::Object(serde_json::Map::new())) };
-        let wrong = |error| Problem::invalid("args", format!("The arguments are not valid: {error}."));
-        serde_json::from_str(args.get()).map_err(wrong)
-    }
-}
 
 /// A caller, as the token says and as the database sees them.
 #[derive(Clone)]
@@ -128,74 +86,6 @@ struct State {
     looks: u8,
     last_sent: Instant,
     expires: Option<Time>,
-}
-
-struct Subscription {
-    source: Source,
-    rows: bool,
-    /// The client's key, as JSON.
-    key: Box<str>,
-    is_behind: bool,
-    /// The client knows that there is no answer yet because the run fails.
-    is_told: bool,
-    /// What the client said that it holds; until the first event.
-    held: Option<Box<Held>>,
-    /// No frame older than this version is sent, which the client holds already, until the group has answered this ask.
-    not_before: Option<Box<(Version, u64)>>,
-    /// Version and digest of what was sent last.
-    sent: Option<(Version, Arc<str>)>,
-}
-
-/// Where a subscription's frames come from.
-enum Source {
-    /// The group knows the query and its arguments.
-    Group(Arc<Group>),
-    /// Nowhere, while the caller's claims do not allow what was asked for; whoever calls, if that is not kept.
-    Refused(Option<Box<Wanted>>),
-}
-
-impl Subscription {
-    fn new(source: Source, rows: bool, key: String) -> Subscription {
-        Subscription {
-            source,
-            rows,
-            key: key.into(),
-            is_behind: false,
-            is_told: false,
-            held: None,
-            not_before: None,
-            sent: None,
-        }
-    }
-
-    fn group(&self) -> Option<&Arc<Group>> {
-        match &self.source {
-            Source::Group(group) => Some(group),
-            Source::Refused(_) => None,
-        }
-    }
-
-    /// Whether its frames come from this group, or from none.
-    fn is_of(&self, group: Option<&Arc<Group>>) -> bool {
-        match (self.group(), group) {
-            (Some(own), Some(group)) => Arc::ptr_eq(own, group),
-            (own, group) => own.is_none() && group.is_none(),
-        }
-    }
-
-    /// What the client asked for, without what it held then.
-    fn wanted(&self) -> Option<Wanted> {
-        Some(match &self.source {
-            Source::Refused(wanted) => Wanted { have: None, ..(**wanted.as_ref()?).clone() },
-            Source::Group(group) => Wanted {
-                key: serde_json::from_str(&self.key).ok()?,
-                query: group.key.query.to_owned(),
-                args: Some(RawValue::from_string(group.key.args.to_string()).ok()?),
-                have: None,
-                rows: self.rows,
-            },
-        })
-    }
 }
 
 impl Stream {
@@ -552,135 +442,6 @@ impl Stream {
         self.wake();
     }
 
-    /// The next bytes: notices, then the newest frames of what is behind. `None`: the stream has ended. `LookAgain`: a
-    /// frame waits for the standing.
-    fn take(&self, state: &mut State) -> Taken {
-        let mut out = Pieces::default();
-        let mut must_wait = false;
-        while let Some(notice) = state.notices.pop_front() {
-            out.is_answer |= notice.starts_with("event: error");
-            out.push(&notice);
-        }
-        if !state.ended {
-            must_wait = self.write_frames(state, &mut out);
-            if out.is_empty() && state.heartbeat {
-                out.push(":\n\n");
-            }
-        }
-        if must_wait && out.is_empty() {
-            return Taken::LookAgain;
-        }
-        if !must_wait {
-            state.looks = 0;
-        }
-        state.heartbeat = false;
-        // Most streams have none after their first event.
-        state.notices.shrink_to_fit();
-        match (out.is_empty(), state.ended) {
-            (true, true) => Taken::Ended,
-            (true, false) => Taken::Nothing,
-            (false, _) => {
-                state.last_sent = Instant::now();
-                Taken::Bytes(out)
-            }
-        }
-    }
-
-    /// Writes the frames of what is behind. Returns true if some must wait for the standing.
-    fn write_frames(&self, state: &mut State, out: &mut Pieces) -> bool {
-        let mut same: Vec<(Version, Vec<String>)> = Vec::new();
-        let mut must_wait = false;
-        let mut waiting = VecDeque::new();
-        while out.bytes < CHUNK
-            && let Some(slot) = state.behind.pop_front()
-        {
-            let standing = state.standing.clone();
-            let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { continue };
-            let known = subscription.group().and_then(|group| {
-                let group = group.state.lock();
-                group.frame.clone().zip(group.checked)
-            });
-            let Some((frame, checked)) = known else {
-                subscription.is_behind = false;
-                continue;
-            };
-            // An equal result is confirmed by any later run. Another one must itself have all that the client has seen.
-            let is_held = subscription.held.as_ref().is_some_and(|held| *held.digest == *frame.digest);
-            let shown = if is_held { checked } else { frame.settled };
-            let is_older = |held: Version| shown.partial_cmp(&held).is_none_or(std::cmp::Ordering::is_lt);
-            if subscription.not_before.as_ref().is_some_and(|waits| is_older(waits.0)) {
-                // The group runs again for this version, and marks the subscription then.
-                subscription.is_behind = false;
-                continue;
-            }
-            // The standing is known for every version that was published here, if its group is current after that.
-            let is_judged =
-                standing.is_none_or(|standing| self.engine.has_published(&frame) && standing.is_current());
-            if !is_judged || planted::holds_frames() {
-                must_wait = true;
-                waiting.push_back(slot);
-                continue;
-            }
-            subscription.is_behind = false;
-            let held = subscription.held.take();
-            if subscription.sent.as_ref().is_some_and(|(_, digest)| *digest == frame.digest) {
-                continue;
-            }
-            let is_same = |held: &Held| *held.digest == *frame.digest || is_planted(Bug::SameOnReturn);
-            if let Some(held) = held.filter(|held| is_same(held)) {
-                let version = if frame.version.replaces(held.version) { frame.version } else { held.version };
-                subscription.sent = Some((version, frame.digest.clone()));
-                match same.iter_mut().find(|(of, _)| *of == version) {
-                    Some((_, keys)) => keys.push(subscription.key.to_string()),
-                    None => same.push((version, vec![subscription.key.to_string()])),
-                }
-                continue;
-            }
-            frame.write(&subscription.key, subscription.sent.as_ref(), subscription.rows, out);
-            subscription.sent = Some((frame.version, frame.digest.clone()));
-            subscription.not_before = None;
-            self.engine.metrics.events.fetch_add(1, Ordering::Relaxed);
-        }
-        state.behind.append(&mut waiting);
-        for (version, keys) in same {
-            out.push(&frame::same(&keys.join(","), version));
-        }
-        must_wait
-    }
-
-    /// Waits until there is something to send.
-    pub(crate) fn poll_events(self: &Arc<Stream>, context: &mut Context<'_>) -> Poll<Option<Pieces>> {
-        let mut state = self.state.lock();
-        match self.take(&mut state) {
-            Taken::Bytes(pieces) => {
-                self.engine.metrics.bytes.fetch_add(pieces.bytes as u64, Ordering::Relaxed);
-                Poll::Ready(Some(pieces))
-            }
-            Taken::Ended => Poll::Ready(None),
-            Taken::Nothing => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            Taken::LookAgain => {
-                state.waker = Some(context.waker().clone());
-                if std::mem::replace(&mut state.looks_again, true) {
-                    return Poll::Pending;
-                }
-                // Most wait for a moment. If the database is away, thousands wait for long.
-                let pause = (LOOK_AGAIN * 2_u32.pow(u32::from(state.looks))).min(LOOK_AGAIN_MAX);
-                state.looks = (state.looks + 1).min(5);
-                drop(state);
-                let stream = self.clone();
-                tokio::spawn(async move {
-                    tokio::time::sleep(pause).await;
-                    stream.state.lock().looks_again = false;
-                    stream.wake();
-                });
-                Poll::Pending
-            }
-        }
-    }
-
     /// Ends all of its subscriptions.
     pub(crate) fn leave(&self) {
         // What is being added is there before all are removed; nothing is added afterwards.
@@ -696,57 +457,6 @@ impl Stream {
             if let Some(Source::Group(group)) = subscription.map(|subscription| subscription.source) {
                 group.leave(self, slot);
             }
-        }
-    }
-}
-
-enum Taken {
-    Bytes(Pieces),
-    Nothing,
-    LookAgain,
-    Ended,
-}
-
-/// The body of the response. Dropping it ends the stream.
-pub(crate) struct StreamBody {
-    pub(crate) stream: Arc<Stream>,
-    on_end: Option<Box<dyn FnOnce() + Send>>,
-    /// Taken from the stream, and not from here yet.
-    ready: VecDeque<Bytes>,
-}
-
-impl StreamBody {
-    /// The body of a stream, and what to do when it has ended.
-    pub(crate) fn new(stream: Arc<Stream>, on_end: impl FnOnce() + Send + 'static) -> StreamBody {
-        StreamBody { stream, on_end: Some(Box::new(on_end)), ready: VecDeque::new() }
-    }
-}
-
-impl Body for StreamBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
-        loop {
-            if let Some(piece) = self.ready.pop_front() {
-                return Poll::Ready(Some(Ok(BodyFrame::data(piece))));
-            }
-            match std::task::ready!(self.stream.poll_events(context)) {
-                Some(pieces) => self.ready = pieces.finish(),
-                None => return Poll::Ready(None),
-            }
-        }
-    }
-}
-
-impl Drop for StreamBody {
-    fn drop(&mut self) {
-        self.stream.leave();
-        if let Some(on_end) = self.on_end.take() {
-            on_end();
         }
     }
 }
