@@ -138,6 +138,8 @@ pub struct App {
     pub(crate) migrations: &'static [Migration],
     pub(crate) watched: &'static [&'static str],
     pub(crate) every: Vec<Every>,
+    /// A name that two queries or mutations have, or two tasks, or two kinds of repeated work.
+    pub(crate) duplicate: Option<&'static str>,
 }
 
 /// What an app answers, by name.
@@ -168,21 +170,32 @@ impl App {
         App::default()
     }
 
+    /// Notes the name of a query or a mutation: both are called at the same path.
+    fn note_call(&mut self, name: &'static str) {
+        if self.registry.queries.contains_key(name) || self.registry.mutations.contains_key(name) {
+            self.duplicate.get_or_insert(name);
+        }
+    }
+
     /// Adds a query.
     pub fn query<Q: Query>(mut self) -> App {
+        self.note_call(Q::NAME);
         self.registry.queries.insert(Q::NAME, QueryEntry::of::<Q>());
         self
     }
 
     /// Adds a mutation.
     pub fn mutation<M: Mutation>(mut self) -> App {
+        self.note_call(M::NAME);
         self.registry.mutations.insert(M::NAME, MutationEntry::of::<M>());
         self
     }
 
     /// Adds work that [`crate::later`] may plan.
     pub fn task<T: Task>(mut self) -> App {
-        self.registry.tasks.insert(T::NAME, TaskEntry::of::<T>());
+        if self.registry.tasks.insert(T::NAME, TaskEntry::of::<T>()).is_some() {
+            self.duplicate.get_or_insert(T::NAME);
+        }
         self
     }
 
@@ -194,6 +207,9 @@ impl App {
         F: Fn(Context) -> W + Send + Sync + 'static,
         W: Future<Output = Result<(), Problem>> + Send + 'static,
     {
+        if self.every.iter().any(|known| known.name == name) {
+            self.duplicate.get_or_insert(name);
+        }
         let work = Box::new(move |context| Box::pin(work(context)) as Working);
         self.every.push(Every { name, interval, work });
         self

@@ -80,6 +80,11 @@ pub enum Error {
         /// The error of the system.
         error: std::io::Error,
     },
+    /// Two parts of the app have one name.
+    #[error(
+        "two queries, mutations, tasks or kinds of repeated work are named {0:?}; give one of them another `NAME`"
+    )]
+    Duplicate(&'static str),
     /// A file or an address of the program cannot be used.
     #[error("{0}")]
     Misconfigured(#[from] crate::auth::Misconfigured),
@@ -138,6 +143,12 @@ const CLEANING: Duration = Duration::from_secs(3600);
 
 /// Opens the database, migrates it, and serves an app in the background.
 pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
+    if let Some(name) = app.duplicate {
+        return Err(Error::Duplicate(name));
+    }
+    let listen = |error| Error::Listen { address: settings.listen, error };
+    // Before the database is migrated: another process may serve it at this address.
+    let bound = Bound::new(&[settings.listen]).map_err(listen)?;
     let mut options = Options::new(settings.database, app.migrations);
     options.tables = TABLES;
     options.replicas = settings.replicas;
@@ -145,8 +156,6 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     options.check = settings.check;
     options.cache_memory = settings.cache_memory;
     let store = Store::open(options)?;
-    let listen = |error| Error::Listen { address: settings.listen, error };
-    let bound = Bound::new(&[settings.listen]).map_err(listen)?;
     let app = app.query::<canary::WrittenAt>().every("live.clean_answers", CLEANING, idempotent::clean);
     let (stop, stopped) = watch::channel(false);
     let request_log = settings.request_log.map(|format| RequestLog::start(format, std::io::stderr()));

@@ -96,9 +96,12 @@ pub(crate) fn check_body(
     let too_much = |what| Problem::invalid("", format!("The body has {what}. Send less at a time."));
     match media_type(headers).as_str() {
         "application/x-www-form-urlencoded" if !is_call => {
-            match body.iter().filter(|byte| **byte == b'&').count() < values {
-                true => Ok(()),
-                false => Err(too_much(format!("more than {values} fields"))),
+            if body.iter().filter(|byte| **byte == b'&').count() >= values {
+                return Err(too_much(format!("more than {values} fields")));
+            }
+            match body.windows(3).any(|part| part == b"%00") {
+                true => Err(Problem::invalid("", "A field has the character U+0000 (`%00`); remove it.")),
+                false => Ok(()),
             }
         }
         kind if is_call || kind == "application/json" => {

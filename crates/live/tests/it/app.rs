@@ -43,7 +43,7 @@ pub fn session_key(id: &str) -> Key {
 }
 
 #[derive(Serialize, ToSchema)]
-struct Counter {
+pub struct Counter {
     id: i64,
     owner: String,
     value: i64,
@@ -55,7 +55,7 @@ fn counter(row: &store::Row<'_>) -> Result<Counter, store::Error> {
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct GetCounter {
+pub struct GetCounter {
     id: i64,
 }
 

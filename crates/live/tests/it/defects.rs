@@ -1,8 +1,9 @@
 //! Defects of an app: each stays with its request.
 
-use crate::app::{serve_with, start};
+use crate::app::{GetCounter, Increment, app, serve_with, start};
 use crate::client::Client;
 use serde_json::{Value, json};
+use std::time::Duration;
 use store::testing::TestPlace;
 
 fn fragile(id: i64) -> Value {
@@ -53,4 +54,24 @@ async fn a_query_that_fails_says_so_and_rests_when_nobody_subscribes() {
     };
     while group().is_some_and(|group| group["state"] != "current" || group["failures"] != 0) {}
     server.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_parts_of_an_app_with_one_name_are_refused() {
+    let database = TestPlace::create();
+    let settings = live::Settings::new(database.url(), ([127, 0, 0, 1], 0).into());
+    let apps = [
+        app().query::<GetCounter>(),
+        app().mutation::<Increment>(),
+        app().task::<Increment>(),
+        app().every("x", Duration::from_secs(1), |_| async { Ok(()) }).every(
+            "x",
+            Duration::from_secs(1),
+            |_| async { Ok(()) },
+        ),
+    ];
+    for (app, name) in apps.into_iter().zip(["get_counter", "increment", "increment_later", "x"]) {
+        let refused = live::serve(app, settings.clone()).await.err().expect("refused").to_string();
+        assert!(refused.contains(name), "{refused}");
+    }
 }

@@ -144,6 +144,8 @@ async fn text_that_a_database_does_not_store_is_refused() {
         assert_eq!(ada.send(method, path, &[], body).status, 400, "{method} {path} {body}");
     }
     // Routes of the app's own too.
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    assert_eq!(ada.send("POST", "/own", &form, "text=a%00b").status, 400);
     let json = [("Content-Type", "application/json")];
     assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\u0000"}"#).status, 400);
     assert_eq!(ada.send("POST", "/own", &json, r#"{"text":"\\u0000"}"#).status, 404, "not the character");
