@@ -9,12 +9,15 @@
 
 mod delivery;
 mod entry;
+mod revoked;
 mod state;
 
 pub use delivery::{Delivered, Event, Listening, Page, begin, deliver};
 pub(crate) use entry::{Entry, note};
+pub use revoked::Revoked;
+pub(crate) use revoked::{note_grant, note_session, note_sessions};
 pub use state::{
-    OfService, OfToken, Revoked, Terms, UserAtService, UsersPlace, of_service, of_token, users_of_service,
+    OfService, OfToken, Terms, UserAtService, UsersPlace, of_service, of_token, users_of_service,
 };
 
 use crate::{Result, Time};

@@ -5,7 +5,7 @@
 //! successor is unused (RFC 9700 section 4.14). Later reuse revokes the family.
 
 use crate::audit::{self, Actor};
-use crate::events::{self, Entry};
+use crate::events;
 use crate::ids::{ClientId, GrantId, OrganizationId, RefreshTokenId, ServiceId, SessionId, UserId};
 use crate::scan::Page;
 use crate::scopes::Scope;
@@ -98,12 +98,6 @@ statements! {
      JOIN grants g ON g.session_id = s.id
      JOIN clients c ON c.id = g.client_id
      WHERE s.user_id = ?1 AND c.service_id = ?2 AND g.revoked_at IS NULL LIMIT 1");
-    static OF_SESSION_AT_SERVICE = sql("SELECT g.id FROM grants g JOIN clients c ON c.id = g.client_id
-     WHERE g.session_id = ?1 AND c.service_id = ?2 LIMIT 1");
-    static SESSIONS_ENDED_AT = sql("SELECT DISTINCT s.id FROM sessions s
-     JOIN grants g ON g.session_id = s.id
-     JOIN clients c ON c.id = g.client_id
-     WHERE s.user_id = ?1 AND c.service_id = ?2 AND s.ended_at = ?3 ORDER BY s.id");
 }
 
 /// The key that changes when a grant is revoked.
@@ -200,31 +194,12 @@ pub fn any_at_service(snapshot: &mut Snapshot<'_>, user: &UserId, service: &Serv
     Ok(snapshot.one(&OF_USER_AT_SERVICE, args![user, service], |row| row.get::<GrantId>(0))?.is_some())
 }
 
-/// Whether a session has a grant at a service, revoked or not.
-pub(crate) fn any_of_session(
-    snapshot: &mut Snapshot<'_>,
-    session: &SessionId,
-    service: &ServiceId,
-) -> Result<bool> {
-    Ok(snapshot.one(&OF_SESSION_AT_SERVICE, args![session, service], |row| row.get::<GrantId>(0))?.is_some())
-}
-
-/// The sessions of a user that ended at this time and have a grant at a service.
-pub(crate) fn sessions_ended_at(
-    snapshot: &mut Snapshot<'_>,
-    user: &UserId,
-    service: &ServiceId,
-    ended_at: Time,
-) -> Result<Vec<SessionId>> {
-    Ok(snapshot.all(&SESSIONS_ENDED_AT, args![user, service, ended_at], |row| row.get(0))?)
-}
-
 /// Revokes a grant with all its tokens. Returns false if it was already revoked.
 pub fn revoke(tx: &mut Tx<'_>, id: &GrantId, revoked_by: &str, now: Time) -> Result<bool> {
     let revoked = tx.exec(&REVOKE, args![id, now, revoked_by])? == 1;
     tx.changed(key(id));
     if revoked {
-        events::note(tx, now, &Entry::grant(id))?;
+        events::note_grant(tx, id, now)?;
     }
     Ok(revoked)
 }

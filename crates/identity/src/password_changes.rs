@@ -47,7 +47,7 @@ pub fn set_by_link(tx: &mut Tx<'_>, token: &str, hash: &str, actor: &Actor) -> R
 /// password.
 pub(crate) fn take_over(tx: &mut Tx<'_>, user: &User, hash: &str, actor: &Actor) -> Result<User> {
     tx.lock(&users::LOCK, (&user.id).into())?;
-    users::verify_email(tx, &user.id, actor.now)?;
+    users::verify_email(tx, user, actor.now)?;
     replace(tx, &user.id, None, hash, actor)?;
     audit::note(tx, &user.organization, actor, "user.email_verified", user.id.as_str(), "")?;
     users::get(tx.snapshot(), &user.id)
@@ -64,7 +64,7 @@ pub fn sign_in_by_link(tx: &mut Tx<'_>, token: &str, actor: &Actor) -> Result<Us
 fn use_link(tx: &mut Tx<'_>, purpose: Purpose, token: &str, actor: &Actor) -> Result<User> {
     let user = links::use_once(tx, purpose, token, actor.now)?.ok_or(Error::NotFound { what: "link" })?;
     let user = users::get(tx.snapshot(), &user)?;
-    if !users::verify_email(tx, &user.id, actor.now)? {
+    if !users::verify_email(tx, &user, actor.now)? {
         return Ok(user);
     }
     passwords::delete(tx, &user.id)?;

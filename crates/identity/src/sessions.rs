@@ -1,7 +1,7 @@
 //! Sessions of users, in browsers and on devices.
 
 use crate::audit::{self, Actor};
-use crate::events::{self, Entry};
+use crate::events;
 use crate::ids::{OrganizationId, SessionId, UserId};
 use crate::scan::Page;
 use crate::secrets::{self, Hash};
@@ -213,7 +213,7 @@ pub fn end(tx: &mut Tx<'_>, id: &SessionId, ended_by: &str, now: Time) -> Result
     let ended = tx.exec(&END, args![id, now, ended_by])? == 1;
     tx.changed(key(id));
     if ended {
-        events::note(tx, now, &Entry::session(id))?;
+        events::note_session(tx, id, now)?;
     }
     Ok(ended)
 }
@@ -256,7 +256,7 @@ pub(crate) fn end_all_but(
     let ended = tx.exec(&END_OF_USER, args![user, now, ended_by, kept])?;
     tx.changed(key_of_user(user));
     if ended > 0 {
-        events::note(tx, now, &Entry::sessions(user, now))?;
+        events::note_sessions(tx, user, now)?;
     }
     Ok(ended)
 }
@@ -297,18 +297,12 @@ pub fn end_own(tx: &mut Tx<'_>, by: &Session, which: &Own, actor: &Actor) -> Res
 }
 
 statements! {
-    static OWNER = sql("SELECT user_id, organization_id FROM sessions WHERE id = ?1");
     static PAGE_OF_USER = sql("SELECT id FROM sessions WHERE user_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     static BLANK = sql("UPDATE sessions SET address = '', agent = '' WHERE id = ?1");
     static MADE = sql("SELECT id, ended_at, expires_at FROM sessions WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3");
     static DELETE = sql("DELETE FROM sessions WHERE id = ?1");
     static DELETE_OF_DEVICE = sql("DELETE FROM sessions WHERE id = ?1 AND kind = 'device'
      AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.session_id = ?1)");
-}
-
-/// Gets the user of a session, ended or not, and their organization.
-pub(crate) fn owner(snapshot: &mut Snapshot<'_>, id: &SessionId) -> Result<Option<(UserId, OrganizationId)>> {
-    Ok(snapshot.one(&OWNER, args![id], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 /// Reads up to `most` sessions of a user after the id `after`, ended or not.

@@ -81,7 +81,7 @@ pub fn delete(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<()> {
     users::blank(tx, id)?;
     tx.exec(&INSERT, args![id, &user.organization, &actor.who, actor.now])?;
     users::keys(id).into_iter().for_each(|key| tx.changed(key));
-    events::note(tx, actor.now, &Entry::user(id))?;
+    events::note(tx, actor.now, &Entry::user(id, &user.organization))?;
     audit::note(tx, &user.organization, actor, "user.deleted", id.as_str(), "")
 }
 

@@ -29,7 +29,7 @@ pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor
     let is_new = tx.exec(&INSERT, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;
     users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if is_new {
-        events::note(tx, actor.now, &Entry::user(&user.id))?;
+        events::note(tx, actor.now, &Entry::user(&user.id, &user.organization))?;
         sessions::end_all_of_user(tx, &user.id, "suspension", actor.now)?;
         let details = reason.as_deref().unwrap_or_default();
         audit::note(tx, &user.organization, actor, "user.suspended", user.id.as_str(), details)?;
@@ -57,7 +57,7 @@ pub fn activate(tx: &mut Tx<'_>, user: &User, actor: &Actor) -> Result<User> {
     let was_suspended = tx.exec(&DELETE, args![&user.id])? == 1;
     users::keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if was_suspended {
-        events::note(tx, actor.now, &Entry::user(&user.id))?;
+        events::note(tx, actor.now, &Entry::user(&user.id, &user.organization))?;
         audit::note(tx, &user.organization, actor, "user.activated", user.id.as_str(), "")?;
     }
     users::get(tx.snapshot(), &user.id)

@@ -166,7 +166,7 @@ pub fn change(
     tx.exec(&SET_PROFILE, &values)?;
     keys(id).into_iter().for_each(|key| tx.changed(key));
     customers::rename_personal(tx, id, &profile.name)?;
-    events::note(tx, actor.now, &Entry::user(id))?;
+    events::note(tx, actor.now, &Entry::user(id, organization))?;
     audit::note(tx, organization, actor, "user.changed", id.as_str(), "")?;
     let user = User { profile, ..user };
     user_search::replace(tx, &user)?;
@@ -174,11 +174,11 @@ pub fn change(
 }
 
 /// Marks the e-mail address of an account as verified. Returns false if it was verified before.
-pub(crate) fn verify_email(tx: &mut Tx<'_>, id: &UserId, now: Time) -> Result<bool> {
-    let verified = tx.exec(&VERIFY, args![id, now])? == 1;
-    keys(id).into_iter().for_each(|key| tx.changed(key));
+pub(crate) fn verify_email(tx: &mut Tx<'_>, user: &User, now: Time) -> Result<bool> {
+    let verified = tx.exec(&VERIFY, args![&user.id, now])? == 1;
+    keys(&user.id).into_iter().for_each(|key| tx.changed(key));
     if verified {
-        events::note(tx, now, &Entry::user(id))?;
+        events::note(tx, now, &Entry::user(&user.id, &user.organization))?;
     }
     Ok(verified)
 }

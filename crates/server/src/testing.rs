@@ -253,6 +253,16 @@ impl TestServer {
         self.place.hold(table)
     }
 
+    /// From now on the reader of events is stuck, so that streams of services get no place. No stream is open yet.
+    pub fn hold_events(&self) {
+        self.app.streams.hub.hold();
+    }
+
+    /// The reader of events goes on.
+    pub fn release_events(&self) {
+        self.app.streams.hub.release(&self.app);
+    }
+
     /// Stops it; its database goes with the last instance.
     pub async fn stop(self) {
         self.running.stop().await;

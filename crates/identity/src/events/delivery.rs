@@ -2,11 +2,16 @@
 
 use super::EVENTS;
 use super::entry::Entry;
-use super::state::{OfService, Revoked, UserAtService, of_service, user_at_service, users_of};
+use super::revoked::{Revoked, completed};
+use super::state::{OfService, UserAtService, of_service, user_at_service, users_of};
 use crate::administrators::{self, Role};
-use crate::ids::{ApiKeyId, CustomerId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
-use crate::{Result, Time, api_keys, grants, sessions, users};
+use crate::ids::{ApiKeyId, CustomerId, OrganizationId, ServiceId, UserId};
+use crate::{Result, Time, api_keys, grants, users};
+use std::collections::{BTreeSet, HashMap};
 use store::{LogCursor, Snapshot};
+
+/// States and keys that a page reads for each entry that was asked for, on average.
+const READS_PER_ENTRY: usize = 5;
 
 /// A service whose events somebody reads.
 #[derive(Clone, Debug)]
@@ -60,7 +65,7 @@ pub struct Page {
     pub end: LogCursor,
     /// Whether there may be more.
     pub is_full: bool,
-    /// API keys that are not valid in this state: their streams get nothing of it.
+    /// API keys that are not valid in this state, among those of services with events: their streams get nothing of it.
     pub invalid: Vec<ApiKeyId>,
 }
 
@@ -71,6 +76,9 @@ pub fn begin(snapshot: &mut Snapshot<'_>, history: u64) -> Result<LogCursor> {
 
 /// Reads up to `most` entries behind a cursor and makes the events of these services. `None` if the cursor is too old or
 /// belongs to another history.
+///
+/// A page has the entries whose states can be read in time, and ends early behind those: an organization may change much
+/// that many of its services must learn. Entries about other services cost nothing but their reading.
 pub fn deliver(
     snapshot: &mut Snapshot<'_>,
     cursor: &LogCursor,
@@ -80,118 +88,159 @@ pub fn deliver(
     now: Time,
 ) -> Result<Option<Page>> {
     let Some(slice) = snapshot.log_behind(&EVENTS, cursor, history, most)? else { return Ok(None) };
-    let mut invalid = Vec::new();
-    for key in services.iter().flat_map(|listening| &listening.keys) {
-        if api_keys::standing(snapshot, key, now)?.is_none() {
-            invalid.push(key.clone());
-        }
-    }
-    let is_full = slice.entries.len() >= most;
-    let numbers = slice.entries.iter().map(|(entry, _)| entry.number).collect();
-    let mut delivered = Vec::new();
-    for (logged, cursor) in slice.entries {
-        let Some(entry) = Entry::read(&logged.payload) else { continue };
-        for (to, listening) in services.iter().enumerate() {
-            let events = events(snapshot, &entry, listening, now)?;
-            if !events.is_empty() {
-                delivered.push(Delivered { to, number: logged.number, cursor: cursor.clone(), events });
+    let (audience, found) = (Audience::of(services), slice.entries.len());
+    let mut page = Page {
+        delivered: Vec::new(),
+        numbers: Vec::new(),
+        end: slice.end,
+        is_full: found >= most,
+        invalid: Vec::new(),
+    };
+    let mut concerned = BTreeSet::new();
+    let mut reads = 0;
+    for (logged, behind) in slice.entries {
+        page.numbers.push(logged.number);
+        let due = due(snapshot, &logged.payload, services, &audience)?;
+        for of_service in due.chunk_by(|one, next| one.0 == next.0) {
+            let Some((to, at)) = of_service.first().and_then(|(to, _)| Some((*to, services.get(*to)?)))
+            else {
+                continue;
+            };
+            if concerned.insert(to) {
+                reads += at.keys.len();
             }
-        }
-    }
-    Ok(Some(Page { delivered, numbers, end: slice.end, is_full, invalid }))
-}
-
-/// The events of an entry for one service.
-fn events(snapshot: &mut Snapshot<'_>, entry: &Entry, at: &Listening, now: Time) -> Result<Vec<Event>> {
-    let is_here = |services: &[String]| services.iter().any(|service| service == at.service.as_str());
-    match entry {
-        Entry::Subscription { customer, services } if is_here(services) => {
-            let Ok(customer) = CustomerId::parse(customer) else { return Ok(Vec::new()) };
             let mut events = Vec::new();
-            for user in users_of(snapshot, &customer)? {
-                events.push(subscription(snapshot, user, at, now)?);
+            for (_, due) in of_service {
+                reads += usize::from(due.needs_read());
+                events.extend(event(snapshot, due, at, now)?);
             }
-            Ok(events)
-        }
-        Entry::Seats { user, services } if is_here(services) => match UserId::parse(user) {
-            Ok(user) => Ok(vec![subscription(snapshot, user, at, now)?]),
-            Err(_) => Ok(Vec::new()),
-        },
-        Entry::Session { .. } | Entry::Sessions { .. } | Entry::Grant { .. } => {
-            Ok(revoked_by(snapshot, entry, at)?.map(Event::Session).into_iter().collect())
-        }
-        Entry::User { user } => {
-            let Some(user) = own_user(snapshot, user, at)? else { return Ok(Vec::new()) };
-            let state = user_at_service(snapshot, &user, &at.service, now)?;
-            // A user of another service looks like one that does not exist. One who was deleted may have been of this one.
-            let is_known = state.is_some() || grants::any_at_service(snapshot, &user, &at.service)?;
-            Ok(is_known.then(|| Event::User(user, state.map(Box::new))).into_iter().collect())
-        }
-        Entry::Member { user } => {
-            let Some(user) = own_user(snapshot, user, at)? else { return Ok(Vec::new()) };
-            if user_at_service(snapshot, &user, &at.service, now)?.is_none() {
-                return Ok(Vec::new());
+            if !events.is_empty() {
+                page.delivered.push(Delivered { to, number: logged.number, cursor: behind.clone(), events });
             }
-            let roles = administrators::slugs_of_user(snapshot, &user)?;
-            Ok(vec![Event::Member(user, roles)])
         }
-        Entry::Service { service } if *service == at.service.as_str() => {
-            Ok(of_service(snapshot, &at.service)?.map(Box::new).map(Event::Service).into_iter().collect())
+        if reads >= most * READS_PER_ENTRY && page.numbers.len() < found {
+            (page.end, page.is_full) = (behind, true);
+            break;
         }
-        Entry::Plan { services, selects } if is_here(services) => match selects {
-            true => Ok(vec![Event::Reset]),
-            false => {
-                Ok(of_service(snapshot, &at.service)?.map(Box::new).map(Event::Service).into_iter().collect())
-            }
-        },
-        _ => Ok(Vec::new()),
+    }
+    for key in concerned.iter().filter_map(|to| services.get(*to)).flat_map(|at| &at.keys) {
+        if api_keys::standing(snapshot, key, now)?.is_none() {
+            page.invalid.push(key.clone());
+        }
+    }
+    Ok(Some(page))
+}
+
+/// The services that somebody reads, by what entries name.
+struct Audience<'s> {
+    by_service: HashMap<&'s str, usize>,
+    by_organization: HashMap<&'s str, Vec<usize>>,
+}
+
+impl<'s> Audience<'s> {
+    fn of(services: &'s [Listening]) -> Audience<'s> {
+        let mut audience = Audience { by_service: HashMap::new(), by_organization: HashMap::new() };
+        for (to, at) in services.iter().enumerate() {
+            audience.by_service.insert(at.service.as_str(), to);
+            audience.by_organization.entry(at.organization.as_str()).or_default().push(to);
+        }
+        audience
+    }
+
+    fn named(&self, services: &[&str]) -> Vec<usize> {
+        services.iter().filter_map(|service| self.by_service.get(service).copied()).collect()
+    }
+
+    fn in_organization(&self, organization: &str) -> Vec<usize> {
+        self.by_organization.get(organization).cloned().unwrap_or_default()
     }
 }
 
-fn subscription(snapshot: &mut Snapshot<'_>, user: UserId, at: &Listening, now: Time) -> Result<Event> {
-    let state = user_at_service(snapshot, &user, &at.service, now)?;
-    Ok(Event::Subscription(user, state.map(Box::new)))
+/// What an entry means for a service.
+enum Due {
+    Subscription(UserId),
+    User(UserId),
+    Member(UserId),
+    Service,
+    Session(Revoked),
+    Reset,
 }
 
-/// The user with this id, deleted or not, if they belong to the service's organization.
-fn own_user(snapshot: &mut Snapshot<'_>, user: &str, at: &Listening) -> Result<Option<UserId>> {
-    let Ok(user) = UserId::parse(user) else { return Ok(None) };
-    let organization = users::organization_of(snapshot, &user)?;
-    Ok((organization.as_ref() == Some(&at.organization)).then_some(user))
+impl Due {
+    fn needs_read(&self) -> bool {
+        !matches!(self, Due::Session(_) | Due::Reset)
+    }
 }
 
-/// What an entry has revoked at a service. The rows of ended sessions and revoked grants are kept as long as the log.
-pub(super) fn revoked_by(
+/// What an entry means for the services that somebody reads; all of a service together.
+fn due(
     snapshot: &mut Snapshot<'_>,
-    entry: &Entry,
-    at: &Listening,
-) -> Result<Option<Revoked>> {
-    let (user, sessions) = match entry {
-        Entry::Session { session } => {
-            let Ok(session) = SessionId::parse(session) else { return Ok(None) };
-            let Some((user, organization)) = sessions::owner(snapshot, &session)? else { return Ok(None) };
-            if organization != at.organization || !grants::any_of_session(snapshot, &session, &at.service)? {
+    payload: &str,
+    services: &[Listening],
+    audience: &Audience<'_>,
+) -> Result<Vec<(usize, Due)>> {
+    let Some(entry) = Entry::read(payload) else { return Ok(Vec::new()) };
+    let Some(entry) = completed(snapshot, entry)? else { return Ok(Vec::new()) };
+    let to = match &entry {
+        Entry::User { organization: Some(organization), .. } => audience.in_organization(organization),
+        Entry::Member { user } => match UserId::parse(user) {
+            Ok(user) => {
+                let home = users::organization_of(snapshot, &user)?;
+                home.map(|home| audience.in_organization(home.as_str())).unwrap_or_default()
+            }
+            Err(_) => Vec::new(),
+        },
+        entry => audience.named(&entry.services()),
+    };
+    if to.is_empty() {
+        return Ok(Vec::new());
+    }
+    let users: Vec<UserId> = match &entry {
+        Entry::Subscription { customer, .. } => match CustomerId::parse(customer) {
+            Ok(customer) => users_of(snapshot, &customer)?,
+            Err(_) => Vec::new(),
+        },
+        Entry::Seats { user, .. } | Entry::User { user, .. } | Entry::Member { user } => {
+            UserId::parse(user).into_iter().collect()
+        }
+        _ => Vec::new(),
+    };
+    let of_users = |due: fn(UserId) -> Due| users.iter().cloned().map(due).collect();
+    let of_service = |at: &Listening| -> Vec<Due> {
+        match &entry {
+            Entry::Subscription { .. } | Entry::Seats { .. } => of_users(Due::Subscription),
+            Entry::User { .. } => of_users(Due::User),
+            Entry::Member { .. } => of_users(Due::Member),
+            Entry::Service { .. } | Entry::Plan { selects: false, .. } => vec![Due::Service],
+            Entry::Plan { selects: true, .. } => vec![Due::Reset],
+            entry => Revoked::by(entry, &at.service).map(Due::Session).into_iter().collect(),
+        }
+    };
+    let at = to.into_iter().filter_map(|to| Some((to, services.get(to)?)));
+    Ok(at.flat_map(|(to, at)| of_service(at).into_iter().map(move |due| (to, due))).collect())
+}
+
+/// The event with the state that the snapshot shows; `None` if the service has nothing to learn.
+fn event(snapshot: &mut Snapshot<'_>, due: &Due, at: &Listening, now: Time) -> Result<Option<Event>> {
+    Ok(match due {
+        Due::Subscription(user) => {
+            let state = user_at_service(snapshot, user, &at.service, now)?;
+            Some(Event::Subscription(user.clone(), state.map(Box::new)))
+        }
+        Due::User(user) => {
+            let state = user_at_service(snapshot, user, &at.service, now)?;
+            // A user of another service looks like one that does not exist. One who was deleted may have been of this one.
+            let is_known = state.is_some() || grants::any_at_service(snapshot, user, &at.service)?;
+            is_known.then(|| Event::User(user.clone(), state.map(Box::new)))
+        }
+        Due::Member(user) => {
+            if user_at_service(snapshot, user, &at.service, now)?.is_none() {
                 return Ok(None);
             }
-            (user, vec![session])
+            Some(Event::Member(user.clone(), administrators::slugs_of_user(snapshot, user)?))
         }
-        Entry::Sessions { user, ended_at } => {
-            let Some(user) = own_user(snapshot, user, at)? else { return Ok(None) };
-            let sessions =
-                grants::sessions_ended_at(snapshot, &user, &at.service, Time::from_millis(*ended_at))?;
-            (user, sessions)
-        }
-        Entry::Grant { grant } => {
-            let Ok(grant) = GrantId::parse(grant) else { return Ok(None) };
-            let found = grants::get(snapshot, &grant)?;
-            let found = found.filter(|found| found.service.as_ref() == Some(&at.service));
-            return Ok(found.map(|found| Revoked {
-                user: found.user,
-                sessions: Vec::new(),
-                grants: vec![grant],
-            }));
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(Revoked { user, sessions, grants: Vec::new() }).filter(|revoked| !revoked.sessions.is_empty()))
+        Due::Service => of_service(snapshot, &at.service)?.map(Box::new).map(Event::Service),
+        Due::Session(revoked) => Some(Event::Session(revoked.clone())),
+        Due::Reset => Some(Event::Reset),
+    })
 }

@@ -1,7 +1,11 @@
 //! Entries of the log: ids only.
+//!
+//! An entry names the services or the organization that it concerns, so that delivery to any other service reads nothing.
+//! What has ended is named in full, because its rows may be deleted before the entry is delivered. Entries that an earlier
+//! version wrote, which are kept for seven days, have `None` there ([`super::revoked::completed`]).
 
 use super::EVENTS;
-use crate::ids::{CustomerId, GrantId, ServiceId, SessionId, UserId};
+use crate::ids::{CustomerId, OrganizationId, ServiceId, UserId};
 use crate::{Error, Result, Time};
 use serde::{Deserialize, Serialize};
 use store::Tx;
@@ -14,14 +18,14 @@ pub(crate) enum Entry {
     Subscription { customer: String, services: Vec<String> },
     /// What a user may use of these services, because they left teams.
     Seats { user: String, services: Vec<String> },
-    /// A session ended.
-    Session { session: String },
-    /// The sessions of a user that ended at this time.
-    Sessions { user: String, ended_at: i64 },
-    /// A grant was revoked.
-    Grant { grant: String },
+    /// A session of a user ended, which had grants at these services.
+    Session { session: String, user: Option<String>, services: Option<Vec<String>> },
+    /// The sessions of a user that ended at this time; of many, some in each of several entries.
+    Sessions { user: String, ended_at: i64, ended: Option<Vec<Ended>> },
+    /// A grant of a user at a service was revoked.
+    Grant { grant: String, user: Option<String>, service: Option<String> },
     /// The account of a user: its data, or whether it is suspended or deleted.
-    User { user: String },
+    User { user: String, organization: Option<String> },
     /// The roles of a user as an administrator.
     Member { user: String },
     /// A service.
@@ -31,6 +35,13 @@ pub(crate) enum Entry {
     Plan { services: Vec<String>, selects: bool },
     /// Nothing.
     Tick,
+}
+
+/// Sessions that ended and had grants at a service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(super) service: String,
+    pub(super) sessions: Vec<String>,
 }
 
 impl Entry {
@@ -45,20 +56,8 @@ impl Entry {
         Entry::Seats { user: user.to_string(), services: texts(services) }
     }
 
-    pub(crate) fn session(session: &SessionId) -> Entry {
-        Entry::Session { session: session.to_string() }
-    }
-
-    pub(crate) fn sessions(user: &UserId, ended_at: Time) -> Entry {
-        Entry::Sessions { user: user.to_string(), ended_at: ended_at.millis() }
-    }
-
-    pub(crate) fn grant(grant: &GrantId) -> Entry {
-        Entry::Grant { grant: grant.to_string() }
-    }
-
-    pub(crate) fn user(user: &UserId) -> Entry {
-        Entry::User { user: user.to_string() }
+    pub(crate) fn user(user: &UserId, organization: &OrganizationId) -> Entry {
+        Entry::User { user: user.to_string(), organization: Some(organization.to_string()) }
     }
 
     pub(crate) fn member(user: &UserId) -> Entry {
@@ -71,6 +70,36 @@ impl Entry {
 
     pub(crate) fn plan<'a>(services: impl IntoIterator<Item = &'a ServiceId>, selects: bool) -> Entry {
         Entry::Plan { services: texts(services), selects }
+    }
+
+    /// The services that it names.
+    pub(super) fn services(&self) -> Vec<&str> {
+        match self {
+            Entry::Subscription { services, .. }
+            | Entry::Seats { services, .. }
+            | Entry::Plan { services, .. }
+            | Entry::Session { services: Some(services), .. } => {
+                services.iter().map(String::as_str).collect()
+            }
+            Entry::Sessions { ended: Some(ended), .. } => {
+                ended.iter().map(|ended| ended.service.as_str()).collect()
+            }
+            Entry::Service { service } | Entry::Grant { service: Some(service), .. } => vec![service],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether it has revoked tokens at a service, or was written by an earlier version and may have.
+    pub(super) fn may_revoke_at(&self, service: &ServiceId) -> bool {
+        match self {
+            Entry::Session { services: None, .. }
+            | Entry::Sessions { ended: None, .. }
+            | Entry::Grant { service: None, .. } => true,
+            Entry::Session { .. } | Entry::Sessions { .. } | Entry::Grant { .. } => {
+                self.services().contains(&service.as_str())
+            }
+            _ => false,
+        }
     }
 
     /// Reads a payload. A version of the server that is older than the entry does not know it, and skips it.

@@ -1,14 +1,10 @@
 //! The states that events carry: of a user at a service, of a service with its plans, and of the user of a token.
 
-use super::EVENTS;
-use super::delivery::{Listening, revoked_by};
-use super::entry::Entry;
 use crate::administrators::{self, Role};
 use crate::entitlements::{self, Entitlement};
-use crate::ids::{CustomerId, GrantId, OrganizationId, PlanId, ServiceId, SessionId, SubscriptionId, UserId};
+use crate::ids::{CustomerId, GrantId, PlanId, ServiceId, SessionId, SubscriptionId, UserId};
 use crate::plans::Limits;
 use crate::services::{self, Service};
-use crate::tokens::ACCESS_LIFE;
 use crate::users::{self, User};
 use crate::{Error, Result, Time, customers, grants, plans, subscriptions};
 use store::Snapshot;
@@ -45,17 +41,6 @@ pub struct OfService {
     pub service: Service,
     /// The plans, by slug.
     pub plans: Vec<Terms>,
-}
-
-/// Sessions and grants of a user whose tokens are not valid any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revoked {
-    /// The user.
-    pub user: UserId,
-    /// The sessions that ended: `sid` of tokens.
-    pub sessions: Vec<SessionId>,
-    /// The grants that were revoked while their session lives: the part of `jti` before the dot.
-    pub grants: Vec<GrantId>,
 }
 
 /// What the stream of a user's token shows.
@@ -170,25 +155,4 @@ pub fn users_of_service(
 /// The user of a personal customer, the members of a team.
 pub(super) fn users_of(snapshot: &mut Snapshot<'_>, customer: &CustomerId) -> Result<Vec<UserId>> {
     customers::users(snapshot, customer)
-}
-
-impl Revoked {
-    /// What was revoked at a service within the lifetime of an access token, so that a back end that verifies tokens by
-    /// itself knows all that it must refuse.
-    pub fn lately(
-        snapshot: &mut Snapshot<'_>,
-        organization: &OrganizationId,
-        service: &ServiceId,
-        now: Time,
-    ) -> Result<Vec<Revoked>> {
-        let mut entries = Vec::new();
-        snapshot
-            .log_since(&EVENTS, now - ACCESS_LIFE, |entry| entries.extend(Entry::read(&entry.payload)))?;
-        let at = Listening { organization: organization.clone(), service: service.clone(), keys: Vec::new() };
-        let mut found = Vec::new();
-        for entry in entries {
-            found.extend(revoked_by(snapshot, &entry, &at)?);
-        }
-        Ok(found)
-    }
 }

@@ -6,6 +6,7 @@ mod billing;
 mod catalog;
 mod device_flow;
 mod entitlements;
+mod events;
 mod keys;
 mod leases;
 mod links;

@@ -6,6 +6,7 @@
 
 use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
 use super::frame;
+use super::pages::PageSize;
 use crate::app::App;
 use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
@@ -15,11 +16,9 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{LogCursor, Read};
+use store::{Answer, Read, Snapshot};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// Entries that are read at once.
-pub(super) const PAGE: usize = 200;
 /// Events that wait for a stream. A stream that is so far behind ends, and its client resumes from its cursor.
 const WAITING_MAX: usize = 1024;
 /// The reader reads at least this often, so that a database that is away is noticed.
@@ -74,17 +73,12 @@ pub(super) struct Subscribed {
     hub: Arc<Hub>,
     id: u64,
     queue: mpsc::Receiver<Message>,
+    is_ready: oneshot::Receiver<()>,
 }
 
 impl Hub {
-    /// Adds a stream. When this returns, it gets each entry that a read of its own from now on may not show. It may get
-    /// entries that it has read before.
-    pub(super) async fn subscribe(
-        self: &Arc<Hub>,
-        app: &App,
-        listening: Listening,
-        key: ApiKeyId,
-    ) -> Subscribed {
+    /// Adds a stream, which gets events once it has [`Subscribed::joined`].
+    pub(super) fn subscribe(self: &Arc<Hub>, app: &App, listening: Listening, key: ApiKeyId) -> Subscribed {
         let (queue, messages) = mpsc::channel(WAITING_MAX);
         let (ready, is_ready) = oneshot::channel();
         let (id, runs) = {
@@ -94,14 +88,11 @@ impl Hub {
             state.streams.insert(id, Subscription { listening, key, queue, ready: Some(ready) });
             (id, std::mem::replace(&mut state.runs, true))
         };
-        let subscribed = Subscribed { hub: self.clone(), id, queue: messages };
         if !runs {
             tokio::spawn(run(app.clone(), self.clone()));
         }
         self.wake.notify_one();
-        // An error means that the stream was ended meanwhile, which the queue tells.
-        let _ = is_ready.await;
-        subscribed
+        Subscribed { hub: self.clone(), id, queue: messages, is_ready }
     }
 
     /// The services that have streams, with the keys of these, and which streams they are. None: nobody is left.
@@ -153,6 +144,18 @@ impl Hub {
         }
         state.cursor = Some(page.end.to_string());
         state.read_at = Some(Instant::now());
+    }
+
+    /// As if the reader of the log were stuck. No stream is open yet.
+    #[cfg(feature = "testing")]
+    pub(crate) fn hold(&self) {
+        self.state.lock().runs = true;
+    }
+
+    /// Ends [`Hub::hold`].
+    #[cfg(feature = "testing")]
+    pub(crate) fn release(self: &Arc<Hub>, app: &App) {
+        tokio::spawn(run(app.clone(), self.clone()));
     }
 
     /// Ends all streams: the log cannot be read on from where the reader is.
@@ -214,15 +217,13 @@ fn write(event: &Event, id: Option<&dyn Display>) -> identity::Result<String> {
 
 /// Reads the log while there are streams.
 async fn run(app: App, hub: Arc<Hub>) {
-    let mut cursor: Option<LogCursor> = None;
+    let (mut cursor, mut size) = (None, PageSize::default());
     while let Some((services, streams)) = hub.begin_read() {
-        let (history, now) = (app.store.log_history(), app.now());
-        let from = cursor.clone();
-        let read = app.store.query(Read::default().in_background(), move |snapshot| match &from {
-            None => events::begin(snapshot, history).map(Ok),
-            Some(from) => events::deliver(snapshot, from, history, PAGE, &services, now).map(Err),
-        });
-        let answer = match read.await {
+        let read = match &cursor {
+            None => begin(&app).await,
+            Some(cursor) => size.page(&app, cursor, services).await,
+        };
+        let answer = match read {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(%error, "the log of events could not be read; it is tried again");
@@ -232,23 +233,12 @@ async fn run(app: App, hub: Arc<Hub>) {
         };
         let mut is_full = false;
         match answer.value {
-            Ok(begin) => {
-                let page = Page {
-                    delivered: Vec::new(),
-                    numbers: Vec::new(),
-                    end: begin,
-                    is_full: false,
-                    invalid: Vec::new(),
-                };
-                hub.give(&page, &streams);
-                cursor = Some(page.end);
-            }
-            Err(Some(page)) => {
+            Some(page) => {
                 hub.give(&page, &streams);
                 is_full = page.is_full;
                 cursor = Some(page.end);
             }
-            Err(None) => {
+            None => {
                 hub.reset();
                 cursor = None;
             }
@@ -265,7 +255,30 @@ async fn run(app: App, hub: Arc<Hub>) {
     }
 }
 
+/// A page without events, whose end is that of the log.
+async fn begin(app: &App) -> identity::Result<Answer<Option<Page>>> {
+    let history = app.store.log_history();
+    let page = move |snapshot: &mut Snapshot<'_>| {
+        let end = events::begin(snapshot, history)?;
+        Ok(Some(Page {
+            delivered: Vec::new(),
+            numbers: Vec::new(),
+            end,
+            is_full: false,
+            invalid: Vec::new(),
+        }))
+    };
+    app.store.query(Read::default().in_background(), page).await
+}
+
 impl Subscribed {
+    /// Waits until the reader of the log has read for the stream. From then on the stream gets each entry that a read of
+    /// its own may not show. It may get entries that it has read before.
+    pub(super) async fn joined(&mut self) {
+        // An error means that the stream was ended meanwhile, which the queue tells.
+        let _ = (&mut self.is_ready).await;
+    }
+
     /// The next message; `None` if the stream was too far behind.
     pub(super) async fn next(&mut self) -> Option<Message> {
         self.queue.recv().await

@@ -3,7 +3,7 @@
 //! - `subscriber.rs`: who may open one. `streams.rs`: how many there may be, and their end when the server stops.
 //! - `user_stream.rs`: for a user's token. It shows a state and runs its query again when a key of it changes.
 //! - `service_stream.rs`: for the API key of a service. It gets every event of the service's users, from a cursor on.
-//!   `hub.rs`: the one reader of the log in this process, for all of these streams.
+//!   `hub.rs`: the one reader of the log in this process, for all of these streams. `pages.rs`: how much is read at once.
 //! - `frame.rs`: the text of events. `bodies.rs`: their JSON. `body.rs`: the body of the response.
 //!
 //! A stream that a client does not read holds at most a few frames: that of a user skips states in between, that of a service
@@ -14,6 +14,7 @@ pub(crate) mod bodies;
 mod body;
 mod frame;
 mod hub;
+mod pages;
 mod service_stream;
 mod streams;
 mod subscriber;

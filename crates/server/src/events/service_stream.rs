@@ -1,17 +1,19 @@
 //! The stream of an API key of a service: every event of the service's users behind a cursor, in the order of the log.
 //!
-//! First the stream reads the log by itself up to its end. Then it joins the hub and reads once more what came in between;
-//! what the hub gives it of that again is skipped by the numbers of the entries.
+//! First the stream reads the log by itself up to its end. Then it joins the hub. While it waits for that it goes on reading
+//! by itself, as often as others have a heartbeat. Then it reads once more what came in between; what the hub gives it of
+//! that again is skipped by the numbers of the entries.
 
 use super::frame;
-use super::hub::{Message, PAGE, texts};
+use super::hub::{Message, texts};
+use super::pages::PageSize;
 use super::streams::{Ended, Stream};
 use crate::app::App;
 use crate::web::error::{Problem, Result};
 use crate::web::service_key::ServiceKey;
 use axum::response::Response;
 use identity::api_keys::{self, ApiKey};
-use identity::events::{self, Event, Listening, Page};
+use identity::events::{self, Event, Listening};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,18 +73,6 @@ impl Reader {
         self.app.store.query(read, move |snapshot| api_keys::standing(snapshot, &key, now)).await
     }
 
-    /// The events behind a cursor.
-    async fn page(&self, cursor: &LogCursor) -> identity::Result<Option<Page>> {
-        let (history, now) = (self.app.store.log_history(), self.app.now());
-        let (cursor, services) = (cursor.clone(), [self.listening.clone()]);
-        let read = Read::default().in_background();
-        let answer = self
-            .app
-            .store
-            .query(read, move |snapshot| events::deliver(snapshot, &cursor, history, PAGE, &services, now));
-        Ok(answer.await?.value)
-    }
-
     async fn run(
         &self,
         mut stream: Stream,
@@ -90,19 +80,25 @@ impl Reader {
         standing: Answer<Option<ApiKey>>,
     ) -> std::result::Result<(), Ended> {
         let Some(start) = start else { return stream.send(frame::reset("cursor_unknown")).await };
-        let (cursor, before) = self.catch_up(&mut stream, start).await?;
-        let hub = stream.hub();
-        let mut events = tokio::select! {
-            events = hub.subscribe(&self.app, self.listening.clone(), self.key.id.clone()) => events,
-            ended = stream.ended() => return Err(ended),
-        };
-        let (cursor, mut known) = self.catch_up(&mut stream, cursor).await?;
-        known.extend(before);
-        stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
-        let wake = Arc::new(Notify::new());
-        let mut standing = standing;
+        let (mut cursor, mut size, mut known) = (start, PageSize::default(), HashSet::new());
+        self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+        let mut events = stream.hub().subscribe(&self.app, self.listening.clone(), self.key.id.clone());
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
         heartbeat.reset();
+        loop {
+            tokio::select! {
+                ended = stream.ended() => return Err(ended),
+                () = events.joined() => break,
+                _ = heartbeat.tick() => {}
+            }
+            self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+            stream.send(frame::heartbeat(None)).await?;
+        }
+        self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+        stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
+        heartbeat.reset();
+        let wake = Arc::new(Notify::new());
+        let mut standing = standing;
         loop {
             let woken = wake.clone();
             let watch = self.app.store.watch(&standing.keys, standing.seen, move || woken.notify_one());
@@ -163,17 +159,19 @@ impl Reader {
         })
     }
 
-    /// Sends what is behind a cursor, up to the end of the log. Returns the cursor there, and the numbers of the entries.
+    /// Sends what is behind a cursor, up to the end of the log, and moves the cursor there. Adds the numbers of the entries
+    /// to those that the stream has read by itself.
     async fn catch_up(
         &self,
         stream: &mut Stream,
-        mut cursor: LogCursor,
-    ) -> std::result::Result<(LogCursor, HashSet<i64>), Ended> {
-        let mut known = HashSet::new();
+        cursor: &mut LogCursor,
+        size: &mut PageSize,
+        known: &mut HashSet<i64>,
+    ) -> std::result::Result<(), Ended> {
         loop {
-            let page = match self.page(&cursor).await {
-                Ok(Some(page)) => page,
-                Ok(None) => {
+            let page = match size.page(&self.app, cursor, vec![self.listening.clone()]).await {
+                Ok(Answer { value: Some(page), .. }) => page,
+                Ok(Answer { value: None, .. }) => {
                     stream.send(frame::reset("cursor_too_old")).await?;
                     return Err(Ended);
                 }
@@ -195,9 +193,9 @@ impl Reader {
                 stream.send(texts(delivered)).await?;
             }
             known.extend(page.numbers);
-            cursor = page.end;
+            *cursor = page.end;
             if !page.is_full {
-                return Ok((cursor, known));
+                return Ok(());
             }
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Streams {
     open: Mutex<Open>,
     stopping: watch::Sender<bool>,
     /// Reads the log for the streams of services.
-    pub(super) hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
 }
 
 #[derive(Default)]

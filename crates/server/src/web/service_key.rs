@@ -80,13 +80,13 @@ impl ServiceKey {
     /// A page of the state of the service, with the cursor of the stream that continues it.
     pub(crate) async fn state(&self, after: Option<UsersPlace>, most: i64) -> Result<Option<StateOfService>> {
         let (history, now) = (self.app.store.log_history(), self.now);
-        let (organization, service) = (self.key.organization.clone(), self.service.clone());
+        let service = self.service.clone();
         let read = self.app.store.read(move |snapshot| {
             // The cursor is of the same snapshot.
             let cursor = events::begin(snapshot, history)?;
             let Some(of_service) = events::of_service(snapshot, &service)? else { return Ok(None) };
             let revoked = match after {
-                None => Revoked::lately(snapshot, &organization, &service, now)?,
+                None => Revoked::lately(snapshot, &service, now)?,
                 Some(_) => Vec::new(),
             };
             let (users, next) = events::users_of_service(snapshot, &service, after.as_ref(), most, now)?;

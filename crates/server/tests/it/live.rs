@@ -317,6 +317,36 @@ async fn a_service_gets_each_event_of_its_users_and_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_waits_for_its_place_reads_by_itself() {
+    let quick = |settings: &mut server::Settings| settings.stream_heartbeat = Duration::from_millis(20);
+    let server = TestServer::start_with(quick, |_| {}).await;
+    let owner = owner(&server).await;
+    let (_, subscription) = ada(&owner).await;
+    server.hold_events();
+    let mut live = Live::open(&server, &server.demo.api_key, None).await;
+    for plan in ["starter", "pro"] {
+        // Signs of life without a cursor: the stream has not joined.
+        for _ in 0..3 {
+            let beat = live.next_or_beat().await.expect("a sign of life");
+            assert_eq!((&*beat.name, beat.id), ("", None));
+        }
+        set_plan(&owner, &subscription, plan).await;
+        assert_eq!(text(&live.expect("subscription.changed").await.data["state"], "plan"), plan);
+    }
+    server.release_events();
+    loop {
+        let beat = live.next_or_beat().await.expect("a sign of life");
+        assert_eq!(beat.name, "", "{beat:?}");
+        if beat.id.is_some() {
+            break;
+        }
+    }
+    set_plan(&owner, &subscription, "starter").await;
+    assert_eq!(text(&live.expect("subscription.changed").await.data["state"], "plan"), "starter");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_cannot_go_on_from_its_cursor_is_reset() {
     let server = TestServer::start().await;
     let (owner, sketch) = (owner(&server).await, back_end(&server));
