@@ -27,6 +27,7 @@ const POSTGRES_DAILY: &[Selection] = &[
             "device::",
             "housekeeping::",
             "instances::",
+            "live::",
             "presence::",
             "token::",
             "upgrades::",

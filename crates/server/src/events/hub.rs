@@ -6,7 +6,7 @@
 
 use super::bodies::{MemberBody, RevokedBody, ServiceBody, UserChangedBody, roles};
 use super::frame;
-use super::pages::PageSize;
+use super::pages::{PageSize, page};
 use crate::app::App;
 use bytes::Bytes;
 use identity::events::{self, Delivered, EVENTS, Event, Listening, Page};
@@ -221,7 +221,10 @@ async fn run(app: App, hub: Arc<Hub>) {
     while let Some((services, streams)) = hub.begin_read() {
         let read = match &cursor {
             None => begin(&app).await,
-            Some(cursor) => size.page(&app, cursor, services).await,
+            Some(cursor) => {
+                let services = services.into();
+                size.read(|entries| query(&app, page(&app, cursor, entries, &services))).await
+            }
         };
         let answer = match read {
             Ok(answer) => answer,
@@ -258,7 +261,7 @@ async fn run(app: App, hub: Arc<Hub>) {
 /// A page without events, whose end is that of the log.
 async fn begin(app: &App) -> identity::Result<Answer<Option<Page>>> {
     let history = app.store.log_history();
-    let page = move |snapshot: &mut Snapshot<'_>| {
+    let empty = move |snapshot: &mut Snapshot<'_>| {
         let end = events::begin(snapshot, history)?;
         Ok(Some(Page {
             delivered: Vec::new(),
@@ -268,7 +271,14 @@ async fn begin(app: &App) -> identity::Result<Answer<Option<Page>>> {
             invalid: Vec::new(),
         }))
     };
-    app.store.query(Read::default().in_background(), page).await
+    query(app, empty).await
+}
+
+async fn query<T: Send + 'static>(
+    app: &App,
+    query: impl FnMut(&mut Snapshot<'_>) -> identity::Result<T> + Send + 'static,
+) -> identity::Result<Answer<T>> {
+    app.store.query(Read::default().in_background(), query).await
 }
 
 impl Subscribed {

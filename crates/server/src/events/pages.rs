@@ -5,12 +5,25 @@ use identity::Error;
 use identity::events::{self, Listening, Page};
 use std::future::Future;
 use std::sync::Arc;
-use store::{Answer, LogCursor, Read};
+use store::{LogCursor, Snapshot};
 
 /// Entries that are read at once.
 const ENTRIES_MAX: usize = 200;
 /// What the next page has more after one that was read in time.
 const GROWTH: usize = ENTRIES_MAX / 20;
+
+/// The query for the events behind a cursor: up to so many entries. `None` if the cursor is too old or belongs to another
+/// history.
+pub(super) fn page(
+    app: &App,
+    cursor: &LogCursor,
+    entries: usize,
+    services: &Arc<[Listening]>,
+) -> impl FnMut(&mut Snapshot<'_>) -> identity::Result<Option<Page>> + Clone + Send + use<> {
+    let (history, now) = (app.store.log_history(), app.now());
+    let (cursor, services) = (cursor.clone(), services.clone());
+    move |snapshot| events::deliver(snapshot, &cursor, history, entries, &services, now)
+}
 
 /// How many entries the next page has.
 pub(super) struct PageSize(usize);
@@ -22,27 +35,9 @@ impl Default for PageSize {
 }
 
 impl PageSize {
-    /// The events behind a cursor. `None` if the cursor is too old or belongs to another history.
-    pub(super) async fn page(
-        &mut self,
-        app: &App,
-        cursor: &LogCursor,
-        services: Vec<Listening>,
-    ) -> identity::Result<Answer<Option<Page>>> {
-        let services: Arc<[Listening]> = services.into();
-        let (history, now) = (app.store.log_history(), app.now());
-        self.read(|entries| {
-            let (cursor, services) = (cursor.clone(), services.clone());
-            app.store.query(Read::default().in_background(), move |snapshot| {
-                events::deliver(snapshot, &cursor, history, entries, &services, now)
-            })
-        })
-        .await
-    }
-
     /// Reads a page. While that exceeds the time limit of a query, it reads a smaller one: the same page again would fail
     /// again.
-    async fn read<T, F>(&mut self, mut read: impl FnMut(usize) -> F) -> identity::Result<T>
+    pub(super) async fn read<T, F>(&mut self, mut read: impl FnMut(usize) -> F) -> identity::Result<T>
     where
         F: Future<Output = identity::Result<T>>,
     {

@@ -6,7 +6,7 @@
 
 use super::frame;
 use super::hub::{Message, texts};
-use super::pages::PageSize;
+use super::pages::{PageSize, page};
 use super::streams::{Ended, Stream};
 use crate::app::App;
 use crate::web::error::{Problem, Result};
@@ -17,7 +17,7 @@ use identity::events::{self, Event, Listening};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Answer, LogCursor, Read, Time};
+use store::{Answer, LogCursor, Snapshot, Time};
 use tokio::sync::Notify;
 
 /// A stream whose log was not read for so long ends. The client has no heartbeat in this time.
@@ -69,8 +69,8 @@ impl Reader {
     /// Whether the key is still valid, and on which keys of the database that depends.
     async fn standing(&self) -> identity::Result<Answer<Option<ApiKey>>> {
         let (key, now) = (self.key.id.clone(), self.app.now());
-        let read = Read::default().in_background();
-        self.app.store.query(read, move |snapshot| api_keys::standing(snapshot, &key, now)).await
+        let standing = move |snapshot: &mut Snapshot<'_>| api_keys::standing(snapshot, &key, now);
+        self.app.streams.reads.query(&self.app.store, standing).await
     }
 
     async fn run(
@@ -108,7 +108,7 @@ impl Reader {
                 return Err(Ended);
             }
             if watch.is_none() {
-                standing = self.again(&stream).await?;
+                standing = self.again(&mut stream).await?;
                 continue;
             }
             // Until the key may have ended.
@@ -147,12 +147,16 @@ impl Reader {
                     },
                 }
             }
-            standing = self.again(&stream).await?;
+            standing = self.again(&mut stream).await?;
         }
     }
 
-    async fn again(&self, stream: &Stream) -> std::result::Result<Answer<Option<ApiKey>>, Ended> {
-        self.standing().await.map_err(|error| {
+    async fn again(&self, stream: &mut Stream) -> std::result::Result<Answer<Option<ApiKey>>, Ended> {
+        let standing = tokio::select! {
+            standing = self.standing() => standing,
+            ended = stream.ended() => return Err(ended),
+        };
+        standing.map_err(|error| {
             tracing::debug!(%error, "a stream could not verify its key");
             stream.bye("unavailable");
             Ended
@@ -168,8 +172,17 @@ impl Reader {
         size: &mut PageSize,
         known: &mut HashSet<i64>,
     ) -> std::result::Result<(), Ended> {
+        let services = Arc::from([self.listening.clone()]);
         loop {
-            let page = match size.page(&self.app, cursor, vec![self.listening.clone()]).await {
+            let read = size.read(|entries| {
+                let page = page(&self.app, cursor, entries, &services);
+                self.app.streams.reads.query(&self.app.store, page)
+            });
+            let page = tokio::select! {
+                page = read => page,
+                ended = stream.ended() => return Err(ended),
+            };
+            let page = match page {
                 Ok(Answer { value: Some(page), .. }) => page,
                 Ok(Answer { value: None, .. }) => {
                     stream.send(frame::reset("cursor_too_old")).await?;

@@ -3,6 +3,7 @@
 use super::body::{StreamBody, WAITING_MAX};
 use super::frame;
 use super::hub::Hub;
+use super::reads::Reads;
 use crate::web::error::Problem;
 use axum::body::Body;
 use axum::response::Response;
@@ -27,6 +28,8 @@ pub(crate) struct Streams {
     stopping: watch::Sender<bool>,
     /// Reads the log for the streams of services.
     pub(crate) hub: Arc<Hub>,
+    /// The turns of streams to read.
+    pub(super) reads: Reads,
 }
 
 #[derive(Default)]
@@ -39,7 +42,12 @@ struct Open {
 
 impl Default for Streams {
     fn default() -> Streams {
-        Streams { open: Mutex::default(), stopping: watch::Sender::new(false), hub: Arc::default() }
+        Streams {
+            open: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            hub: Arc::default(),
+            reads: Reads::default(),
+        }
     }
 }
 

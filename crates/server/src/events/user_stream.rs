@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Answer, Read, Time};
+use store::{Answer, Snapshot, Time};
 use tokio::sync::Notify;
 
 /// The token of a stream.
@@ -59,8 +59,8 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
 
 async fn read(app: &App, token: &Token) -> identity::Result<Answer<Option<OfToken>>> {
     let (grant, service, now) = (token.grant.clone(), token.service.clone(), app.now());
-    let read = Read::default().in_background();
-    app.store.query(read, move |snapshot| events::of_token(snapshot, &grant, &service, now)).await
+    let state = move |snapshot: &mut Snapshot<'_>| events::of_token(snapshot, &grant, &service, now);
+    app.streams.reads.query(&app.store, state).await
 }
 
 async fn run(
@@ -92,7 +92,11 @@ async fn run(
         if let Some(_watch) = app.store.watch(&answer.keys, answer.seen, move || woken.notify_one()) {
             wait(app, token, &mut stream, &wake, ends_at).await?;
         }
-        answer = match read(app, token).await {
+        let read = tokio::select! {
+            read = read(app, token) => read,
+            ended = stream.ended() => return Err(ended),
+        };
+        answer = match read {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "a stream could not read its state");

@@ -3,7 +3,7 @@
 
 use crate::support::{Admin, admin_token, text, tokens};
 use serde_json::{Value, json};
-use server::testing::TestServer;
+use server::testing::{TestServer, at_once};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -247,6 +247,28 @@ async fn a_users_stream_ends_with_its_grant_its_token_and_its_organization() {
     let bye = live.expect("bye").await;
     assert_eq!((text(&bye.data, "reason"), bye.retry.is_some()), ("token_expired", true));
     assert!(live.next().await.is_none());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_many_users_share_reaches_all_of_them() {
+    // More than the store accepts as background queries.
+    const STREAMS: usize = 1300;
+    let server = TestServer::start_with(|settings| settings.streams_per_caller_max = STREAMS, |_| {}).await;
+    let owner = owner(&server).await;
+    let token = tokens(&server, "ada@acme.test", "openid").await.text("access_token");
+    let mut all = at_once((0..STREAMS).map(|_| Live::open(&server, &token, None))).await;
+    for live in &mut all {
+        live.expect("state").await;
+    }
+    let mut of_key = Live::open(&server, &server.demo.api_key, None).await;
+    of_key.joined().await;
+    owner.change("PATCH", "/api/organizations/acme/services/sketch", json!({ "name": "Sketchbook" })).await;
+    for live in &mut all {
+        let changed = live.expect("service.changed").await;
+        assert_eq!(text(&changed.data["service"], "name"), "Sketchbook");
+    }
+    assert_eq!(text(&of_key.expect("service.changed").await.data, "name"), "Sketchbook");
     server.stop().await;
 }
 

@@ -1,0 +1,111 @@
+//! Reads for streams. A change that many streams share wakes all of them at once, and the store refuses background queries
+//! beyond a number. So only some streams read at the same time, and one that is refused reads again after a pause. The
+//! reader of the log takes no turn: there is always room for its query.
+
+use identity::{Error, Result};
+use std::future::Future;
+use std::time::{Duration, Instant};
+use store::{Answer, Read, Snapshot, Store};
+use tokio::sync::Semaphore;
+
+/// Streams that read at once, of all kinds.
+const AT_ONCE: usize = 64;
+/// Pauses after a refusal, each twice the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A stream whose state was not read for so long ends, as after a failure.
+const REFUSED_MAX: Duration = Duration::from_secs(12);
+
+/// The turns of streams to read.
+pub(crate) struct Reads(Semaphore);
+
+impl Default for Reads {
+    fn default() -> Reads {
+        Reads(Semaphore::new(AT_ONCE))
+    }
+}
+
+impl Reads {
+    /// Runs a query when it is the stream's turn, and again while the database is too busy.
+    pub(super) async fn query<T, Q>(&self, store: &Store, query: Q) -> Result<Answer<T>>
+    where
+        T: Send + 'static,
+        Q: FnMut(&mut Snapshot<'_>) -> Result<T> + Clone + Send + 'static,
+    {
+        self.run(|| store.query(Read::default().in_background(), query.clone())).await
+    }
+
+    async fn run<T, F: Future<Output = Result<T>>>(&self, mut read: impl FnMut() -> F) -> Result<T> {
+        let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+        loop {
+            // It is never closed.
+            let turn = self.0.acquire().await;
+            let result = read().await;
+            drop(turn);
+            let is_refused = matches!(result, Err(Error::Store(store::Error::Overloaded { .. })));
+            if !is_refused || began.elapsed() > REFUSED_MAX {
+                return result;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use tokio::sync::Notify;
+
+    #[tokio::test]
+    async fn a_read_that_is_refused_is_tried_again_and_any_other_error_is_told() {
+        let reads = Reads::default();
+        let mut refusals = 3;
+        let read = reads.run(|| {
+            refusals -= 1;
+            let refused = || Error::Store(store::Error::Overloaded { retry_after: Duration::ZERO });
+            std::future::ready(if refusals == 0 { Ok("the state") } else { Err(refused()) })
+        });
+        assert_eq!(read.await.expect("the third"), "the state");
+        let mut tries = 0;
+        let read = reads.run(|| {
+            tries += 1;
+            std::future::ready(Err::<(), _>(Error::Store(store::Error::Stopped)))
+        });
+        assert!(matches!(read.await, Err(Error::Store(store::Error::Stopped))));
+        assert_eq!(tries, 1);
+    }
+
+    #[tokio::test]
+    async fn only_some_read_at_once() {
+        let reads = Arc::new(Reads::default());
+        let (running, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let read = |_| {
+            let (reads, running, go) = (reads.clone(), running.clone(), go.clone());
+            tokio::spawn(async move {
+                let read = reads.run(|| async {
+                    running.fetch_add(1, SeqCst);
+                    go.notified().await;
+                    Ok(())
+                });
+                read.await.expect("reads");
+            })
+        };
+        let all: Vec<_> = (0..1000).map(read).collect();
+        for done in 0..1000_usize {
+            // All that may have begun.
+            let begun = (done + AT_ONCE).min(1000);
+            while running.load(SeqCst) < begun {
+                tokio::task::yield_now().await;
+            }
+            tokio::task::yield_now().await;
+            assert_eq!(running.load(SeqCst), begun);
+            go.notify_one();
+        }
+        for one in all {
+            one.await.expect("ends");
+        }
+    }
+}
