@@ -3,15 +3,17 @@
 use super::EVENTS;
 use super::entry::Entry;
 use super::revoked::{Revoked, completed};
-use super::state::{OfService, UserAtService, of_service, user_at_service, users_of};
+use super::state::{OfService, Terms, UserAtService, of_service, user_at_service, users_of};
 use crate::administrators::{self, Role};
 use crate::ids::{ApiKeyId, CustomerId, OrganizationId, ServiceId, UserId};
 use crate::{Result, Time, api_keys, grants, users};
-use std::collections::{BTreeSet, HashMap};
-use store::{LogCursor, Snapshot};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use store::{LogCursor, LogEntry, Snapshot};
 
 /// States and keys that a page reads for each entry that was asked for, on average.
 const READS_PER_ENTRY: usize = 5;
+/// About this many bytes of events end a page.
+const PAGE_SIZE_MAX: usize = 8 * 1024 * 1024;
 
 /// A service whose events somebody reads.
 #[derive(Clone, Debug)]
@@ -39,6 +41,21 @@ pub enum Event {
     Service(Box<OfService>),
     /// More changed than events can tell: read the whole state.
     Reset,
+}
+
+impl Event {
+    /// About its size in bytes.
+    fn size(&self) -> usize {
+        const ID: usize = 40;
+        const USER: usize = 1000;
+        match self {
+            Event::Subscription(..) | Event::User(..) => USER,
+            Event::Session(revoked) => ID * (revoked.sessions.len() + revoked.grants.len()),
+            Event::Member(_, roles) => ID * roles.len(),
+            Event::Service(of_service) => of_service.plans.iter().map(Terms::size).sum(),
+            Event::Reset => 0,
+        }
+    }
 }
 
 /// The events of one entry for one service.
@@ -77,8 +94,9 @@ pub fn begin(snapshot: &mut Snapshot<'_>, history: u64) -> Result<LogCursor> {
 /// Reads up to `most` entries behind a cursor and makes the events of these services. `None` if the cursor is too old or
 /// belongs to another history.
 ///
-/// A page has the entries whose states can be read in time, and ends early behind those: an organization may change much
-/// that many of its services must learn. Entries about other services cost nothing but their reading.
+/// All states are of one snapshot, so of several entries about a state the last one has it. A page ends early behind entries
+/// whose states take long to read, or are large: an organization may change much that many of its services must learn.
+/// Entries about other services cost nothing but their reading.
 pub fn deliver(
     snapshot: &mut Snapshot<'_>,
     cursor: &LogCursor,
@@ -88,47 +106,105 @@ pub fn deliver(
     now: Time,
 ) -> Result<Option<Page>> {
     let Some(slice) = snapshot.log_behind(&EVENTS, cursor, history, most)? else { return Ok(None) };
-    let (audience, found) = (Audience::of(services), slice.entries.len());
+    let found = slice.entries.len();
+    let planned = Planned::of(snapshot, slice.entries, services, most * READS_PER_ENTRY)?;
     let mut page = Page {
         delivered: Vec::new(),
         numbers: Vec::new(),
         end: slice.end,
         is_full: found >= most,
-        invalid: Vec::new(),
+        invalid: planned.invalid_keys(snapshot, services, now)?,
     };
-    let mut concerned = BTreeSet::new();
-    let mut reads = 0;
-    for (logged, behind) in slice.entries {
-        page.numbers.push(logged.number);
-        let due = due(snapshot, &logged.payload, services, &audience)?;
-        for of_service in due.chunk_by(|one, next| one.0 == next.0) {
+    let (mut size, count) = (0, planned.entries.len());
+    for (place, entry) in planned.entries.into_iter().enumerate() {
+        page.numbers.push(entry.number);
+        for of_service in entry.due.chunk_by(|one, next| one.0 == next.0) {
             let Some((to, at)) = of_service.first().and_then(|(to, _)| Some((*to, services.get(*to)?)))
             else {
                 continue;
             };
-            if concerned.insert(to) {
-                reads += at.keys.len();
-            }
             let mut events = Vec::new();
-            for (_, due) in of_service {
-                reads += usize::from(due.needs_read());
-                events.extend(event(snapshot, due, at, now)?);
+            for due in of_service {
+                if !due.1.is_state() || planned.last.get(due) == Some(&place) {
+                    events.extend(event(snapshot, &due.1, at, now)?);
+                }
             }
+            size += events.iter().map(Event::size).sum::<usize>();
             if !events.is_empty() {
-                page.delivered.push(Delivered { to, number: logged.number, cursor: behind.clone(), events });
+                let cursor = entry.behind.clone();
+                page.delivered.push(Delivered { to, number: entry.number, cursor, events });
             }
         }
-        if reads >= most * READS_PER_ENTRY && page.numbers.len() < found {
-            (page.end, page.is_full) = (behind, true);
+        if page.numbers.len() < found && (size >= PAGE_SIZE_MAX || place + 1 == count) {
+            (page.end, page.is_full) = (entry.behind, true);
             break;
         }
     }
-    for key in concerned.iter().filter_map(|to| services.get(*to)).flat_map(|at| &at.keys) {
-        if api_keys::standing(snapshot, key, now)?.is_none() {
-            page.invalid.push(key.clone());
-        }
-    }
     Ok(Some(page))
+}
+
+/// Entries, and what they mean for the services that somebody reads.
+struct Planned {
+    entries: Vec<PlannedEntry>,
+    /// The last entry about each state.
+    last: HashMap<(usize, Due), usize>,
+    /// The services that have something to learn.
+    concerned: BTreeSet<usize>,
+}
+
+struct PlannedEntry {
+    number: i64,
+    behind: LogCursor,
+    /// All of a service together.
+    due: Vec<(usize, Due)>,
+}
+
+impl Planned {
+    /// Plans the first entries: as many as need up to so many reads, and at least one.
+    fn of(
+        snapshot: &mut Snapshot<'_>,
+        entries: Vec<(LogEntry, LogCursor)>,
+        services: &[Listening],
+        reads_max: usize,
+    ) -> Result<Planned> {
+        let audience = Audience::of(services);
+        let (mut last, mut concerned) = (HashMap::new(), BTreeSet::new());
+        let (mut planned, mut reads) = (Vec::new(), 0);
+        for (logged, behind) in entries {
+            let due = due(snapshot, &logged.payload, services, &audience)?;
+            let new: HashSet<_> =
+                due.iter().filter(|one| one.1.is_state() && !last.contains_key(*one)).collect();
+            let newly: BTreeSet<_> =
+                due.iter().map(|(to, _)| *to).filter(|to| !concerned.contains(to)).collect();
+            let keys = newly.iter().filter_map(|to| services.get(*to)).map(|at| at.keys.len());
+            let more = new.len() + keys.sum::<usize>();
+            if more > 0 && reads + more > reads_max && !planned.is_empty() {
+                break;
+            }
+            reads += more;
+            concerned.extend(newly);
+            let states = due.iter().filter(|one| one.1.is_state()).cloned();
+            last.extend(states.map(|one| (one, planned.len())));
+            planned.push(PlannedEntry { number: logged.number, behind, due });
+        }
+        Ok(Planned { entries: planned, last, concerned })
+    }
+
+    /// The API keys of concerned services that are not valid.
+    fn invalid_keys(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        services: &[Listening],
+        now: Time,
+    ) -> Result<Vec<ApiKeyId>> {
+        let mut invalid = Vec::new();
+        for key in self.concerned.iter().filter_map(|to| services.get(*to)).flat_map(|at| &at.keys) {
+            if api_keys::standing(snapshot, key, now)?.is_none() {
+                invalid.push(key.clone());
+            }
+        }
+        Ok(invalid)
+    }
 }
 
 /// The services that somebody reads, by what entries name.
@@ -157,6 +233,7 @@ impl<'s> Audience<'s> {
 }
 
 /// What an entry means for a service.
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Due {
     Subscription(UserId),
     User(UserId),
@@ -167,7 +244,8 @@ enum Due {
 }
 
 impl Due {
-    fn needs_read(&self) -> bool {
+    /// Whether its event has a state, which is read.
+    fn is_state(&self) -> bool {
         !matches!(self, Due::Session(_) | Due::Reset)
     }
 }

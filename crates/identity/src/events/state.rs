@@ -34,6 +34,16 @@ pub struct Terms {
     pub limits: Limits,
 }
 
+impl Terms {
+    /// About its size in bytes.
+    pub(super) fn size(&self) -> usize {
+        const NUMBER: usize = 20;
+        let features: usize = self.features.iter().map(String::len).sum();
+        let limits: usize = self.limits.keys().map(|name| name.len() + NUMBER).sum();
+        self.slug.len() + self.name.len() + features + limits
+    }
+}
+
 /// A service with the plans that cover it.
 #[derive(Clone, Debug)]
 pub struct OfService {

@@ -1,5 +1,7 @@
-//! Plans. A plan covers one or more services of its organization. `terms.rs` validates its terms.
+//! Plans. A plan covers one or more services of its organization. `terms.rs` validates its terms, `room.rs` limits the plans
+//! of a service.
 
+mod room;
 pub mod terms;
 
 use crate::audit::{self, Actor};
@@ -181,6 +183,7 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, act
         slug,
     };
     let (features, limits) = (json(&plan.features)?, json(&plan.limits)?);
+    room::for_new(tx, &plan.services, features.len() + limits.len())?;
     tx.exec(
         &INSERT,
         args![
@@ -212,6 +215,7 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     // Reads the plan again under the lock: another request may have changed other fields since `plan` was read.
     let mut changed = find(tx.snapshot(), &plan.organization, &plan.slug)?;
     let before = (changed.price_cents, changed.seats);
+    let size_before = json(&changed.features)?.len() + json(&changed.limits)?.len();
     if let Some(name) = &patch.name {
         changed.name = names::display("name", name)?;
     }
@@ -228,6 +232,7 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
         changed.seats = terms::seats(seats)?;
     }
     let (features, limits) = (json(&changed.features)?, json(&changed.limits)?);
+    room::for_changed(tx, &changed.services, size_before, features.len() + limits.len())?;
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     tx.changed(key_of(Some(&plan.id)));

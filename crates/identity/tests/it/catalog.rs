@@ -223,3 +223,40 @@ async fn a_plan_with_subscriptions_cannot_be_deleted() {
     test.write(move |tx, actor| subscriptions::delete(tx, &subscription, actor)).await.expect("ends");
     test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("unused");
 }
+
+#[tokio::test]
+async fn the_plans_of_a_service_are_limited_in_number_and_in_size() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    test.service(&acme, "app").await;
+    test.service(&acme, "other").await;
+    let create = async |slug: &str, services: &[&str], features: Vec<String>| {
+        let new = plans::NewPlan { features, ..test.new_plan(slug, services) };
+        let organization = acme.id.clone();
+        test.write(move |tx, actor| plans::create(tx, &organization, &new, actor)).await
+    };
+    // A hundred names of a hundred letters with four bytes each: 40 KB.
+    let long = |count: usize| -> Vec<String> { (0..count).map(|_| "𝔞".repeat(100)).collect() };
+    for number in 0..26 {
+        create(&format!("large-{number}"), &["app"], long(100)).await.expect("a plan");
+    }
+    assert_eq!(refused(create("too-large", &["other", "app"], long(100)).await), "plans_too_large");
+    let last = create("last", &["app"], Vec::new()).await.expect("a small one fits");
+    let change = async |features: Vec<String>| {
+        let (plan, patch) = (last.clone(), PlanPatch { features: Some(features), ..PlanPatch::default() });
+        test.write(move |tx, actor| plans::patch(tx, &plan, &patch, actor)).await
+    };
+    assert_eq!(refused(change(long(100)).await), "plans_too_large");
+    change(long(1)).await.expect("a small change fits");
+    change(Vec::new()).await.expect("a plan may become smaller");
+
+    for number in 0..200 {
+        create(&format!("plan-{number}"), &["other"], Vec::new()).await.expect("a plan");
+    }
+    assert_eq!(refused(create("plan-200", &["app", "other"], Vec::new()).await), "too_many_plans");
+    create("plan-200", &["app"], Vec::new()).await.expect("another service has room");
+    let of_acme = acme.id.clone();
+    let plan = test.read(move |snapshot| plans::find(snapshot, &of_acme, "plan-7")).await.expect("found");
+    test.write(move |tx, actor| catalog::delete_plan(tx, &plan, actor)).await.expect("deletes");
+    create("plan-201", &["other"], Vec::new()).await.expect("there is room again");
+}

@@ -6,8 +6,9 @@ use identity::events::{self, EVENTS, Event, Listening, Page, Revoked};
 use identity::grants::{self, NewGrant};
 use identity::ids::{GrantId, OrganizationId, ServiceId, SessionId};
 use identity::organizations::Organization;
+use identity::plans::{self, NewPlan, PlanPatch};
 use identity::scopes::Scope;
-use identity::services::Service;
+use identity::services::{self, Service};
 use identity::sessions;
 use identity::users::{self, Profile, User};
 use store::{LogCursor, Sql, sql};
@@ -176,32 +177,114 @@ async fn entries_of_an_earlier_version_are_delivered_as_before() {
 }
 
 #[tokio::test]
+async fn of_several_changes_of_a_state_the_last_one_has_it() {
+    let test = TestIdentity::open().await;
+    let acme = Tenant::new(&test, "acme").await;
+    let (first, _) = acme.sign_in(&test).await;
+    let (second, _) = acme.sign_in(&test).await;
+    let from = begin(&test).await;
+    for number in 0..50 {
+        rename(&test, &acme.user, format!("Ada {number}")).await;
+        let (service, name) = (acme.service.clone(), format!("Sketch {number}"));
+        test.write(move |tx, actor| services::rename(tx, &service, &name, actor)).await.expect("renames");
+        match number {
+            10 => end(&test, &first).await,
+            20 => end(&test, &second).await,
+            _ => {}
+        }
+    }
+    let page = deliver(&test, &from, 200, vec![acme.listening()]).await;
+    assert_eq!((page.numbers.len(), page.is_full), (102, false));
+    let events = told(&page);
+    // Each session that ended, and the states at the places of their last entries.
+    let [Event::Session(one), Event::Session(other), Event::User(_, Some(state)), Event::Service(service)] =
+        &events[..]
+    else {
+        panic!("{events:?}");
+    };
+    assert_eq!((&one.sessions, &other.sessions), (&vec![first], &vec![second]));
+    assert_eq!((&*state.user.profile.name, &*service.service.name), ("Ada 49", "Sketch 49"));
+    assert_eq!(page.delivered.last().map(|one| one.number), page.numbers.last().copied());
+    assert_eq!(page.delivered.last().map(|one| &one.cursor), Some(&page.end));
+    // From the event before on, those behind it come again.
+    let again = deliver(&test, &page.delivered[1].cursor, 200, vec![acme.listening()]).await;
+    assert_eq!(told(&again).len(), 2, "{again:?}");
+}
+
+/// Reads all pages and returns what they deliver, with the number of pages.
+async fn all_pages(
+    test: &TestIdentity,
+    mut from: LogCursor,
+    most: usize,
+    services: &[Listening],
+) -> (Vec<Page>, usize) {
+    let mut pages = Vec::new();
+    loop {
+        let page = deliver(test, &from, most, services.to_vec()).await;
+        from = page.end.clone();
+        let is_full = page.is_full;
+        pages.push(page);
+        if !is_full {
+            let count = pages.len();
+            return (pages, count);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_page_ends_before_it_reads_too_much() {
     let test = TestIdentity::open().await;
     let acme = Tenant::new(&test, "acme").await;
-    let (_, _) = acme.sign_in(&test).await;
+    acme.sign_in(&test).await;
     let mut services = vec![acme.listening()];
-    for number in 0..60 {
+    for number in 0..30 {
         let service = test.service(&acme.organization, &format!("service-{number}")).await;
         services.push(Listening { service: service.id, ..acme.listening() });
     }
-    let mut from = begin(&test).await;
-    for number in 0..20 {
+    let from = begin(&test).await;
+    for number in 0..10 {
+        let bob = test.user(&acme.organization, &format!("bob-{number}@example.test")).await;
+        rename(&test, &bob, "Bob".to_owned()).await;
         rename(&test, &acme.user, format!("Ada {number}")).await;
     }
-    // 61 states for an entry, of which a page of ten reads about fifty.
-    let (mut numbers, mut pages, mut events) = (Vec::new(), 0, 0);
-    loop {
-        let page = deliver(&test, &from, 10, services.clone()).await;
-        assert!(page.numbers.len() <= 10 && page.delivered.iter().all(|one| one.to == 0));
-        events += page.delivered.len();
-        numbers.extend(page.numbers);
-        (from, pages) = (page.end, pages + 1);
-        if !page.is_full {
-            break;
+    // 31 states for each user, of which a page of twenty entries reads a hundred.
+    let (pages, count) = all_pages(&test, from, 20, &services).await;
+    assert!((4..=6).contains(&count), "{count}");
+    let numbers: Vec<i64> = pages.iter().flat_map(|page| page.numbers.clone()).collect();
+    assert!(numbers.len() == 20 && numbers.is_sorted(), "each entry once: {numbers:?}");
+    let names: Vec<_> = pages.iter().flat_map(told).collect();
+    assert_eq!(names.len(), count, "the user of the service in each page: {names:?}");
+}
+
+#[tokio::test]
+async fn a_page_ends_when_its_events_are_large() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let (mut services, mut plans) = (Vec::new(), Vec::new());
+    for number in 0..12 {
+        let slug = format!("service-{number}");
+        let service = test.service(&acme, &slug).await;
+        for plan in 0..25 {
+            let new = NewPlan {
+                features: (0..100).map(|_| "𝔞".repeat(100)).collect(),
+                ..test.new_plan(&format!("plan-{number}-{plan}"), &[&slug])
+            };
+            let organization = acme.id.clone();
+            let made = test.write(move |tx, actor| plans::create(tx, &organization, &new, actor));
+            plans.push(made.await.expect("a plan"));
         }
+        services.push(Listening { organization: acme.id.clone(), service: service.id, keys: Vec::new() });
     }
-    numbers.dedup();
-    assert_eq!((numbers.len(), events), (20, 20), "each entry once");
-    assert_eq!(pages, 20, "an entry a page");
+    let from = begin(&test).await;
+    for plan in plans {
+        let patch = PlanPatch { name: Some("Pro".to_owned()), ..PlanPatch::default() };
+        test.write(move |tx, actor| plans::patch(tx, &plan, &patch, actor)).await.expect("changes");
+    }
+    let (pages, count) = all_pages(&test, from, 500, &services).await;
+    // A service has 1 MB of plans, which changed 25 times.
+    assert_eq!(count, 2);
+    let numbers: Vec<i64> = pages.iter().flat_map(|page| page.numbers.clone()).collect();
+    assert!(numbers.len() == 300 && numbers.is_sorted(), "{}", numbers.len());
+    let to: Vec<usize> = pages.iter().flat_map(|page| &page.delivered).map(|one| one.to).collect();
+    assert_eq!(to, (0..12).collect::<Vec<_>>(), "each service has its last state once");
 }

@@ -15,12 +15,15 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Answer, Read, Snapshot};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// Events that wait for a stream. A stream that is so far behind ends, and its client resumes from its cursor.
+/// Events that wait for a stream, and their size in bytes. A stream that is so far behind ends, and its client resumes from
+/// its cursor. An event that is larger is given to a stream for which nothing waits.
 const WAITING_MAX: usize = 1024;
+const WAITING_SIZE_MAX: usize = 4 * 1024 * 1024;
 /// The reader reads at least this often, so that a database that is away is noticed.
 const EVERY: Duration = Duration::from_secs(5);
 /// The pause after a read that failed.
@@ -48,6 +51,8 @@ struct Subscription {
     listening: Listening,
     key: ApiKeyId,
     queue: mpsc::Sender<Message>,
+    /// The size of what is in the queue.
+    waiting_size: Arc<AtomicUsize>,
     /// Taken when the reader has read for the stream once: a read of the stream's own that begins later shows everything
     /// that the reader will not give to it.
     ready: Option<oneshot::Sender<()>>,
@@ -68,31 +73,55 @@ pub(super) enum Message {
     KeyEnded,
 }
 
+impl Message {
+    fn size(&self) -> usize {
+        if let Message::Events { text, .. } = self { text.len() } else { 0 }
+    }
+}
+
+impl Subscription {
+    /// Adds a message to the queue, unless too much waits there.
+    fn push(&self, message: Message) -> bool {
+        let size = message.size();
+        let before = self.waiting_size.fetch_add(size, Relaxed);
+        let has_room = before == 0 || before + size <= WAITING_SIZE_MAX;
+        has_room && self.queue.try_send(message).is_ok()
+    }
+}
+
 /// A stream's place at the hub. Dropping it leaves.
 pub(super) struct Subscribed {
     hub: Arc<Hub>,
     id: u64,
     queue: mpsc::Receiver<Message>,
+    waiting_size: Arc<AtomicUsize>,
     is_ready: oneshot::Receiver<()>,
 }
 
 impl Hub {
     /// Adds a stream, which gets events once it has [`Subscribed::joined`].
     pub(super) fn subscribe(self: &Arc<Hub>, app: &App, listening: Listening, key: ApiKeyId) -> Subscribed {
-        let (queue, messages) = mpsc::channel(WAITING_MAX);
-        let (ready, is_ready) = oneshot::channel();
-        let (id, runs) = {
-            let mut state = self.state.lock();
-            state.next += 1;
-            let id = state.next;
-            state.streams.insert(id, Subscription { listening, key, queue, ready: Some(ready) });
-            (id, std::mem::replace(&mut state.runs, true))
-        };
+        let (subscribed, runs) = self.add(listening, key);
         if !runs {
             tokio::spawn(run(app.clone(), self.clone()));
         }
         self.wake.notify_one();
-        Subscribed { hub: self.clone(), id, queue: messages, is_ready }
+        subscribed
+    }
+
+    /// Adds a stream. Returns whether the log is being read.
+    fn add(self: &Arc<Hub>, listening: Listening, key: ApiKeyId) -> (Subscribed, bool) {
+        let (queue, messages) = mpsc::channel(WAITING_MAX);
+        let (ready, is_ready) = oneshot::channel();
+        let waiting_size = Arc::<AtomicUsize>::default();
+        let mut state = self.state.lock();
+        state.next += 1;
+        let id = state.next;
+        let of_queue = waiting_size.clone();
+        let subscription = Subscription { listening, key, queue, waiting_size: of_queue, ready: Some(ready) };
+        state.streams.insert(id, subscription);
+        let runs = std::mem::replace(&mut state.runs, true);
+        (Subscribed { hub: self.clone(), id, queue: messages, waiting_size, is_ready }, runs)
     }
 
     /// The services that have streams, with the keys of these, and which streams they are. None: nobody is left.
@@ -137,7 +166,7 @@ impl Hub {
             let message = message(delivered);
             for id in streams.get(delivered.to).into_iter().flatten() {
                 let Some(one) = state.streams.get(id) else { continue };
-                if one.queue.try_send(message()).is_err() {
+                if !one.push(message()) {
                     state.streams.remove(id);
                 }
             }
@@ -291,7 +320,9 @@ impl Subscribed {
 
     /// The next message; `None` if the stream was too far behind.
     pub(super) async fn next(&mut self) -> Option<Message> {
-        self.queue.recv().await
+        let message = self.queue.recv().await?;
+        self.waiting_size.fetch_sub(message.size(), Relaxed);
+        Some(message)
     }
 
     /// The cursor behind everything that the stream has received, if nothing waits for it. `Err` if the log was not read
@@ -314,5 +345,93 @@ impl Drop for Subscribed {
         self.hub.state.lock().streams.remove(&self.id);
         // The reader ends with the last stream.
         self.hub.wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use identity::Time;
+    use identity::events::Revoked;
+    use identity::ids::{OrganizationId, SessionId, UserId};
+    use identity::secrets::testing::Seeded;
+    use store::LogCursor;
+
+    const NOW: Time = Time::from_millis(1_800_000_000_000);
+
+    fn cursor(number: usize) -> LogCursor {
+        LogCursor::parse(&format!("0-{number}-1")).expect("a cursor")
+    }
+
+    /// A page in which each event has so many sessions.
+    fn page(sessions: &[usize], random: &Seeded) -> Page {
+        let delivered = |(number, count): (usize, &usize)| Delivered {
+            to: 0,
+            number: number as i64,
+            cursor: cursor(number),
+            events: vec![Event::Session(Revoked {
+                user: UserId::new(NOW, random),
+                sessions: (0..*count).map(|_| SessionId::new(NOW, random)).collect(),
+                grants: Vec::new(),
+            })],
+        };
+        Page {
+            delivered: sessions.iter().enumerate().map(delivered).collect(),
+            numbers: (0..sessions.len() as i64).collect(),
+            end: cursor(sessions.len()),
+            is_full: false,
+            invalid: Vec::new(),
+        }
+    }
+
+    fn hub_with_a_stream(random: &Seeded) -> (Arc<Hub>, Subscribed) {
+        let hub = Arc::new(Hub::default());
+        let listening = Listening {
+            organization: OrganizationId::new(NOW, random),
+            service: ServiceId::new(NOW, random),
+            keys: Vec::new(),
+        };
+        let (stream, _) = hub.add(listening, ApiKeyId::new(NOW, random));
+        (hub, stream)
+    }
+
+    async fn received(stream: &mut Subscribed, most: usize) -> (usize, usize) {
+        let (mut count, mut size) = (0, 0);
+        while count < most
+            && let Some(message) = stream.next().await
+        {
+            count += 1;
+            size += message.size();
+        }
+        (count, size)
+    }
+
+    #[tokio::test]
+    async fn a_stream_for_which_too_many_bytes_wait_ends() {
+        let random = Seeded::new(1);
+        let (hub, mut stream) = hub_with_a_stream(&random);
+        let (_, streams) = hub.begin_read().expect("a stream");
+        // About 35 KB each: what is taken makes room.
+        for _ in 0..10 {
+            hub.give(&page(&[1000; 50], &random), &streams);
+            let (count, size) = received(&mut stream, 50).await;
+            assert!(count == 50 && size > 1_000_000, "{count} {size}");
+        }
+        hub.give(&page(&[1000; 500], &random), &streams);
+        assert!(hub.begin_read().is_none(), "the stream has left");
+        let (count, size) = received(&mut stream, 500).await;
+        assert!(count > 50 && size <= WAITING_SIZE_MAX, "{count} {size}");
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_larger_than_what_may_wait_is_given_alone() {
+        let random = Seeded::new(1);
+        let (hub, mut stream) = hub_with_a_stream(&random);
+        let (_, streams) = hub.begin_read().expect("a stream");
+        hub.give(&page(&[150_000], &random), &streams);
+        let (count, size) = received(&mut stream, 1).await;
+        assert!(count == 1 && size > WAITING_SIZE_MAX, "{size}");
+        hub.give(&page(&[1, 150_000], &random), &streams);
+        assert!(hub.begin_read().is_none(), "something waited");
     }
 }

@@ -158,11 +158,16 @@ fn of_catalog(api: &mut Description) {
     api.tag("Plans", "What an organization sells.");
     let base = "/api/organizations/{org}/plans";
     api.add(Get, base, plans::list, "listPlans", "List plans");
-    api.add(Post, base, plans::create, "createPlan", "Create a plan").fails(&["taken"]);
+    api.add(Post, base, plans::create, "createPlan", "Create a plan").fails(&[
+        "taken",
+        "too_many_plans",
+        "plans_too_large",
+    ]);
     let one = "/api/organizations/{org}/plans/{plan}";
     api.add(Get, one, plans::get, "getPlan", "Get a plan");
     api.add(Patch, one, plans::change, "changePlan", "Change a plan")
-        .text("A list or an object replaces the old one. Subscribers have the new terms at once.");
+        .text("A list or an object replaces the old one. Subscribers have the new terms at once.")
+        .fails(&["plans_too_large"]);
     api.add(Delete, one, plans::delete, "deletePlan", "Delete a plan").fails(&["plan_in_use"]);
 
     api.tag("Subscriptions", "The customers of an organization and what they have subscribed to.");
