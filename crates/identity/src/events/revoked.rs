@@ -9,8 +9,12 @@ use super::entry::{Ended, Entry, note};
 use crate::ids::{GrantId, ServiceId, SessionId, UserId};
 use crate::tokens::ACCESS_LIFE;
 use crate::{Result, Time, users};
+use std::time::Duration;
 use store::{Snapshot, Tx, args, sql, statements};
 
+/// What was revoked so long ago matters to no back end that verifies tokens by itself: no token from before is valid. Clocks
+/// differ, and libraries accept tokens for a minute after their end.
+const LATELY: Duration = ACCESS_LIFE.saturating_add(Duration::from_secs(120));
 /// Sessions that one entry names, so that an event has 40 KB at most.
 const SESSIONS_MAX: usize = 1000;
 
@@ -137,11 +141,10 @@ impl Revoked {
         Some(revoked).filter(|revoked| !revoked.sessions.is_empty() || !revoked.grants.is_empty())
     }
 
-    /// What was revoked at a service within the lifetime of an access token, so that a back end that verifies tokens by
-    /// itself knows all that it must refuse.
+    /// What was revoked at a service lately: a back end that verifies tokens by itself must refuse these.
     pub fn lately(snapshot: &mut Snapshot<'_>, service: &ServiceId, now: Time) -> Result<Vec<Revoked>> {
         let mut entries = Vec::new();
-        snapshot.log_since(&EVENTS, now - ACCESS_LIFE, |logged| {
+        snapshot.log_since(&EVENTS, now - LATELY, |logged| {
             // Of other services' entries nothing is kept, and nothing is read.
             entries.extend(Entry::read(&logged.payload).filter(|entry| entry.may_revoke_at(service)));
         })?;

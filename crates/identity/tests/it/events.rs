@@ -11,6 +11,7 @@ use identity::scopes::Scope;
 use identity::services::{self, Service};
 use identity::sessions;
 use identity::users::{self, Profile, User};
+use std::time::Duration;
 use store::{LogCursor, Sql, sql};
 
 /// Puts the tables away that say whose a session is and where it has grants.
@@ -131,6 +132,12 @@ async fn the_end_of_a_session_is_delivered_without_a_look_at_its_rows() {
     assert!(last.contains(&left) && last.len() == 202, "all that ended at this time: {}", last.len());
     let page = deliver(&test, &from, 1000, services[1..].to_vec()).await;
     assert_eq!((page.delivered.len(), page.numbers.len()), (0, 202));
+    // Nor does the state of a service.
+    for (at, expected) in [(&services[0], 202), (&services[1], 0)] {
+        let service = at.service.clone();
+        let lately = test.read(move |snapshot| Revoked::lately(snapshot, &service, START)).await;
+        assert_eq!(lately.expect("reads").len(), expected);
+    }
 }
 
 #[tokio::test]
@@ -287,4 +294,17 @@ async fn a_page_ends_when_its_events_are_large() {
     assert!(numbers.len() == 300 && numbers.is_sorted(), "{}", numbers.len());
     let to: Vec<usize> = pages.iter().flat_map(|page| &page.delivered).map(|one| one.to).collect();
     assert_eq!(to, (0..12).collect::<Vec<_>>(), "each service has its last state once");
+}
+
+#[tokio::test]
+async fn what_was_revoked_is_lately_until_no_clock_accepts_its_tokens() {
+    let test = TestIdentity::open().await;
+    let acme = Tenant::new(&test, "acme").await;
+    let (session, _) = acme.sign_in(&test).await;
+    end(&test, &session).await;
+    for (minutes, expected) in [(0, 1), (10, 1), (12, 1), (13, 0)] {
+        let (service, now) = (acme.service.id.clone(), START + Duration::from_secs(minutes * 60));
+        let lately = test.read(move |snapshot| Revoked::lately(snapshot, &service, now)).await;
+        assert_eq!(lately.expect("reads").len(), expected, "after {minutes} minutes");
+    }
 }
