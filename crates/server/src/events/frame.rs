@@ -19,12 +19,19 @@ pub(super) fn event(name: &str, id: Option<&dyn Display>, data: &impl Serialize)
     Ok(text)
 }
 
-/// A sign of life. With a cursor, it moves that of the client.
+/// A sign of life. With a cursor, the client is up to date with it: every event up to there was sent, and no other was known
+/// a moment ago.
 pub(super) fn heartbeat(cursor: Option<&str>) -> Bytes {
     match cursor {
         Some(cursor) => format!("id: {cursor}\n:\n\n").into(),
         None => Bytes::from_static(b":\n\n"),
     }
+}
+
+/// A sign of life of a stream that is still behind. It moves the client's cursor. It has a name, so that no client takes it
+/// for a heartbeat, and data, because clients read the data of whatever has a name.
+pub(super) fn progress(cursor: &dyn Display) -> Bytes {
+    format!("event: progress\nid: {cursor}\ndata: {{}}\n\n").into()
 }
 
 /// The last event of a stream, and after what time the client should open the next one.
@@ -49,6 +56,7 @@ mod tests {
         assert_eq!(text, "event: a.b\nid: 0-1-2\ndata: {\"line\":\"one\\ntwo\"}\n\n");
         assert_eq!(event("a", None, &1).expect("writes"), "event: a\ndata: 1\n\n");
         assert_eq!(&heartbeat(Some("0-1-2"))[..], b"id: 0-1-2\n:\n\n");
+        assert_eq!(&progress(&"0-1-2")[..], b"event: progress\nid: 0-1-2\ndata: {}\n\n");
         let bye = bye("stopping", Duration::from_millis(1500));
         assert_eq!(&bye[..], b"event: bye\nretry: 1500\ndata: {\"reason\":\"stopping\"}\n\n");
     }

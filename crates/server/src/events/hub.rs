@@ -26,6 +26,8 @@ const WAITING_MAX: usize = 1024;
 const WAITING_SIZE_MAX: usize = 4 * 1024 * 1024;
 /// The reader reads at least this often, so that a database that is away is noticed.
 const EVERY: Duration = Duration::from_secs(5);
+/// A stream whose log was not read for so long ends. The client has no heartbeat in this time.
+const UNREAD_MAX: Duration = Duration::from_secs(12);
 /// The pause after a read that failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
@@ -43,8 +45,9 @@ struct State {
     next: u64,
     /// Every event up to here is in the queues of the streams.
     cursor: Option<String>,
-    /// When the log was last read.
+    /// When the log was last read, and last read up to its end.
     read_at: Option<Instant>,
+    at_end_at: Option<Instant>,
 }
 
 struct Subscription {
@@ -71,6 +74,19 @@ pub(super) enum Message {
     Reset(&'static str),
     /// The API key is not valid any more.
     KeyEnded,
+}
+
+/// Where a stream is in the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It has received everything up to this cursor, the end of the log lately.
+    AtEnd(String),
+    /// It has received everything up to this cursor, and the reader is behind.
+    Behind(String),
+    /// Messages wait for it.
+    Sending,
+    /// The log was not read for so long that the client must not rely on its copy.
+    Unread,
 }
 
 impl Message {
@@ -128,7 +144,8 @@ impl Hub {
     fn begin_read(&self) -> Option<(Vec<Listening>, Vec<Vec<u64>>)> {
         let mut state = self.state.lock();
         if state.streams.is_empty() {
-            (state.runs, state.cursor, state.read_at) = (false, None, None);
+            (state.runs, state.cursor) = (false, None);
+            (state.read_at, state.at_end_at) = (None, None);
             return None;
         }
         let mut services: Vec<Listening> = Vec::new();
@@ -173,6 +190,9 @@ impl Hub {
         }
         state.cursor = Some(page.end.to_string());
         state.read_at = Some(Instant::now());
+        if !page.is_full {
+            state.at_end_at = state.read_at;
+        }
     }
 
     /// As if the reader of the log were stuck. No stream is open yet.
@@ -325,17 +345,18 @@ impl Subscribed {
         Some(message)
     }
 
-    /// The cursor behind everything that the stream has received, if nothing waits for it. `Err` if the log was not read
-    /// for so long that the client must not rely on its copy.
-    pub(super) fn cursor(&self, longest: Duration) -> Result<Option<String>, ()> {
+    /// Where the stream is in the log.
+    pub(super) fn place(&self) -> Place {
         let state = self.hub.state.lock();
         // With the lock held: the reader fills the queues and moves the cursor under it.
         if !self.queue.is_empty() || !state.streams.contains_key(&self.id) {
-            return Ok(None);
+            return Place::Sending;
         }
-        match state.read_at {
-            Some(read_at) if read_at.elapsed() <= longest => Ok(state.cursor.clone()),
-            _ => Err(()),
+        let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= UNREAD_MAX);
+        match &state.cursor {
+            Some(cursor) if is_recent(state.at_end_at) => Place::AtEnd(cursor.clone()),
+            Some(cursor) if is_recent(state.read_at) => Place::Behind(cursor.clone()),
+            _ => Place::Unread,
         }
     }
 }
@@ -421,6 +442,21 @@ mod tests {
         assert!(hub.begin_read().is_none(), "the stream has left");
         let (count, size) = received(&mut stream, 500).await;
         assert!(count > 50 && size <= WAITING_SIZE_MAX, "{count} {size}");
+    }
+
+    #[test]
+    fn a_stream_is_up_to_date_when_the_log_was_read_to_its_end() {
+        let random = Seeded::new(1);
+        let (hub, stream) = hub_with_a_stream(&random);
+        assert_eq!(stream.place(), Place::Unread);
+        let (_, streams) = hub.begin_read().expect("a stream");
+        let empty = |end, is_full| Page { end: cursor(end), is_full, ..page(&[], &random) };
+        hub.give(&empty(1, true), &streams);
+        assert_eq!(stream.place(), Place::Behind("0-1-1".to_owned()));
+        hub.give(&empty(2, false), &streams);
+        assert_eq!(stream.place(), Place::AtEnd("0-2-1".to_owned()));
+        hub.give(&page(&[1], &random), &streams);
+        assert_eq!(stream.place(), Place::Sending);
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@
 //! that again is skipped by the numbers of the entries.
 
 use super::frame;
-use super::hub::{Message, texts};
+use super::hub::{Message, Place, texts};
 use super::pages::{PageSize, page};
 use super::streams::{Ended, Stream};
 use crate::app::App;
@@ -16,12 +16,8 @@ use identity::api_keys::{self, ApiKey};
 use identity::events::{self, Event, Listening};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Answer, LogCursor, Snapshot, Time};
 use tokio::sync::Notify;
-
-/// A stream whose log was not read for so long ends. The client has no heartbeat in this time.
-const UNREAD_MAX: Duration = Duration::from_secs(12);
 
 /// What the stream is for.
 struct Reader {
@@ -132,15 +128,22 @@ impl Reader {
                             return Err(Ended);
                         }
                     },
-                    _ = heartbeat.tick() => match events.cursor(UNREAD_MAX) {
-                        Ok(Some(cursor)) => {
+                    _ = heartbeat.tick() => match events.place() {
+                        Place::AtEnd(cursor) => {
                             // The hub has read past all that the stream has read by itself.
                             known = HashSet::new();
                             stream.send(frame::heartbeat(Some(&cursor))).await?;
                             break;
                         }
-                        Ok(None) => {}
-                        Err(()) => {
+                        Place::Behind(cursor) => {
+                            // The reader may be behind what the stream has read by itself. A cursor never goes back.
+                            let is_ahead = known.is_empty();
+                            let frame = if is_ahead { frame::progress(&cursor) } else { frame::heartbeat(None) };
+                            stream.send(frame).await?;
+                            break;
+                        }
+                        Place::Sending => {}
+                        Place::Unread => {
                             stream.bye("unavailable");
                             return Err(Ended);
                         }
@@ -163,7 +166,8 @@ impl Reader {
         })
     }
 
-    /// Sends what is behind a cursor, up to the end of the log, and moves the cursor there. Adds the numbers of the entries
+    /// Sends what is behind a cursor, up to the end of the log, and moves the cursor there, after each page also that of the
+    /// client: it may be long until an event concerns it. Adds the numbers of the entries
     /// to those that the stream has read by itself.
     async fn catch_up(
         &self,
@@ -210,6 +214,7 @@ impl Reader {
             if !page.is_full {
                 return Ok(());
             }
+            stream.send(frame::progress(cursor)).await?;
         }
     }
 }

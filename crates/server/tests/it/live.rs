@@ -339,6 +339,46 @@ async fn a_service_gets_each_event_of_its_users_and_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_catches_up_shows_how_far_it_is() {
+    let server = TestServer::start().await;
+    let (owner, sketch) = (owner(&server).await, back_end(&server));
+    let (_, subscription) = ada(&owner).await;
+    let cursor = text(&sketch.read(STATE).await, "last_event_id").to_owned();
+    let foreign =
+        r#"{"kind":"user","user":"user_01kdzyqw3xft5r0000000000pq","organization":"org_of_others"}"#;
+    let now = server.app.now();
+    let append = move |tx: &mut store::Tx<'_>| {
+        (0..1000).try_for_each(|_| tx.append(&identity::events::EVENTS, now, foreign))
+    };
+    let appended = server.app.store.write("test", append).await;
+    appended.map_err(|error: store::Error| error).expect("appends");
+    set_plan(&owner, &subscription, "starter").await;
+
+    let mut live = Live::open(&server, &sketch.token, Some(&cursor)).await;
+    let mut cursors = Vec::new();
+    let changed = loop {
+        let event = live.next().await.expect("the stream goes on");
+        match &*event.name {
+            "progress" => cursors.push(event.id.expect("a cursor")),
+            _ => break event,
+        }
+    };
+    assert_eq!(changed.name, "subscription.changed");
+    assert_eq!(cursors.len(), 5, "{cursors:?}");
+    cursors.dedup();
+    assert_eq!(cursors.len(), 5, "each is further");
+    let end = live.joined().await;
+    assert!(!cursors.contains(&end));
+    // From there on it comes back.
+    drop(live);
+    let mut live = Live::open(&server, &sketch.token, Some(&cursors[3])).await;
+    assert_eq!(live.expect("progress").await.id.as_ref(), Some(&cursors[4]));
+    live.expect("subscription.changed").await;
+    assert_eq!(live.joined().await, end);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_waits_for_its_place_reads_by_itself() {
     let quick = |settings: &mut server::Settings| settings.stream_heartbeat = Duration::from_millis(20);
     let server = TestServer::start_with(quick, |_| {}).await;
