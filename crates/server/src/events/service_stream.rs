@@ -7,7 +7,7 @@
 use super::frame;
 use super::hub::{Message, Place, texts};
 use super::pages::{PageSize, page};
-use super::streams::{Ended, Stream};
+use super::streams::{Caller, Ended, Stream};
 use crate::app::App;
 use crate::web::error::{Problem, Result};
 use crate::web::service_key::ServiceKey;
@@ -29,9 +29,10 @@ struct Reader {
 /// Opens the stream, or refuses it.
 pub(super) async fn open(app: App, key: ServiceKey, cursor: Option<String>) -> Result<Response> {
     let api_key = key.api_key().clone();
+    let caller = Caller { id: api_key.id.to_string(), organization: api_key.organization.to_string() };
     let settings = &app.settings;
     let (stream, response) =
-        app.streams.open(api_key.id.as_str(), settings.streams_max, settings.streams_per_caller_max)?;
+        app.streams.open(caller, settings.streams_max, settings.streams_per_caller_max)?;
     let listening = Listening {
         organization: api_key.organization.clone(),
         service: key.service().clone(),

@@ -1,4 +1,9 @@
-//! The streams of this instance: how many there may be, of one caller and of all, and their end when it stops.
+//! The streams of this instance: how many there may be, of one caller, of one organization and of all, and their end when it
+//! stops.
+//!
+//! An organization may have four streams for each place that is free: 80 % of the places while it is alone, 44 % beside one
+//! that wants as many. So the places never run out, however many streams an organization opens, and none stay unused
+//! because of a fixed share.
 
 use super::body::{StreamBody, WAITING_MAX};
 use super::frame;
@@ -19,6 +24,8 @@ use tokio::sync::{mpsc, watch};
 /// Clients come back over this span after a stop, the earliest after a second.
 const BACK_WITHIN_MS: u64 = 4_000;
 const BACK_AFTER_MS: u64 = 1_000;
+/// Streams that an organization may have for each free place.
+const PER_FREE_PLACE: usize = 4;
 /// When a caller with too many streams may try again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -35,9 +42,40 @@ pub(crate) struct Streams {
 #[derive(Default)]
 struct Open {
     all: usize,
-    by_caller: HashMap<String, usize>,
+    by_caller: Counts,
+    by_organization: Counts,
     /// Counts all that were opened, for the jitter.
     opened: u64,
+}
+
+/// How many streams each has, of those that have any.
+#[derive(Default)]
+struct Counts(HashMap<String, usize>);
+
+impl Counts {
+    fn of(&self, name: &str) -> usize {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, name: &str) {
+        *self.0.entry(name.to_owned()).or_default() += 1;
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(count) = self.0.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(name);
+            }
+        }
+    }
+}
+
+/// Who opens a stream: a user or an API key, and the organization.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) id: String,
+    pub(super) organization: String,
 }
 
 impl Default for Streams {
@@ -54,7 +92,7 @@ impl Default for Streams {
 /// The sending end of a stream, with its place among the streams. Dropping it ends the stream.
 pub(super) struct Stream {
     streams: Arc<Streams>,
-    caller: String,
+    caller: Caller,
     number: u64,
     out: mpsc::Sender<Bytes>,
     stopping: watch::Receiver<bool>,
@@ -78,7 +116,7 @@ impl Streams {
     /// Opens a stream for a caller, or refuses it.
     pub(super) fn open(
         self: &Arc<Streams>,
-        caller: &str,
+        caller: Caller,
         most: usize,
         most_of_caller: usize,
     ) -> Result<(Stream, Response), Problem> {
@@ -92,21 +130,28 @@ impl Streams {
             );
             return Err(Problem::unavailable(detail, TRY_AGAIN));
         }
-        let own = open.by_caller.get(caller).copied().unwrap_or(0);
-        if own >= most_of_caller {
+        if open.by_caller.of(&caller.id) >= most_of_caller {
             let detail = format!(
                 "This user or API key has {most_of_caller} streams at this instance, the most that one may have (`streams_per_caller_max`). Close one."
             );
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail);
             return Err(Problem { retry_after: Some(TRY_AGAIN), ..problem });
         }
+        let of_organization = open.by_organization.of(&caller.organization);
+        if of_organization >= PER_FREE_PLACE * (most - open.all) {
+            let detail = format!(
+                "This instance has few streams left (`streams_max`), and this organization has {of_organization}. Try again later."
+            );
+            return Err(Problem::unavailable(detail, TRY_AGAIN));
+        }
         open.all += 1;
         open.opened += 1;
-        open.by_caller.insert(caller.to_owned(), own + 1);
+        open.by_caller.add(&caller.id);
+        open.by_organization.add(&caller.organization);
         let (out, frames) = mpsc::channel(WAITING_MAX);
         let stream = Stream {
             streams: self.clone(),
-            caller: caller.to_owned(),
+            caller,
             number: open.opened,
             out,
             stopping: self.stopping.subscribe(),
@@ -174,12 +219,8 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock();
         open.all -= 1;
-        if let Some(count) = open.by_caller.get_mut(&self.caller) {
-            *count -= 1;
-            if *count == 0 {
-                open.by_caller.remove(&self.caller);
-            }
-        }
+        open.by_caller.remove(&self.caller.id);
+        open.by_organization.remove(&self.caller.organization);
     }
 }
 
@@ -187,26 +228,69 @@ impl Drop for Stream {
 mod tests {
     use super::*;
 
+    fn of(organization: &str, id: &str) -> Caller {
+        Caller { id: id.to_owned(), organization: organization.to_owned() }
+    }
+
     #[tokio::test]
     async fn a_caller_and_an_instance_have_as_many_streams_as_they_may() {
         let streams = Arc::new(Streams::default());
-        let ada = streams.open("ada", 3, 2).expect("one");
-        let _second = streams.open("ada", 3, 2).expect("two");
-        let refused = streams.open("ada", 3, 2).err().expect("a third");
+        let ada = streams.open(of("acme", "ada"), 3, 2).expect("one");
+        let _second = streams.open(of("acme", "ada"), 3, 2).expect("two");
+        let refused = streams.open(of("acme", "ada"), 3, 2).err().expect("a third");
         assert_eq!((refused.status.as_u16(), refused.code), (429, "too_many_streams"));
-        let _grace = streams.open("grace", 3, 2).expect("another user");
-        let refused = streams.open("eve", 3, 2).err().expect("a fourth");
+        let _grace = streams.open(of("acme", "grace"), 3, 2).expect("another user");
+        let refused = streams.open(of("acme", "eve"), 3, 2).err().expect("a fourth");
         assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
         drop(ada);
         assert_eq!(streams.count(), 2);
-        let _again = streams.open("ada", 3, 2).expect("the place is free");
+        let _again = streams.open(of("acme", "ada"), 3, 2).expect("the place is free");
+    }
+
+    /// Opens streams of an organization until one is refused.
+    fn fill(streams: &Arc<Streams>, organization: &str, most: usize) -> Vec<(Stream, Response)> {
+        let mut opened = Vec::new();
+        loop {
+            let user = format!("user {}", streams.open.lock().opened);
+            match streams.open(of(organization, &user), most, 1) {
+                Ok(one) => opened.push(one),
+                Err(refused) => {
+                    assert_eq!((refused.status.as_u16(), refused.code), (503, "unavailable"));
+                    return opened;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn no_organization_takes_the_last_places() {
+        let streams = Arc::new(Streams::default());
+        let mut greedy = fill(&streams, "greedy", 1000);
+        assert_eq!(greedy.len(), 800, "alone it has most of them");
+        let second = fill(&streams, "second", 1000);
+        assert_eq!(second.len(), 160);
+        for number in 0..10 {
+            let others = fill(&streams, &format!("small {number}"), 1000);
+            assert!(others.len() >= 30, "there is room for others: {}", others.len());
+        }
+        // What the first one gives up goes to the second one, until both have the same.
+        let mut second_ones = second;
+        while greedy.len() > second_ones.len() {
+            assert!(streams.open(of("greedy", "again"), 1000, 1).is_err());
+            greedy.pop();
+            second_ones.extend(fill(&streams, "second", 1000));
+        }
+        assert!(second_ones.len() > 440, "{}", second_ones.len());
+        drop((greedy, second_ones));
+        assert_eq!(fill(&streams, "greedy", 1000).len(), 800);
     }
 
     #[tokio::test]
     async fn a_stop_says_goodbye_at_different_times() {
         let streams = Arc::new(Streams::default());
         let mut texts = Vec::new();
-        let mut open: Vec<_> = (0..3).map(|_| streams.open("ada", 3, 3).expect("opens")).collect();
+        let mut open: Vec<_> =
+            (0..3).map(|_| streams.open(of("acme", "ada"), 3, 3).expect("opens")).collect();
         streams.close();
         for (stream, _) in &mut open {
             stream.ended().await;
@@ -218,6 +302,6 @@ mod tests {
         }
         assert!(texts.iter().all(|text| text.starts_with("event: bye\nretry: ")), "{texts:?}");
         assert!(texts[0] != texts[1] && texts[1] != texts[2], "{texts:?}");
-        assert_eq!(streams.open("ada", 9, 9).err().expect("stopping").status.as_u16(), 503);
+        assert_eq!(streams.open(of("acme", "ada"), 9, 9).err().expect("stopping").status.as_u16(), 503);
     }
 }

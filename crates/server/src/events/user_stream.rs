@@ -7,7 +7,7 @@
 
 use super::bodies::{RoleBody, roles};
 use super::frame;
-use super::streams::{Ended, Stream};
+use super::streams::{Caller, Ended, Stream};
 use crate::api::subscription::SubscriptionBody;
 use crate::api::users::AccountBody;
 use crate::app::App;
@@ -45,9 +45,11 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
         session: access.session().map_or_else(String::new, |session| session.to_string()),
         expires_at: access.expires_at(),
     };
+    let organization = access.terms.organization.to_string();
+    let caller = Caller { id: token.user.to_string(), organization };
     let settings = &app.settings;
     let (stream, response) =
-        app.streams.open(token.user.as_str(), settings.streams_max, settings.streams_per_caller_max)?;
+        app.streams.open(caller, settings.streams_max, settings.streams_per_caller_max)?;
     let first = read(&app, &token).await?;
     first.value.as_ref().ok_or_else(invalid)?;
     tokio::spawn(async move {
