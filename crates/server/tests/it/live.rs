@@ -339,6 +339,40 @@ async fn a_service_gets_each_event_of_its_users_and_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_ended_before_its_client_was_deleted_is_delivered() {
+    let server = TestServer::start().await;
+    let (owner, sketch) = (owner(&server).await, back_end(&server));
+    let (user, _) = ada(&owner).await;
+    for _ in 0..2 {
+        tokens(&server, "ada@acme.test", "openid").await;
+    }
+    let grace = tokens(&server, "grace@acme.test", "openid offline_access").await;
+    let sessions = format!("/api/organizations/acme/users/{user}/sessions");
+    let listed = owner.read(&sessions).await;
+    let first = text(&listed["items"][0], "id").to_owned();
+    let cursor = text(&sketch.read(STATE).await, "last_event_id").to_owned();
+    owner.change("DELETE", &format!("{sessions}/{first}"), Value::Null).await;
+    server.clock.advance(Duration::from_secs(1));
+    owner.change("DELETE", &sessions, Value::Null).await;
+    let form = [("client_id", server.client("spa")), ("token", &*grace.text("refresh_token"))];
+    assert_eq!(server.post("/auth/revoke", &form).send().await.status, 200);
+    let spa = format!("/api/organizations/acme/clients/{}", server.client("spa"));
+    owner.change("DELETE", &spa, Value::Null).await;
+
+    let mut live = Live::open(&server, &sketch.token, Some(&cursor)).await;
+    let one = live.expect("session.revoked").await;
+    assert_eq!((text(&one.data, "user"), &one.data["sessions"]), (&*user, &json!([first])));
+    let all = live.expect("session.revoked").await;
+    assert_eq!(all.data["sessions"].as_array().map(Vec::len), Some(1), "{all:?}");
+    let of_grant = live.expect("session.revoked").await;
+    assert_eq!(of_grant.data["grants"].as_array().map(Vec::len), Some(1), "{of_grant:?}");
+    live.joined().await;
+    let state = sketch.read(STATE).await;
+    assert_eq!(state["revoked"].as_array().map(Vec::len), Some(3), "{state}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_catches_up_shows_how_far_it_is() {
     let server = TestServer::start().await;
     let (owner, sketch) = (owner(&server).await, back_end(&server));
