@@ -195,6 +195,8 @@ pub fn redeem(
     if stored.expires_at <= now || stored.redirect_uri != presented.redirect_uri || !proven {
         return Err(Error::InvalidGrant);
     }
+    // The session ends before, or with the grant: its end names the services where it has grants.
+    tx.lock(&sessions::LOCK, (&stored.session).into())?;
     let session = sessions::live(tx.snapshot(), &stored.session, now)?.ok_or(Error::InvalidGrant)?;
     if tx.exec(&REDEEM, args![&id, now, grant])? == 0 {
         return Err(Error::InvalidGrant);

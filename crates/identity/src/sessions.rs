@@ -7,7 +7,7 @@ use crate::scan::Page;
 use crate::secrets::{self, Hash};
 use crate::users::{self, User};
 use crate::{Error, Result, Time};
-use store::{Key, Row, Snapshot, Tx, args, insert, sql, statements};
+use store::{Key, Row, Snapshot, Tx, args, insert, lock, sql, statements};
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ statements! {
             "authenticated_at", "expires_at",
         ]],
     );
+    /// Commands that create a grant of a session take this lock first, so that its end comes before or after.
+    pub(crate) static LOCK = lock("sessions", "id");
     static LIVE = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
      FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
     static OF_COOKIE = sql("SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,

@@ -1,9 +1,10 @@
 //! The log of events: what an entry says by itself, and what its delivery reads.
 
 use crate::support::{START, TestIdentity};
-use identity::clients::{Client, Kind};
+use identity::authorization_codes::{self, NewCode, Presented, Redeemed};
+use identity::clients::{self, Client};
 use identity::events::{self, EVENTS, Event, Listening, Page, Revoked};
-use identity::grants::{self, NewGrant};
+use identity::grants::{self, NewGrant, NewRefresh};
 use identity::ids::{GrantId, OrganizationId, ServiceId, SessionId};
 use identity::organizations::Organization;
 use identity::plans::{self, NewPlan, PlanPatch};
@@ -12,6 +13,7 @@ use identity::services::{self, Service};
 use identity::sessions;
 use identity::users::{self, Profile, User};
 use std::time::Duration;
+use store::testing::{Kind, TestPlace};
 use store::{LogCursor, Sql, sql};
 
 /// Puts the tables away that say whose a session is and where it has grants.
@@ -32,7 +34,7 @@ impl Tenant {
     async fn new(test: &TestIdentity, slug: &'static str) -> Tenant {
         let organization = test.organization(slug).await;
         let service = test.service(&organization, "sketch").await;
-        let client = test.client(&service, Kind::Spa).await;
+        let client = test.client(&service, clients::Kind::Spa).await;
         let user = test.user(&organization, "ada@example.test").await;
         Tenant { organization, service, client, user }
     }
@@ -306,5 +308,67 @@ async fn what_was_revoked_is_lately_until_no_clock_accepts_its_tokens() {
         let (service, now) = (acme.service.id.clone(), START + Duration::from_secs(minutes * 60));
         let lately = test.read(move |snapshot| Revoked::lately(snapshot, &service, now)).await;
         assert_eq!(lately.expect("reads").len(), expected, "after {minutes} minutes");
+    }
+}
+
+/// Whether a session is being ended in this database.
+static IS_ENDING_POSTGRES: Sql = sql("SELECT COUNT(*) FROM pg_stat_activity
+     WHERE datname = current_database() AND state = 'active' AND query LIKE 'UPDATE sessions SET ended_at%'");
+static IS_ENDING_MYSQL: Sql = sql("SELECT COUNT(*) FROM information_schema.processlist
+     WHERE db = DATABASE() AND info LIKE 'UPDATE sessions SET ended_at%'");
+/// A statement that is seen so many times in a row waits for a lock.
+const SEEN_WAITING: usize = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_while_its_code_is_redeemed_has_the_grant_or_refuses_it() {
+    for (kind, is_ending) in [(Kind::Postgres, &IS_ENDING_POSTGRES), (Kind::Mysql, &IS_ENDING_MYSQL)] {
+        let Some(place) = TestPlace::on(kind) else { continue };
+        let test = TestIdentity::open_in(place).await;
+        let acme = Tenant::new(&test, "acme").await;
+        let (session, redirect_uri) =
+            (test.session(&acme.user).await, "http://127.0.0.1/callback".to_owned());
+        let (client, scope) = (acme.client.id.clone(), Scope::parse("openid"));
+        let of_session = (client.clone(), session.clone(), redirect_uri.clone(), scope);
+        let (at_client, at_session, at_uri, scope) = of_session;
+        let code = NewCode::generate(at_client, at_session, at_uri, scope, START, test.random());
+        let presented = Presented { code: code.code.clone(), client, redirect_uri, verifier: None };
+        test.write(move |tx, _| authorization_codes::create(tx, &code, START)).await.expect("a code");
+        let from = begin(&test).await;
+
+        // The command that redeems has not committed when the session ends.
+        let (grant, refresh) = (GrantId::new(START, test.random()), NewRefresh::first(START, test.random()));
+        let (redeemed, mut is_redeemed) = tokio::sync::mpsc::unbounded_channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = std::sync::Mutex::new(released);
+        let redeem = test.write(move |tx, actor| {
+            let result = authorization_codes::redeem(tx, &presented, &grant, &refresh, actor)?;
+            // Nobody listens when the command runs again.
+            let _ = redeemed.send(());
+            let _ = released.lock().expect("a lock").recv();
+            Ok(result)
+        });
+        let end_it = async {
+            is_redeemed.recv().await.expect("redeems");
+            let (mut ending, mut seen) = (std::pin::pin!(end(&test, &session)), 0);
+            while seen < SEEN_WAITING {
+                let found = test.read(|snapshot| Ok(snapshot.one(is_ending, &[], |row| row.get::<i64>(0))?));
+                tokio::select! {
+                    () = &mut ending => return drop(release),
+                    found = found => seen = if found.expect("reads") == Some(0) { 0 } else { seen + 1 },
+                }
+            }
+            drop(release);
+            ending.await;
+        };
+        let (redeemed, ()) = tokio::join!(redeem, end_it);
+        let page = deliver(&test, &from, 10, vec![acme.listening()]).await;
+        match redeemed {
+            Ok(Redeemed::Grant { .. }) => {
+                let [ended] = &revoked(&page)[..] else { panic!("{kind:?}: {page:?}") };
+                assert_eq!(ended.sessions, [session], "{kind:?}");
+            }
+            Err(identity::Error::InvalidGrant) => assert_eq!(revoked(&page), [], "{kind:?}"),
+            other => panic!("{kind:?}: {other:?}"),
+        }
     }
 }
