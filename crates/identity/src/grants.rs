@@ -88,7 +88,9 @@ statements! {
      WHERE g.id = ?1");
     static OLD_REFRESH = sql("SELECT id, grant_id, used_at FROM refresh_tokens WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE_REFRESH = sql("DELETE FROM refresh_tokens WHERE id = ?1");
-    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind
+    static MADE = sql("SELECT g.id, g.scope, g.revoked_at, s.kind,
+            (SELECT n.id FROM grants n WHERE n.session_id = g.session_id AND n.client_id = g.client_id AND n.id > g.id
+              AND n.revoked_at IS NULL LIMIT 1)
      FROM grants g LEFT JOIN sessions s ON s.id = g.session_id
      WHERE g.id > ?1 AND g.id < ?2 ORDER BY g.id LIMIT ?3");
     static SESSION = sql("SELECT session_id FROM grants WHERE id = ?1");
@@ -305,6 +307,9 @@ pub fn of_refresh_token(snapshot: &mut Snapshot<'_>, token: &str) -> Result<Opti
 /// Reads up to `most` grants after the id `after`. Returns the ones that had ended on their own before `moment`. The
 /// scans of sessions and of refresh tokens find the grants that end with these. Grants created too late to have ended
 /// are not read.
+///
+/// The last grant of a session at a client stays with the session, also without a refresh token: by it a service learns
+/// that the session has ended, and what changes about the user.
 pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) -> Result<Page<GrantId>> {
     let floor = crate::ids::smallest_at(GrantId::PREFIX, moment - ACCESS_LIFE);
     let rows = snapshot.all(&MADE, args![after, &floor, most], |row| {
@@ -312,7 +317,10 @@ pub fn ended(snapshot: &mut Snapshot<'_>, after: &str, moment: Time, most: i64) 
         let has_ended = match kind.as_deref() {
             None => true,
             _ if revoked_at.is_some_and(|at| at < moment) => true,
-            Some(kind) => !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?)),
+            Some(kind) => {
+                let is_followed = row.get::<Option<GrantId>>(4)?.is_some();
+                is_followed && !has_refresh(kind, &Scope::parse(&row.get::<String>(1)?))
+            }
         };
         Ok((row.get(0)?, has_ended))
     })?;

@@ -69,11 +69,14 @@ async fn what_ended_a_week_ago_is_gone_and_what_lives_goes_on() {
     let mut ada = signed_in(&server, "ada@acme.test").await;
     let mut offline = tokens_of(&server, &mut ada, &with_scope("openid offline_access")).await;
     let once = tokens_of(&server, &mut ada, &with_scope("openid")).await;
+    // Ids of one millisecond have no order.
+    server.clock.advance(Duration::from_secs(1));
+    let again = tokens_of(&server, &mut ada, &with_scope("openid")).await;
     let mut other = signed_in(&server, "ada@acme.test").await;
     let signed_out = tokens_of(&server, &mut other, &with_scope("openid offline_access")).await;
     sign_out(&mut other).await;
-    let all = [&device, &forgotten, &revoked, &offline, &once, &signed_out].map(Of::tokens);
-    let [of_device, of_forgotten, of_revoked, of_offline, of_once, of_signed_out] = &all;
+    let all = [&device, &forgotten, &revoked, &offline, &once, &again, &signed_out].map(Of::tokens);
+    let [of_device, of_forgotten, of_revoked, of_offline, of_once, of_again, of_signed_out] = &all;
 
     days_later(&server, 6).await;
     for of in &all {
@@ -83,7 +86,16 @@ async fn what_ended_a_week_ago_is_gone_and_what_lives_goes_on() {
     for of in [of_revoked, of_signed_out] {
         assert_eq!(of.are_there(&server).await, (false, false));
     }
-    assert_eq!(of_once.are_there(&server).await, (false, true), "its browser is signed in");
+    assert_eq!(
+        of_once.are_there(&server).await,
+        (false, true),
+        "its browser is signed in, with a later grant"
+    );
+    assert_eq!(
+        of_again.are_there(&server).await,
+        (true, true),
+        "the last one tells the service of a sign-out"
+    );
     for of in [of_device, of_forgotten, of_offline] {
         assert_eq!(of.are_there(&server).await, (true, true), "it can refresh");
     }
@@ -114,6 +126,10 @@ async fn what_ended_a_week_ago_is_gone_and_what_lives_goes_on() {
         assert_eq!(read.status, 200, "{read:?}");
     }
     assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
+    assert_eq!(of_again.are_there(&server).await, (true, true), "as long as its browser is");
+    sign_out(&mut ada).await;
+    days_later(&server, 8).await;
+    assert_eq!(of_again.are_there(&server).await, (false, false));
     server.stop().await;
 }
 

@@ -339,6 +339,26 @@ async fn a_service_gets_each_event_of_its_users_and_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_without_refresh_tokens_is_revoked_after_weeks() {
+    let server = TestServer::start().await;
+    let sketch = back_end(&server);
+    // She has no subscription: the service knows her by the grant alone.
+    tokens(&server, "grace@acme.test", "openid").await;
+    server.clock.advance(Duration::from_secs(8 * 24 * 3600));
+    server.tidy().await.expect("tidies");
+    let mut live = Live::open(&server, &sketch.token, None).await;
+    live.joined().await;
+    let owner = owner(&server).await;
+    let grace = owner.read("/api/organizations/acme/users?email=grace@acme.test").await;
+    let path = format!("/api/organizations/acme/users/{}/suspension", text(&grace["items"][0], "id"));
+    owner.change("PUT", &path, json!({})).await;
+    assert_eq!(live.expect("user.changed").await.data["state"]["suspended"], true);
+    let ended = live.expect("session.revoked").await;
+    assert_eq!(ended.data["sessions"].as_array().map(Vec::len), Some(1), "{ended:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_ended_before_its_client_was_deleted_is_delivered() {
     let server = TestServer::start().await;
     let (owner, sketch) = (owner(&server).await, back_end(&server));
