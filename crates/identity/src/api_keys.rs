@@ -145,7 +145,9 @@ pub fn create(
     new: &NewApiKey,
     actor: &Actor,
 ) -> Result<ApiKey> {
-    programs::refuse_platform(organization)?;
+    if new.service.is_none() {
+        programs::refuse_platform(organization)?;
+    }
     let name = names::display("name", &new.name)?;
     if new.expires_at.is_some_and(|at| at <= actor.now) {
         return Err(Error::invalid("expires_at", "the time is in the past; use a later one"));

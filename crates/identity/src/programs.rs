@@ -115,8 +115,8 @@ impl Program {
     }
 }
 
-/// Refuses programs of `platform`: its administrators can sign in as users who administer other organizations, and only
-/// platform owners may be that.
+/// Refuses programs that administer `platform`: its administrators can sign in as users who administer other organizations,
+/// and only platform owners may be that. A key of a service of `platform` administers nothing.
 pub(crate) fn refuse_platform(organization: &Organization) -> Result<()> {
     if organization.slug != organizations::PLATFORM {
         return Ok(());

@@ -4,7 +4,7 @@ use super::EVENTS;
 use super::entry::Entry;
 use super::revoked::{Revoked, completed};
 use super::state::{OfService, Terms, UserAtService, of_service, user_at_service, users_of};
-use crate::administrators::{self, Role};
+use crate::administrators::Role;
 use crate::ids::{ApiKeyId, CustomerId, OrganizationId, ServiceId, UserId};
 use crate::{Result, Time, api_keys, grants, users};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,6 +22,8 @@ pub struct Listening {
     pub organization: OrganizationId,
     /// The service.
     pub service: ServiceId,
+    /// Whether the organization is `platform`, whose users administer others.
+    pub is_of_platform: bool,
     /// The API keys that read them.
     pub keys: Vec<ApiKeyId>,
 }
@@ -302,20 +304,18 @@ fn due(
 fn event(snapshot: &mut Snapshot<'_>, due: &Due, at: &Listening, now: Time) -> Result<Option<Event>> {
     Ok(match due {
         Due::Subscription(user) => {
-            let state = user_at_service(snapshot, user, &at.service, now)?;
+            let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;
             Some(Event::Subscription(user.clone(), state.map(Box::new)))
         }
         Due::User(user) => {
-            let state = user_at_service(snapshot, user, &at.service, now)?;
+            let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;
             // A user of another service looks like one that does not exist. One who was deleted may have been of this one.
             let is_known = state.is_some() || grants::any_at_service(snapshot, user, &at.service)?;
             is_known.then(|| Event::User(user.clone(), state.map(Box::new)))
         }
         Due::Member(user) => {
-            if user_at_service(snapshot, user, &at.service, now)?.is_none() {
-                return Ok(None);
-            }
-            Some(Event::Member(user.clone(), administrators::slugs_of_user(snapshot, user)?))
+            let state = user_at_service(snapshot, user, &at.service, at.is_of_platform, now)?;
+            state.map(|state| Event::Member(user.clone(), state.roles))
         }
         Due::Service => of_service(snapshot, &at.service)?.map(Box::new).map(Event::Service),
         Due::Session(revoked) => Some(Event::Session(revoked.clone())),

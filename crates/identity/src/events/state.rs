@@ -16,6 +16,8 @@ pub struct UserAtService {
     pub user: User,
     /// What they may use.
     pub entitlement: Entitlement,
+    /// The organizations that they administer, if the service is one of `platform`.
+    pub roles: Vec<(String, Role)>,
 }
 
 /// A place in the list of a service's users: a plan, and a subscription to it.
@@ -77,6 +79,7 @@ pub(super) fn user_at_service(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,
     service: &ServiceId,
+    is_of_platform: bool,
     now: Time,
 ) -> Result<Option<UserAtService>> {
     let user = match users::get(snapshot, user) {
@@ -85,7 +88,11 @@ pub(super) fn user_at_service(
     };
     let entitlement = entitlements::of_user(snapshot, &user.id, service, now)?;
     let is_known = entitlement.is_subscribed || grants::any_at_service(snapshot, &user.id, service)?;
-    Ok(is_known.then_some(UserAtService { user, entitlement }))
+    if !is_known {
+        return Ok(None);
+    }
+    let roles = if is_of_platform { administrators::slugs_of_user(snapshot, &user.id)? } else { Vec::new() };
+    Ok(Some(UserAtService { user, entitlement, roles }))
 }
 
 /// Reads a service with the terms of its plans; `None` if it is deleted.
@@ -135,6 +142,7 @@ pub fn of_token(
 pub fn users_of_service(
     snapshot: &mut Snapshot<'_>,
     service: &ServiceId,
+    is_of_platform: bool,
     after: Option<&UsersPlace>,
     most: i64,
     now: Time,
@@ -150,7 +158,7 @@ pub fn users_of_service(
         left -= rows.len() as i64;
         for (subscription, customer) in rows {
             for user in users_of(snapshot, &customer)? {
-                let found_user = user_at_service(snapshot, &user, service, now)?;
+                let found_user = user_at_service(snapshot, &user, service, is_of_platform, now)?;
                 found.extend(found_user.filter(|one| one.entitlement.is_subscribed));
             }
             last = Some((plan.clone(), subscription));

@@ -43,6 +43,7 @@ impl Tenant {
         Listening {
             organization: self.organization.id.clone(),
             service: self.service.id.clone(),
+            is_of_platform: false,
             keys: Vec::new(),
         }
     }
@@ -120,6 +121,7 @@ async fn the_end_of_a_session_is_delivered_without_a_look_at_its_rows() {
     let stranger = |_| Listening {
         organization: OrganizationId::new(START, test.random()),
         service: ServiceId::new(START, test.random()),
+        is_of_platform: false,
         keys: Vec::new(),
     };
     let services: Vec<_> = [acme.listening()].into_iter().chain((0..300).map(stranger)).collect();
@@ -281,7 +283,12 @@ async fn a_page_ends_when_its_events_are_large() {
             let made = test.write(move |tx, actor| plans::create(tx, &organization, &new, actor));
             plans.push(made.await.expect("a plan"));
         }
-        services.push(Listening { organization: acme.id.clone(), service: service.id, keys: Vec::new() });
+        services.push(Listening {
+            organization: acme.id.clone(),
+            service: service.id,
+            is_of_platform: false,
+            keys: Vec::new(),
+        });
     }
     let from = begin(&test).await;
     for plan in plans {

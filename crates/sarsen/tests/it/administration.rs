@@ -427,6 +427,14 @@ fn an_owner_of_the_server_approves_a_new_organization() {
     let outside = place.run(&["user", "list", "--org", "acme"]);
     assert_eq!(outside.code, 1, "an owner of the server does not administer its organizations");
     assert!(outside.stderr.contains("owner@sarsen.test does not administer acme"), "{}", outside.stderr);
+    // A product of the administrators, with a key that reads its users.
+    place.json(&["service", "create", "ops", "--name", "Ops", "--org", "platform"]);
+    let key = place.json(&["key", "create", "Ops", "--service", "ops", "--org", "platform"]);
+    assert!(key["key"].as_str().is_some_and(|key| key.starts_with("sarsen_sk_")), "{key}");
+    let administering = ["key", "create", "x", "--scope", "users:read", "--org", "platform"];
+    assert_eq!(place.run(&administering).code, 1, "no program administers platform");
+    let other_owner = ["key", "create", "x", "--service", "ops", "--org", "platform"];
+    assert_eq!(other.run(&other_owner).code, 1);
     assert_eq!(place.json(&["org", "show", "initech"])["status"], "pending");
     assert_eq!(place.json(&["org", "list", "--all"]).as_array().map(Vec::len), Some(3));
     assert_eq!(place.json(&["org", "approve", "initech"])["status"], "active");

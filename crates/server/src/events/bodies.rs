@@ -29,6 +29,8 @@ pub(crate) struct UserBody {
     /// The time from which on the plan is `free` unless an event says otherwise.
     #[schema(required, format = DateTime)]
     ends_at: Option<String>,
+    /// The organizations that the user administers, at a service of `platform`; elsewhere empty.
+    roles: Vec<RoleBody>,
 }
 
 impl From<&UserAtService> for UserBody {
@@ -42,6 +44,7 @@ impl From<&UserAtService> for UserBody {
             status: entitlement.status.clone(),
             current_period_end: entitlement.current_period_end.map(rfc3339),
             ends_at: entitlement.ends_at.map(rfc3339),
+            roles: roles(&one.roles),
         }
     }
 }
@@ -82,9 +85,12 @@ impl From<&Revoked> for RevokedBody {
 }
 
 /// A role of a user.
-#[derive(Serialize, PartialEq)]
+#[derive(Serialize, PartialEq, ToSchema)]
+#[schema(as = UserRole)]
 pub(super) struct RoleBody {
+    /// The slug of the organization.
     org: String,
+    #[schema(schema_with = words::role)]
     role: &'static str,
 }
 

@@ -410,6 +410,7 @@ mod tests {
         let listening = Listening {
             organization: OrganizationId::new(NOW, random),
             service: ServiceId::new(NOW, random),
+            is_of_platform: false,
             keys: Vec::new(),
         };
         let (stream, _) = hub.add(listening, ApiKeyId::new(NOW, random));

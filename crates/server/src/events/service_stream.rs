@@ -36,6 +36,7 @@ pub(super) async fn open(app: App, key: ServiceKey, cursor: Option<String>) -> R
     let listening = Listening {
         organization: api_key.organization.clone(),
         service: key.service().clone(),
+        is_of_platform: key.is_of_platform(),
         keys: vec![api_key.id.clone()],
     };
     let reader = Reader { app, key: api_key, listening };

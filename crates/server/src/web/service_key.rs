@@ -10,6 +10,7 @@ use http::request::Parts;
 use identity::api_keys::ApiKey;
 use identity::events::{self, OfService, Revoked, UserAtService, UsersPlace};
 use identity::ids::{ServiceId, UserId};
+use identity::organizations::PLATFORM;
 use identity::users::User;
 use identity::{Entitlement, Error, Result, Time, entitlements, grants};
 use std::collections::HashSet;
@@ -77,10 +78,15 @@ impl ServiceKey {
         &self.service
     }
 
+    /// Whether the service is one of `platform`.
+    pub(crate) fn is_of_platform(&self) -> bool {
+        self.key.organization_slug == PLATFORM
+    }
+
     /// A page of the state of the service, with the cursor of the stream that continues it.
     pub(crate) async fn state(&self, after: Option<UsersPlace>, most: i64) -> Result<Option<StateOfService>> {
         let (history, now) = (self.app.store.log_history(), self.now);
-        let service = self.service.clone();
+        let (service, is_of_platform) = (self.service.clone(), self.is_of_platform());
         let read = self.app.store.read(move |snapshot| {
             // The cursor is of the same snapshot.
             let cursor = events::begin(snapshot, history)?;
@@ -89,7 +95,8 @@ impl ServiceKey {
                 None => Revoked::lately(snapshot, &service, now)?,
                 Some(_) => Vec::new(),
             };
-            let (users, next) = events::users_of_service(snapshot, &service, after.as_ref(), most, now)?;
+            let (users, next) =
+                events::users_of_service(snapshot, &service, is_of_platform, after.as_ref(), most, now)?;
             Ok::<_, Error>(Some(StateOfService { of_service, users, next, revoked, cursor }))
         });
         read.await

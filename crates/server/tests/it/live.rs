@@ -1,7 +1,7 @@
 //! `GET /api/live` and `GET /api/service/state`: what changes is on the open stream at once, in its order, and nothing from
 //! after the end of a session, a key or an organization.
 
-use crate::support::{Admin, admin_token, text, tokens};
+use crate::support::{Admin, Ask, CALLBACK, admin_token, claims, text, tokens, tokens_of};
 use serde_json::{Value, json};
 use server::testing::{TestServer, at_once};
 use std::time::{Duration, Instant};
@@ -355,6 +355,68 @@ async fn a_session_without_refresh_tokens_is_revoked_after_weeks() {
     assert_eq!(live.expect("user.changed").await.data["state"]["suspended"], true);
     let ended = live.expect("session.revoked").await;
     assert_eq!(ended.data["sessions"].as_array().map(Vec::len), Some(1), "{ended:?}");
+    server.stop().await;
+}
+
+/// The slugs and roles in a list of roles.
+fn roles(list: &Value) -> Vec<(String, String)> {
+    let role = |one: &Value| (text(one, "org").to_owned(), text(one, "role").to_owned());
+    list.as_array().expect("a list").iter().map(role).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_of_platform_follows_the_roles_of_administrators() {
+    let server = TestServer::start().await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "org:platform").await;
+    let base = "/api/organizations/platform";
+    platform.make(&format!("{base}/services"), json!({ "slug": "ops", "name": "Ops" })).await;
+    let spa = json!({ "service": "ops", "kind": "spa", "name": "Ops", "redirect_uris": [CALLBACK] });
+    let spa = platform.make(&format!("{base}/clients"), spa).await;
+    let key = platform.make(&format!("{base}/keys"), json!({ "name": "Ops", "service": "ops" })).await;
+    let ops = Admin { server: &server, token: text(&key, "key").to_owned() };
+
+    // An administrator of acme signs in to the service.
+    let mut browser = server.browser();
+    assert_eq!(browser.sign_in("platform", "admin@acme.test").await.status, 303);
+    let ask = Ask::by(text(&spa, "client_id"), CALLBACK).with("scope", "openid org:acme platform");
+    let token = tokens_of(&server, &mut browser, &ask).await.text("access_token");
+    let aud = claims(&token)["aud"].clone();
+    assert!(aud == json!("service:platform/ops") || aud == json!(["service:platform/ops"]), "{aud}");
+    let mut of_user = Live::open(&server, &token, None).await;
+    let state = of_user.expect("state").await;
+    let user = text(&state.data["user"], "id").to_owned();
+    assert_eq!(roles(&state.data["roles"]), [("acme".to_owned(), "owner".to_owned())]);
+    let mut of_key = Live::open(&server, &ops.token, None).await;
+    of_key.joined().await;
+    let mut of_acme = Live::open(&server, &server.demo.api_key, None).await;
+    of_acme.joined().await;
+
+    let administrator = Admin::sign_in(&server, "admin@acme.test", "platform").await;
+    administrator.make("/api/organizations", json!({ "slug": "initech", "name": "Initech" })).await;
+    let both = [("acme".to_owned(), "owner".to_owned()), ("initech".to_owned(), "owner".to_owned())];
+    assert_eq!(roles(&of_user.expect("member.changed").await.data["roles"]), both);
+    let changed = of_key.expect("member.changed").await;
+    assert_eq!((text(&changed.data, "user"), roles(&changed.data["roles"])), (&*user, both.to_vec()));
+
+    // A copy that begins now has the roles of those who have a plan.
+    let plan = json!({ "slug": "staff", "name": "Staff", "services": ["ops"], "price_cents": 0, "currency": "EUR",
+                       "features": [], "limits": {} });
+    platform.make(&format!("{base}/plans"), plan).await;
+    let bought = json!({ "user": user, "plan": "staff", "status": "active" });
+    platform.make(&format!("{base}/subscriptions"), bought).await;
+    of_key.expect("service.changed").await;
+    let subscribed = of_key.expect("subscription.changed").await;
+    assert_eq!(roles(&subscribed.data["state"]["roles"]), both);
+    let whole = ops.read(STATE).await;
+    assert_eq!((text(&whole["users"][0], "id"), roles(&whole["users"][0]["roles"])), (&*user, both.to_vec()));
+
+    // Other services learn of no roles.
+    let (owner, sketch) = (owner(&server).await, back_end(&server));
+    let (ada, subscription) = ada(&owner).await;
+    assert_eq!(sketch.read(STATE).await["users"][0]["roles"], json!([]));
+    set_plan(&owner, &subscription, "starter").await;
+    let first = of_acme.expect("subscription.changed").await;
+    assert_eq!((text(&first.data, "user"), &first.data["state"]["roles"]), (&*ada, &json!([])));
     server.stop().await;
 }
 

@@ -194,6 +194,35 @@ async fn only_owners_make_keys_and_each_wrong_one_is_refused_with_the_reason() {
     let own = json!({ "name": "x", "scopes": ["users:write"] });
     let answer = platform.call("POST", "/api/organizations/platform/keys", &own).await;
     assert_eq!(problem(&answer), is(409, "platform_has_no_keys"), "{answer:?}");
+    // A key of a service of platform reads the users of that service, and administers nothing.
+    platform.make("/api/organizations/platform/services", json!({ "slug": "ops", "name": "Ops" })).await;
+    let of_service = json!({ "name": "x", "service": "ops" });
+    let key = platform.make("/api/organizations/platform/keys", of_service.clone()).await;
+    let ops = Admin { server: &server, token: text(&key, "key").to_owned() };
+    assert_eq!(text(&ops.read("/api/service/state").await["service"], "service"), "ops");
+    for path in [
+        "/api/organizations/platform",
+        "/api/organizations/platform/users",
+        "/api/organizations/platform/audit",
+        "/api/organizations/platform/keys",
+        "/api/organizations/acme/users",
+        "/api/organizations",
+        "/api/platform/organizations",
+        "/api/platform/owners",
+    ] {
+        let answer = ops.call("GET", path, &Value::Null).await;
+        assert_eq!(problem(&answer), is(403, "insufficient_scope"), "{path}: {answer:?}");
+    }
+    // Nobody else makes one: not an owner of another organization, and not a key.
+    for (who, expected) in [(&owner, is(403, "insufficient_scope")), (&ops, is(403, "insufficient_scope"))] {
+        let answer = who.call("POST", "/api/organizations/platform/keys", &of_service).await;
+        assert_eq!(problem(&answer), expected, "{answer:?}");
+    }
+    let mut browser = server.browser();
+    assert_eq!(browser.sign_in("platform", "admin@acme.test").await.status, 303);
+    let ask = Ask::by("console", CONSOLE).with("scope", "org:platform org:acme");
+    let granted = tokens_of(&server, &mut browser, &ask).await;
+    assert_eq!(granted.text("scope"), "org:acme", "only platform owners administer platform");
     // One key is that of the demo.
     for _ in 1..100 {
         with_scopes(&owner, &["users:read"]).await;
