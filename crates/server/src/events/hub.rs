@@ -56,8 +56,8 @@ struct Subscription {
     queue: mpsc::Sender<Message>,
     /// The size of what is in the queue.
     waiting_size: Arc<AtomicUsize>,
-    /// Taken when the reader has read for the stream once: a read of the stream's own that begins later shows everything
-    /// that the reader will not give to it.
+    /// Taken when the reader has read for the stream up to the end of the log: a read of the stream's own that begins later
+    /// shows everything that the reader will not give to it.
     ready: Option<oneshot::Sender<()>>,
 }
 
@@ -165,15 +165,10 @@ impl Hub {
         Some((services, streams))
     }
 
-    /// Gives the events of a page to the streams for which it was read.
+    /// Gives the events of a page to the streams for which it was read. A stream joins at the end of the log: before that,
+    /// the reader may be behind what the stream has read by itself.
     fn give(&self, page: &Page, streams: &[Vec<u64>]) {
         let mut state = self.state.lock();
-        for id in streams.iter().flatten() {
-            if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
-                // The stream may have gone.
-                let _ = ready.send(());
-            }
-        }
         let ended = state.streams.extract_if(|_, one| page.invalid.contains(&one.key));
         for (_, one) in ended {
             // A full queue ends the stream too.
@@ -182,7 +177,7 @@ impl Hub {
         for delivered in &page.delivered {
             let message = message(delivered);
             for id in streams.get(delivered.to).into_iter().flatten() {
-                let Some(one) = state.streams.get(id) else { continue };
+                let Some(one) = state.streams.get(id).filter(|one| one.ready.is_none()) else { continue };
                 if !one.push(message()) {
                     state.streams.remove(id);
                 }
@@ -190,8 +185,15 @@ impl Hub {
         }
         state.cursor = Some(page.end.to_string());
         state.read_at = Some(Instant::now());
-        if !page.is_full {
-            state.at_end_at = state.read_at;
+        if page.is_full {
+            return;
+        }
+        state.at_end_at = state.read_at;
+        for id in streams.iter().flatten() {
+            if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
+                // The stream may have gone.
+                let _ = ready.send(());
+            }
         }
     }
 
@@ -331,8 +333,8 @@ async fn query<T: Send + 'static>(
 }
 
 impl Subscribed {
-    /// Waits until the reader of the log has read for the stream. From then on the stream gets each entry that a read of
-    /// its own may not show. It may get entries that it has read before.
+    /// Waits until the reader of the log has read for the stream up to the end. From then on the stream gets each entry that
+    /// a read of its own may not show. It may get entries that it has read since it was added, and no earlier ones.
     pub(super) async fn joined(&mut self) {
         // An error means that the stream was ended meanwhile, which the queue tells.
         let _ = (&mut self.is_ready).await;
@@ -417,6 +419,14 @@ mod tests {
         (hub, stream)
     }
 
+    /// The same after the stream has joined.
+    fn hub_with_a_joined_stream(random: &Seeded) -> (Arc<Hub>, Subscribed, Vec<Vec<u64>>) {
+        let (hub, stream) = hub_with_a_stream(random);
+        let (_, streams) = hub.begin_read().expect("a stream");
+        hub.give(&page(&[], random), &streams);
+        (hub, stream, streams)
+    }
+
     async fn received(stream: &mut Subscribed, most: usize) -> (usize, usize) {
         let (mut count, mut size) = (0, 0);
         while count < most
@@ -431,8 +441,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_for_which_too_many_bytes_wait_ends() {
         let random = Seeded::new(1);
-        let (hub, mut stream) = hub_with_a_stream(&random);
-        let (_, streams) = hub.begin_read().expect("a stream");
+        let (hub, mut stream, streams) = hub_with_a_joined_stream(&random);
         // About 35 KB each: what is taken makes room.
         for _ in 0..10 {
             hub.give(&page(&[1000; 50], &random), &streams);
@@ -461,10 +470,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_that_is_larger_than_what_may_wait_is_given_alone() {
+    async fn a_stream_gets_nothing_from_before_it_joined() {
         let random = Seeded::new(1);
         let (hub, mut stream) = hub_with_a_stream(&random);
         let (_, streams) = hub.begin_read().expect("a stream");
+        // The reader is behind: the stream may have read these, and sent a reset, days ago.
+        let mut behind = Page { is_full: true, ..page(&[1, 1], &random) };
+        behind.delivered[0].events = vec![Event::Reset];
+        hub.give(&behind, &streams);
+        assert!(stream.is_ready.try_recv().is_err() && stream.queue.is_empty());
+        hub.give(&page(&[1], &random), &streams);
+        stream.joined().await;
+        assert!(stream.queue.is_empty(), "its own read has what the last page had");
+        hub.give(&page(&[1, 1, 1], &random), &streams);
+        assert_eq!(received(&mut stream, 3).await.0, 3);
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_larger_than_what_may_wait_is_given_alone() {
+        let random = Seeded::new(1);
+        let (hub, mut stream, streams) = hub_with_a_joined_stream(&random);
         hub.give(&page(&[150_000], &random), &streams);
         let (count, size) = received(&mut stream, 1).await;
         assert!(count == 1 && size > WAITING_SIZE_MAX, "{size}");

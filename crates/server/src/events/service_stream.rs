@@ -80,6 +80,8 @@ impl Reader {
         let Some(start) = start else { return stream.send(frame::reset("cursor_unknown")).await };
         let (mut cursor, mut size, mut known) = (start, PageSize::default(), HashSet::new());
         self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+        // The hub gives nothing of what was read before.
+        known.clear();
         let mut events = stream.hub().subscribe(&self.app, self.listening.clone(), self.key.id.clone());
         let mut heartbeat = tokio::time::interval(self.app.settings.stream_heartbeat);
         heartbeat.reset();
