@@ -2,7 +2,10 @@
 
 use crate::support::{START, TestIdentity};
 use identity::Time;
-use identity::ids::SessionId;
+use identity::clients::{self, Client};
+use identity::grants::{self, NewGrant};
+use identity::ids::{GrantId, SessionId};
+use identity::scopes::Scope;
 use identity::secrets;
 use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::User;
@@ -67,12 +70,29 @@ async fn sessions_of_other_users_and_ended_sessions_are_not_counted() {
     assert_eq!(ended.expect("writes"), None, "the requesting session has expired");
 }
 
-/// Creates `count` sessions of a user, some in each transaction.
-async fn many_sessions(test: &TestIdentity, user: &User, count: usize) {
-    let sessions: Vec<NewSession> = (0..count).map(|_| new_session(test, user, "a", START).0).collect();
-    for some in sessions.chunks(500) {
+/// Creates `count` sessions of a user, some in each transaction, each with a grant of this client.
+async fn many_sessions(test: &TestIdentity, user: &User, client: &Client, count: usize) {
+    let made = |_| {
+        let session = new_session(test, user, "a", START).0;
+        let grant = NewGrant {
+            id: GrantId::new(START, test.random()),
+            organization: user.organization.clone(),
+            user: user.id.clone(),
+            client: client.id.clone(),
+            session: session.id.clone(),
+            scope: Scope::parse("openid"),
+        };
+        (session, grant)
+    };
+    let all: Vec<(NewSession, NewGrant)> = (0..count).map(made).collect();
+    for some in all.chunks(500) {
         let some = some.to_vec();
-        let made = test.write(move |tx, _| some.iter().try_for_each(|new| sessions::create(tx, new)));
+        let made = test.write(move |tx, _| {
+            some.iter().try_for_each(|(session, grant)| {
+                sessions::create(tx, session)?;
+                grants::create(tx, grant, None, START)
+            })
+        });
         made.await.expect("sessions");
     }
 }
@@ -86,7 +106,8 @@ async fn ten_thousand_sessions_end_at_once_on_every_database() {
         let acme = test.organization("acme").await;
         let (ada, bob) = (test.user(&acme, "ada@acme.test").await, test.user(&acme, "bob@acme.test").await);
         let of_bob = session(&test, &bob).await;
-        many_sessions(&test, &ada, 10_000).await;
+        let client = test.client(&test.service(&acme, "app").await, clients::Kind::Spa).await;
+        many_sessions(&test, &ada, &client, 10_000).await;
 
         let own = session(&test, &ada).await;
         assert_eq!(end(&test, &own, Own::Others).await, Some(10_000), "{kind:?}");
