@@ -1,5 +1,9 @@
-//! What one caller's streams take of the server together: a user, or a network without a token.
+//! The account of a caller (a user, or a network without a token): what all of its streams take together.
+//!
+//! A caller pays once for each answer that it watches, however many of its streams watch it. [`Payers`] has the callers of one
+//! live query.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -8,33 +12,99 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(crate) struct Account {
     /// Subscriptions of all of its streams.
     pub(crate) subscriptions: AtomicUsize,
-    /// Bytes of the answers that are kept for its live queries.
+    /// Bytes of the answers that it watches.
     answer_bytes: AtomicUsize,
 }
 
-/// Bytes of an answer that an account is charged for; dropping it gives them back.
-pub(crate) struct Charge {
+impl Account {
+    /// Replaces a charge by another one. False, without a change, if the account would have more than `most` bytes then.
+    fn charge(&self, before: usize, bytes: usize, most: usize) -> bool {
+        let add = |now: usize| Some(now - before + bytes).filter(|after| bytes <= before || *after <= most);
+        self.answer_bytes.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+}
+
+/// Beyond this many, a map knows the place of each.
+const LIST_MAX: usize = 32;
+
+/// The callers who watch an answer, and what each has been charged for it.
+#[derive(Default)]
+pub(crate) struct Payers {
+    list: Vec<Payer>,
+    #[expect(clippy::box_collection, reason = "most groups have no map, and there may be many groups")]
+    places: Option<Box<HashMap<usize, usize>>>,
+}
+
+struct Payer {
     account: Arc<Account>,
+    subscriptions: u32,
     bytes: usize,
 }
 
-impl Account {
-    /// Charges for an answer. `None` if the account would have more than `most` bytes then.
-    pub(crate) fn charge(self: &Arc<Account>, bytes: usize, most: usize) -> Option<Charge> {
-        let add = |now: usize| now.checked_add(bytes).filter(|after| *after <= most);
-        self.answer_bytes.fetch_update(Relaxed, Relaxed, add).ok()?;
-        Some(Charge { account: self.clone(), bytes })
+fn address(account: &Arc<Account>) -> usize {
+    Arc::as_ptr(account).addr()
+}
+
+impl Payers {
+    fn place(&self, account: &Arc<Account>) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(&address(account)).copied(),
+            None => self.list.iter().position(|payer| Arc::ptr_eq(&payer.account, account)),
+        }
+    }
+
+    /// Adds a subscription to an answer of so many bytes. False if its caller has no room; it is added all the same.
+    pub(crate) fn add(&mut self, account: &Arc<Account>, bytes: usize, most: usize) -> bool {
+        if let Some(payer) = self.place(account).and_then(|place| self.list.get_mut(place)) {
+            payer.subscriptions += 1;
+            return payer.bytes == bytes;
+        }
+        let has_room = account.charge(0, bytes, most);
+        let bytes = if has_room { bytes } else { 0 };
+        self.list.push(Payer { account: account.clone(), subscriptions: 1, bytes });
+        if self.places.is_none() && self.list.len() > LIST_MAX {
+            let all = self.list.iter().enumerate();
+            self.places =
+                Some(Box::new(all.map(|(place, payer)| (address(&payer.account), place)).collect()));
+        } else if let Some(places) = &mut self.places {
+            places.insert(address(account), self.list.len() - 1);
+        }
+        has_room
+    }
+
+    /// Removes a subscription. The last one of a caller gives its charge back.
+    pub(crate) fn remove(&mut self, account: &Arc<Account>) {
+        let Some(place) = self.place(account) else { return };
+        let Some(payer) = self.list.get_mut(place) else { return };
+        payer.subscriptions -= 1;
+        if payer.subscriptions > 0 {
+            return;
+        }
+        // Dropping it gives its charge back.
+        self.list.swap_remove(place);
+        if let Some(places) = &mut self.places {
+            places.remove(&address(account));
+            if let Some(moved) = self.list.get(place) {
+                places.insert(address(&moved.account), place);
+            }
+        }
+    }
+
+    /// Charges all for an answer that replaces the last one. Returns those who have no room for it.
+    pub(crate) fn charge(&mut self, bytes: usize, most: usize) -> Vec<Arc<Account>> {
+        let mut without_room = Vec::new();
+        for payer in &mut self.list {
+            if payer.account.charge(payer.bytes, bytes, most) {
+                payer.bytes = bytes;
+            } else {
+                without_room.push(payer.account.clone());
+            }
+        }
+        without_room
     }
 }
 
-impl Charge {
-    /// Who is charged.
-    pub(crate) fn account(&self) -> &Arc<Account> {
-        &self.account
-    }
-}
-
-impl Drop for Charge {
+impl Drop for Payer {
     fn drop(&mut self) {
         self.account.answer_bytes.fetch_sub(self.bytes, Relaxed);
     }
@@ -44,15 +114,42 @@ impl Drop for Charge {
 mod tests {
     use super::*;
 
+    fn charged(account: &Account) -> usize {
+        account.answer_bytes.load(Relaxed)
+    }
+
     #[test]
-    fn what_is_charged_is_given_back() {
-        let account = Arc::new(Account::default());
-        let first = account.charge(60, 100).expect("room");
-        assert!(account.charge(41, 100).is_none());
-        let second = account.charge(40, 100).expect("room for the rest");
-        drop(first);
-        assert!(account.charge(61, 100).is_none() && account.charge(60, 100).is_some());
-        drop(second);
-        assert!(account.charge(100, 100).is_some());
+    fn a_caller_pays_once_for_an_answer_while_it_watches() {
+        let (ada, grace) = (Arc::new(Account::default()), Arc::new(Account::default()));
+        let (mut one, mut other) = (Payers::default(), Payers::default());
+        assert!(one.add(&ada, 60, 100) && one.add(&ada, 60, 100) && one.add(&grace, 60, 100));
+        assert!(!other.add(&ada, 41, 100) && other.add(&grace, 40, 100));
+        assert_eq!((charged(&ada), charged(&grace)), (60, 100));
+        // A smaller answer always fits, a larger one for those with room.
+        assert!(one.charge(50, 100).is_empty());
+        assert!(other.charge(50, 100).is_empty());
+        let without_room = other.charge(51, 100);
+        assert_eq!(without_room.len(), 2);
+        assert_eq!((charged(&ada), charged(&grace)), (100, 100), "they are charged as before");
+        one.remove(&ada);
+        assert_eq!(charged(&ada), 100, "another stream of hers watches it");
+        one.remove(&ada);
+        assert_eq!(charged(&ada), 50);
+        drop((one, other));
+        assert_eq!((charged(&ada), charged(&grace)), (0, 0));
+    }
+
+    #[test]
+    fn many_callers_come_and_go() {
+        let all: Vec<_> = (0..100).map(|_| Arc::new(Account::default())).collect();
+        let mut payers = Payers::default();
+        all.iter().for_each(|account| assert!(payers.add(account, 1, 10)));
+        all.iter().step_by(2).for_each(|account| payers.remove(account));
+        assert!(payers.charge(7, 10).is_empty());
+        let bytes: Vec<usize> = all.iter().map(|account| charged(account)).collect();
+        assert!(bytes.chunks(2).all(|pair| pair == [0, 7]), "{bytes:?}");
+        all.iter().skip(1).step_by(2).for_each(|account| payers.remove(account));
+        assert!(payers.list.is_empty() && payers.places.is_some_and(|places| places.is_empty()));
+        assert!(all.iter().all(|account| charged(account) == 0));
     }
 }

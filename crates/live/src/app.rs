@@ -32,8 +32,8 @@ pub struct Limits {
     pub subscriptions_per_caller_max: usize,
     /// Bytes of one answer of a live query.
     pub frame_bytes_max: usize,
-    /// Bytes of the answers that are kept for one user's live queries, or for those of one network without a token. An answer
-    /// that several callers watch counts for one of them.
+    /// Bytes of the answers that one user's live queries have, or those of one network without a token. An answer that several
+    /// of its streams watch counts once.
     pub answer_bytes_per_caller_max: usize,
     /// Runs of live queries at a time. Of them an eighth may be queries that are no points.
     pub runs_max: usize,

@@ -8,12 +8,10 @@
 //! A run that fails leaves its group queued and is tried again. Under load, runs of one group keep a distance that grows
 //! with the time that groups wait, up to [`DISTANCE_MAX`].
 
-use crate::account::Charge;
 use crate::frame::Frame;
 use crate::group::{Found, Group, GroupKey, GroupState, Metrics, Phase, Work};
 use crate::members::Members;
 use crate::planted::{Bug, is_planted};
-use crate::query::Output;
 use crate::stream::Stream;
 use crate::turns::{Line, Turns};
 use crate::{Limits, Problem};
@@ -38,8 +36,8 @@ const WAIT_IGNORED: Duration = Duration::from_millis(1);
 const KEPT_EMPTY: Duration = Duration::from_secs(5);
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
-/// After so many failed runs in a row, some two seconds, subscribers without an answer are told.
-const FAILURES_UNTOLD: u32 = 4;
+/// After so many failed runs in a row, a second and a half or more, subscribers without an answer receive the error.
+const FAILURES_UNTOLD: u32 = 5;
 /// Of the places for runs, queries that are not short have one in so many.
 const PLACES_PER_OTHER: usize = 8;
 
@@ -59,18 +57,29 @@ pub(crate) struct Engine {
 
 #[derive(Default)]
 struct Queue {
-    /// Short queries …
+    /// Short queries, which share snapshots.
     points: Turns<Arc<Group>>,
-    /// … and others, which run alone, as those do that have failed.
+    /// Short queries that have failed, which run alone: one that fails again takes no other with it.
+    retries: Turns<Arc<Group>>,
+    /// All other queries.
     others: Turns<Arc<Group>>,
-    /// The others were taken last.
-    others_were_last: bool,
+    /// What was taken last.
+    last: Kind,
     /// Others that run now. They may be slow, so they leave most places to short ones.
     others_running: usize,
     others_max: usize,
     delayed: BinaryHeap<Reverse<Delayed>>,
     numbers: u64,
     closed: bool,
+}
+
+/// The kinds of work take turns, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Points,
+    Retries,
+    Others,
 }
 
 struct Delayed {
@@ -83,19 +92,27 @@ struct Delayed {
 struct Ready {
     group: Arc<Group>,
     line: Line,
-    runs_alone: bool,
+    kind: Kind,
 }
 
 impl Ready {
     fn new(group: &Arc<Group>, state: &GroupState) -> Ready {
-        let runs_alone = !group.is_point || state.failures > 0;
-        Ready { group: group.clone(), line: state.line, runs_alone }
+        let kind = match (group.is_point, state.failures) {
+            (true, 0) => Kind::Points,
+            (true, _) => Kind::Retries,
+            (false, _) => Kind::Others,
+        };
+        Ready { group: group.clone(), line: state.line, kind }
     }
 }
 
 impl Queue {
     fn push(&mut self, ready: Ready) {
-        let turns = if ready.runs_alone { &mut self.others } else { &mut self.points };
+        let turns = match ready.kind {
+            Kind::Points => &mut self.points,
+            Kind::Retries => &mut self.retries,
+            Kind::Others => &mut self.others,
+        };
         turns.push(ready.line, ready.group);
     }
 
@@ -109,25 +126,36 @@ impl Queue {
         self.delayed.peek().map(|Reverse(delayed)| delayed.due)
     }
 
-    /// Whether one of the others may run now.
-    fn has_other(&self) -> bool {
-        !self.others.is_empty() && self.others_running < self.others_max
+    /// Whether work of this kind waits and may run now.
+    fn has(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Points => !self.points.is_empty(),
+            Kind::Retries => !self.retries.is_empty(),
+            Kind::Others => !self.others.is_empty() && self.others_running < self.others_max,
+        }
     }
 
     fn has_work(&self) -> bool {
-        !self.points.is_empty() || self.has_other()
+        [Kind::Points, Kind::Retries, Kind::Others].into_iter().any(|kind| self.has(kind))
     }
 
-    /// What shares the next snapshot.
-    fn take(&mut self) -> Vec<Arc<Group>> {
-        self.others_were_last = self.has_other() && (self.points.is_empty() || !self.others_were_last);
-        match self.others_were_last {
-            true => {
+    /// What runs next, in one snapshot.
+    fn take(&mut self) -> (Kind, Vec<Arc<Group>>) {
+        let turns = match self.last {
+            Kind::Points => [Kind::Retries, Kind::Others, Kind::Points],
+            Kind::Retries => [Kind::Others, Kind::Points, Kind::Retries],
+            Kind::Others => [Kind::Points, Kind::Retries, Kind::Others],
+        };
+        self.last = turns.into_iter().find(|kind| self.has(*kind)).unwrap_or_default();
+        let groups = match self.last {
+            Kind::Points => std::iter::from_fn(|| self.points.take()).take(BATCH_MAX).collect(),
+            Kind::Retries => self.retries.take().into_iter().collect(),
+            Kind::Others => {
                 self.others_running += 1;
                 self.others.take().into_iter().collect()
             }
-            false => std::iter::from_fn(|| self.points.take()).take(BATCH_MAX).collect(),
-        }
+        };
+        (self.last, groups)
     }
 }
 
@@ -203,6 +231,7 @@ impl Engine {
         let mut queue = self.queue.lock();
         queue.closed = true;
         queue.points.clear();
+        queue.retries.clear();
         queue.others.clear();
         queue.delayed.clear();
         drop(queue);
@@ -212,7 +241,8 @@ impl Engine {
 
     /// Adds a subscriber to the group with this key, which `make` makes if there is none. The group runs if it has no
     /// result yet, or none that is surely as new as `held`: the client's version, and its digest if that is known. Returns
-    /// the ask that a run must answer first, if there is one ([`GroupState::asks`]).
+    /// the ask that a run must answer first, if there is one ([`GroupState::asks`]), and whether its caller has room for the
+    /// answer.
     pub(crate) fn join(
         self: &Arc<Engine>,
         key: GroupKey,
@@ -220,8 +250,8 @@ impl Engine {
         slot: u32,
         held: Option<(Version, Option<&str>)>,
         make: impl FnOnce() -> (bool, Work),
-    ) -> (Arc<Group>, Option<u64>) {
-        let (group, ask) = {
+    ) -> (Arc<Group>, Option<u64>, bool) {
+        let (group, ask, has_room) = {
             let mut groups = self.groups.lock();
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
@@ -234,7 +264,8 @@ impl Engine {
                 state.line = Line(Arc::as_ptr(group).addr());
             }
             state.members.add(stream.clone(), slot);
-            state.newcomer = Some(stream.account().clone());
+            let bytes = state.frame.as_ref().map_or(0, |frame| frame.bytes());
+            let has_room = state.payers.add(stream.account(), bytes, self.limits.answer_bytes_per_caller_max);
             state.empty_since = None;
             let has_versions = self.store.has_common_versions();
             let is_covered = has_versions && held.is_some_and(|(held, _)| state.covers(held));
@@ -251,8 +282,6 @@ impl Engine {
             let held = held.map(|(version, _)| version);
             let is_behind = match (shown, held) {
                 (None, _) => true,
-                // This caller may have room for it.
-                _ if state.is_withheld => true,
                 _ if is_covered => false,
                 // Versions of two histories do not compare, so only a later run can tell.
                 (Some(shown), Some(held)) => held.partial_cmp(&shown).is_none_or(Ordering::is_gt),
@@ -262,17 +291,15 @@ impl Engine {
                 let is_asked = has_versions && state.needed.is_some_and(|needed| held <= needed);
                 state.asks += u64::from(!is_asked);
                 state.needed = Some(state.needed.map_or(held, |needed| self.store.stronger(needed, held)));
-            } else if is_behind && state.is_withheld {
-                state.asks += 1;
             }
             let ask = is_behind.then_some(state.asks);
             drop(state);
-            (group.clone(), ask)
+            (group.clone(), ask, has_room)
         };
         if ask.is_some() {
             self.touch(&group);
         }
-        (group, ask)
+        (group, ask, has_room)
     }
 
     /// Queues a group for a run, unless it waits for one already. If it is running, the store's refusal of the new watch
@@ -337,11 +364,8 @@ impl Engine {
             if has_work {
                 // First a free place, then the choice: a group that is queued meanwhile can still have the next turn.
                 let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
-                let (groups, is_other) = {
-                    let mut queue = self.queue.lock();
-                    (queue.take(), queue.others_were_last)
-                };
-                let place = Place { engine: self.clone(), is_other, _permit: permit };
+                let (kind, groups) = self.queue.lock().take();
+                let place = Place { engine: self.clone(), is_other: kind == Kind::Others, _permit: permit };
                 tokio::spawn(self.clone().run(groups, place));
                 continue;
             }
@@ -359,6 +383,10 @@ impl Engine {
     async fn run(self: Arc<Engine>, groups: Vec<Arc<Group>>, _place: Place) {
         let started = Instant::now();
         let (mut needed, mut is_point) = (None::<Version>, true);
+        let groups: Vec<_> = groups.into_iter().filter(|group| !group.rests()).collect();
+        if groups.is_empty() {
+            return;
+        }
         for group in &groups {
             let mut state = group.state.lock();
             state.phase = Phase::Running;
@@ -366,6 +394,8 @@ impl Engine {
             state.started = Some(started);
             state.asks_of_run = state.asks;
             state.needed_of_run = state.needed;
+            // A stream that joins from now on waits for what this run finds.
+            state.standing = None;
             is_point &= group.is_point;
             // A replica may be older than the last run.
             let shown = state.checked.filter(|_| self.store.is_shared());
@@ -425,13 +455,9 @@ impl Engine {
         // Runs of a group follow each other, so nobody else changes its frame. It is encoded without the lock, on which
         // commits wait.
         let before = group.state.lock().frame.clone();
-        let charged = self.charge(group, output);
-        let is_withheld = charged.is_err();
-        let (output, charge) = charged.unwrap_or_else(|withheld| (Err(withheld), None));
         let frame =
             Frame::new((version, settled, taken), output, before.as_deref(), self.limits.frame_bytes_max);
         let mut state = group.state.lock();
-        (state.charge, state.is_withheld) = (charge, is_withheld);
         let was_asked = state.asks_of_run > state.answered;
         let is_new = state.frame.as_ref().is_none_or(|before| before.digest != frame.digest);
         let is_older = state.checked.is_some_and(|checked| version < checked);
@@ -449,43 +475,28 @@ impl Engine {
         let again = self.settle(group, &mut state, keys, shown);
         let answered = state.answered;
         // A stream locks itself before its groups, so the group's lock must be free when streams are locked.
-        let marked = if is_new && !is_older { &state.members } else { &state.waiting };
+        let is_shown = is_new && !is_older;
+        let marked = if is_shown { &state.members } else { &state.waiting };
         let members: Vec<_> = marked.iter().map(|member| (member.stream.clone(), member.slot)).collect();
+        let without_room = match (is_shown, &state.frame) {
+            (true, Some(frame)) => {
+                let bytes = frame.bytes();
+                state.payers.charge(bytes, self.limits.answer_bytes_per_caller_max)
+            }
+            _ => Vec::new(),
+        };
         if state.asks == answered {
             state.waiting = Members::default();
         }
+        state.drop_unwatched();
         drop(state);
-        members.iter().for_each(|(stream, slot)| stream.mark(*slot, group, answered));
-        self.after(again);
-    }
-
-    /// Charges a caller for an answer, which is withheld if none of its subscribers' callers has room for it.
-    fn charge(
-        &self,
-        group: &Group,
-        output: Result<Output, Problem>,
-    ) -> Result<(Result<Output, Problem>, Option<Charge>), Problem> {
-        let Ok(answer) = output else { return Ok((output, None)) };
-        let (bytes, most) = (answer.bytes(), self.limits.answer_bytes_per_caller_max);
-        let mut state = group.state.lock();
-        let payers = state.payers();
-        // What it is charged with for the answer before.
-        state.charge = None;
-        drop(state);
-        if payers.is_empty() {
-            // Its last subscriber has left; it is forgotten soon.
-            return Ok((Ok(answer), None));
-        }
-        match payers.iter().find_map(|payer| payer.charge(bytes, most)) {
-            Some(charge) => Ok((Ok(answer), Some(charge))),
-            None => {
-                let detail = format!(
-                    "The answers of your live queries take more than {most} bytes together \
-                     (`answer_bytes_per_caller_max`). End some of them, and subscribe again."
-                );
-                Err(Problem::limit(detail))
+        for (stream, slot) in &members {
+            match without_room.iter().any(|account| Arc::ptr_eq(account, stream.account())) {
+                true => stream.refuse(*slot, group),
+                false => stream.mark(*slot, group, answered),
             }
         }
+        self.after(again);
     }
 
     /// Notes a run and watches its keys. If a key has changed meanwhile, or a subscriber needs a later run, the group waits for
@@ -590,24 +601,27 @@ mod tests {
     #[test]
     fn slow_queries_leave_places_to_short_ones() {
         let mut queue = Queue { others_max: 2, ..Queue::default() };
-        let push = |queue: &mut Queue, is_point| {
+        let push = |queue: &mut Queue, is_point, failures| {
             let group = group(is_point);
+            group.state.lock().failures = failures;
             let ready = Ready::new(&group, &group.state.lock());
             queue.push(ready);
         };
-        (0..5).for_each(|_| push(&mut queue, false));
-        let runs = |queue: &mut Queue| queue.has_work().then(|| (queue.take().len(), queue.others_were_last));
-        assert_eq!(
-            [runs(&mut queue), runs(&mut queue), runs(&mut queue)],
-            [Some((1, true)), Some((1, true)), None]
-        );
-        (0..20).for_each(|_| push(&mut queue, true));
-        assert_eq!(
-            [runs(&mut queue), runs(&mut queue)],
-            [Some((BATCH_MAX, false)), Some((20 - BATCH_MAX, false))]
-        );
-        assert_eq!(runs(&mut queue), None);
+        let runs = |queue: &mut Queue| {
+            queue.has_work().then(|| {
+                let (kind, groups) = queue.take();
+                (kind, groups.len())
+            })
+        };
+        (0..5).for_each(|_| push(&mut queue, false, 0));
+        let all: Vec<_> = std::iter::from_fn(|| runs(&mut queue)).collect();
+        assert_eq!(all, [(Kind::Others, 1), (Kind::Others, 1)]);
+        (0..20).for_each(|_| push(&mut queue, true, 0));
+        (0..2).for_each(|_| push(&mut queue, true, 1));
+        let all: Vec<_> = std::iter::from_fn(|| runs(&mut queue)).collect();
+        let (points, rest) = ((Kind::Points, BATCH_MAX), (Kind::Points, 20 - BATCH_MAX));
+        assert_eq!(all, [points, (Kind::Retries, 1), rest, (Kind::Retries, 1)]);
         queue.others_running -= 1;
-        assert_eq!(runs(&mut queue), Some((1, true)));
+        assert_eq!(runs(&mut queue), Some((Kind::Others, 1)));
     }
 }

@@ -84,6 +84,12 @@ impl Frame {
         Frame { version, settled, taken, digest: digest.into(), is_problem, list, tail: tail.into(), rows }
     }
 
+    /// What it takes in memory, about: its event, and the rows of a list once more.
+    pub(crate) fn bytes(&self) -> usize {
+        let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
+        self.tail.len() + self.list.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>()
+    }
+
     /// Appends the event for a subscription to which `sent` was sent last, and which takes row changes if `takes_rows`.
     pub(crate) fn write(
         &self,
@@ -130,15 +136,15 @@ impl Pieces {
     }
 
     fn push_shared(&mut self, tail: &Bytes) {
-        match std::str::from_utf8(tail) {
-            Ok(text) if text.len() < Pieces::SHORT => self.push(text),
-            _ => {
-                self.end_text();
-                self.bytes += tail.len();
-                let starts = (0..tail.len()).step_by(Pieces::PIECE);
-                self.done.extend(starts.map(|at| tail.slice(at..tail.len().min(at + Pieces::PIECE))));
-            }
+        if tail.len() < Pieces::SHORT
+            && let Ok(text) = std::str::from_utf8(tail)
+        {
+            return self.push(text);
         }
+        self.end_text();
+        self.bytes += tail.len();
+        let starts = (0..tail.len()).step_by(Pieces::PIECE);
+        self.done.extend(starts.map(|at| tail.slice(at..tail.len().min(at + Pieces::PIECE))));
     }
 
     fn end_text(&mut self) {

@@ -1,7 +1,7 @@
 //! A group: the subscribers of one query with the same arguments and claims. One run serves all of them.
 
 use crate::Problem;
-use crate::account::{Account, Charge};
+use crate::account::Payers;
 use crate::caller::Caller;
 use crate::frame::Shared;
 use crate::members::Members;
@@ -54,6 +54,9 @@ impl Work {
     }
 }
 
+/// A group without subscribers keeps an answer that is no longer than this.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
 /// See the module.
 pub(crate) struct Group {
     pub(crate) key: GroupKey,
@@ -93,12 +96,8 @@ pub(crate) struct GroupState {
     pub(crate) covered: Option<Version>,
     /// The subscribers that wait for the next run's result, also if it is equal.
     pub(crate) waiting: Members,
-    /// Who is charged for the frame.
-    pub(crate) charge: Option<Charge>,
-    /// The caller of the subscriber that came last.
-    pub(crate) newcomer: Option<Arc<Account>>,
-    /// The last result was withheld, because no caller had room for it.
-    pub(crate) is_withheld: bool,
+    /// The callers of the subscribers, who are charged for the frame.
+    pub(crate) payers: Payers,
     /// The last result of a caller's standing.
     pub(crate) standing: Option<Option<Caller>>,
     pub(crate) watch: Option<Watch>,
@@ -130,18 +129,12 @@ impl GroupState {
 }
 
 impl GroupState {
-    /// Who may be charged for the frame: who is already, who came last, and some of the others.
-    pub(crate) fn payers(&self) -> Vec<Arc<Account>> {
-        const MOST: usize = 64;
-        let charged = self.charge.as_ref().map(|charge| charge.account().clone());
-        let others = self.members.newest(MOST).map(|member| member.stream.account().clone());
-        let mut payers: Vec<Arc<Account>> = Vec::new();
-        for payer in charged.into_iter().chain(self.newcomer.clone()).chain(others) {
-            if !payers.iter().any(|known| Arc::ptr_eq(known, &payer)) {
-                payers.push(payer);
-            }
+    /// A long answer does not wait for clients that come back: no caller is charged for it any more.
+    pub(crate) fn drop_unwatched(&mut self) {
+        let is_long = self.frame.as_ref().is_some_and(|frame| frame.bytes() > KEPT_BYTES_MAX);
+        if self.members.is_empty() && is_long && self.phase == Phase::Idle {
+            self.forget();
         }
-        payers
     }
 
     /// Forgets what was read, so that the next subscriber causes a run.
@@ -154,7 +147,6 @@ impl GroupState {
         self.keys.clear();
         self.needed = None;
         self.answered = self.asks;
-        self.charge = None;
         self.failures = 0;
     }
 }
@@ -176,9 +168,7 @@ impl Group {
                 needed_of_run: None,
                 covered: None,
                 waiting: Members::default(),
-                charge: None,
-                newcomer: None,
-                is_withheld: false,
+                payers: Payers::default(),
                 standing: None,
                 watch: None,
                 keys: Vec::new(),
@@ -206,9 +196,21 @@ impl Group {
         let mut state = self.state.lock();
         state.members.remove(stream.id, slot);
         state.waiting.remove(stream.id, slot);
+        state.payers.remove(stream.account());
         if state.members.is_empty() {
             state.empty_since = Some(Instant::now());
+            state.drop_unwatched();
         }
+    }
+
+    /// Whether nobody subscribes to it. Then it does not run before somebody does.
+    pub(crate) fn rests(&self) -> bool {
+        let mut state = self.state.lock();
+        let rests = state.members.is_empty();
+        if rests {
+            state.forget();
+        }
+        rests
     }
 }
 

@@ -51,11 +51,6 @@ impl Members {
         self.list.iter()
     }
 
-    /// Those that were added last, as far as nobody has left since.
-    pub(crate) fn newest(&self, most: usize) -> impl Iterator<Item = &Member> {
-        self.list.iter().rev().take(most)
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

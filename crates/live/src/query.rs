@@ -77,14 +77,6 @@ pub(crate) struct Output {
     pub(crate) rows: Option<Rows>,
 }
 
-impl Output {
-    /// What a frame of it takes in memory, about: its text, and its rows once more.
-    pub(crate) fn bytes(&self) -> usize {
-        let row = |row: &Row| row.key.len() + row.text.len() + size_of::<Row>();
-        self.text.len() + self.rows.iter().flat_map(|rows| &rows.all).map(row).sum::<usize>()
-    }
-}
-
 /// The rows of a list, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rows {
@@ -134,12 +126,13 @@ pub(crate) struct MutationEntry {
 impl QueryEntry {
     pub(crate) fn of<Q: Query>() -> QueryEntry {
         let bind = |args: Value, caller: &Caller| {
-            let (query, claims) = guarded(Q::NAME, || {
+            let (query, claims, text) = guarded(Q::NAME, || {
                 let query: Q = parse(args)?;
                 query.validate()?;
-                Ok((query, Q::Claims::of(caller)?))
+                let claims = Q::Claims::of(caller)?;
+                let text = text(&claims)?;
+                Ok((query, claims, text))
             })?;
-            let text = text(&claims)?;
             let run: RunQuery = Arc::new(move |snapshot: &mut Snapshot<'_>| {
                 let value = query.run(snapshot, &claims)?;
                 match Q::ROW_KEY {

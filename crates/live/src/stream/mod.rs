@@ -142,7 +142,7 @@ impl Stream {
         else {
             return;
         };
-        // What is judged is what the token says: a role that the last judgement added must be able to go again.
+        // The standing is read for the caller of the token: a role that it adds must be able to go again.
         let caller = {
             let state = self.state.lock();
             state.authenticated.as_deref().unwrap_or(&state.caller).clone()
@@ -152,13 +152,13 @@ impl Stream {
             let run = move |snapshot: &mut store::Snapshot<'_>| authenticator.standing(snapshot, &caller);
             (true, Work::Standing(Box::new(run)))
         };
-        let (group, _) = self.engine.join(key, self, STANDING, None, make);
+        let (group, ..) = self.engine.join(key, self, STANDING, None, make);
         self.state.lock().standing = Some(group.clone());
-        // What an earlier stream has found out holds for this one, unless a run is due, which gives its result to all. The group
+        // The last run's result holds for this stream too, unless another run is due, which gives its result to all. The group
         // may find another standing while its last one is taken over.
         let known = || {
             let state = group.state.lock();
-            state.standing.clone().filter(|_| state.phase == Phase::Idle)
+            state.standing.clone().filter(|_| state.phase != Phase::Queued)
         };
         while let Some(standing) = known() {
             self.set_standing(standing.as_ref());
@@ -277,11 +277,14 @@ impl Stream {
         let is_point = entry.is_point;
         let digest = held.as_ref().map(|held| held.digest.as_str());
         let known = not_before.map(|version| (version, digest));
-        let (group, ask) =
+        let (group, ask, has_room) =
             self.engine.join(group_key, self, slot, known, move || (is_point, Work::Query(bound.run)));
         let not_before = not_before.zip(ask).map(Box::new);
         let subscription = Subscription::new(Source::Group(group.clone()), rows, key);
         self.fill_slot(slot as usize, Subscription { held, not_before, ..subscription });
+        if !has_room {
+            return self.refuse(slot, &group);
+        }
         // The group may have run before its subscription had its slot; a run that ends after this finds it there.
         let answered = {
             let mut state = group.state.lock();
@@ -376,6 +379,25 @@ impl Stream {
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the subscription of this slot: its caller has no room for the answer.
+    pub(crate) fn refuse(&self, slot: u32, group: &Arc<Group>) {
+        let mut state = self.state.lock();
+        let Some(Some(subscription)) = state.subscriptions.get_mut(slot as usize) else { return };
+        if !subscription.is_of(Some(group)) {
+            return;
+        }
+        subscription.source = Source::Refused(None);
+        let most = self.engine.limits.answer_bytes_per_caller_max;
+        let detail = format!(
+            "The answers of your live queries take more than {most} bytes together (`answer_bytes_per_caller_max`). End some \
+             of them, and subscribe again."
+        );
+        let text = frame::error(&subscription.key, &Problem::limit(detail));
+        group.leave(self, slot);
+        drop(state);
+        self.notice(text);
     }
 
     /// The run of this slot's group keeps failing. A client without an answer cannot tell that from a slow one.

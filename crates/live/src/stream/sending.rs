@@ -21,8 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(160);
 
 impl Stream {
-    /// The next bytes: notices, then the newest frames of what is behind. `None`: the stream has ended. `LookAgain`: a
-    /// frame waits for the standing.
+    /// The next bytes: notices, then the newest frames of what is behind. `LookAgain`: a frame waits for the standing.
     fn take(&self, state: &mut State) -> Taken {
         let mut out = Pieces::default();
         let mut must_wait = false;
@@ -135,9 +134,12 @@ impl Stream {
                 if std::mem::replace(&mut state.looks_again, true) {
                     return Poll::Pending;
                 }
-                // Most wait for a moment. If the database is away, thousands wait for long.
+                // A popular query may run again before a stream looks, so the pause grows only if thousands may wait for long:
+                // while the log of changes or the standing cannot be read.
+                let is_current = state.standing.as_ref().is_none_or(|standing| standing.is_current());
+                let is_usual = is_current && self.engine.store.is_fresh();
+                state.looks = if is_usual { 0 } else { (state.looks + 1).min(5) };
                 let pause = (LOOK_AGAIN * 2_u32.pow(u32::from(state.looks))).min(LOOK_AGAIN_MAX);
-                state.looks = (state.looks + 1).min(5);
                 drop(state);
                 let stream = self.clone();
                 tokio::spawn(async move {
