@@ -105,8 +105,11 @@ impl Key {
 
     fn seal(&self, answer: &str) -> Result<Vec<u8>, Problem> {
         let mut sealed = answer.as_bytes().to_vec();
-        // Made from the answer: a command may run again and answer something else, and no nonce may serve two answers.
-        let hash = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.sealing), answer.as_bytes());
+        // Made from all that is sealed: a command may run again and answer something else, and no nonce may serve twice.
+        let mut hash = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.sealing));
+        hash.update(&self.body);
+        hash.update(answer.as_bytes());
+        let hash = hash.sign();
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&hash.as_ref()[..NONCE_LEN]);
         let unique = Nonce::assume_unique_for_key(nonce);

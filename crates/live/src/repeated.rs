@@ -30,8 +30,8 @@ const LEASE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
 /// After an error the next turn begins so much later, unless it is due sooner.
 const PAUSE_AFTER_ERROR: Duration = RETRY_MIN.saturating_mul(10);
-/// How far the clocks of two instances may be apart.
-const SKEW_MAX: Duration = Duration::from_secs(60);
+/// How far the clocks of two instances may be apart: a lease is renewed when two thirds of it are left.
+const SKEW_MAX: Duration = Duration::from_secs(30);
 
 /// The future of a turn.
 pub(crate) type Working = Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>>;
@@ -61,6 +61,28 @@ struct Turn {
     began: Time,
     /// What the row says: another instance takes the turn then.
     until: Time,
+    /// What it says instead if a renewal was done whose outcome is not known.
+    perhaps: Option<Time>,
+}
+
+impl Turn {
+    /// Moves the turn to another time. False if another instance has it.
+    async fn move_to(
+        &mut self,
+        context: &Context,
+        name: &'static str,
+        to: Time,
+    ) -> Result<bool, store::Error> {
+        let mut is_moved = move_turn(context, name, self.until, to).await;
+        if let (Ok(false), Some(perhaps)) = (&is_moved, self.perhaps) {
+            is_moved = move_turn(context, name, perhaps, to).await;
+        }
+        match &is_moved {
+            Ok(_) => (self.until, self.perhaps) = (to, None),
+            Err(_) => self.perhaps = Some(to),
+        }
+        is_moved
+    }
 }
 
 /// Takes the turn if it is due and no other instance has it.
@@ -81,7 +103,7 @@ async fn begin(context: &Context, every: &Every) -> Option<Turn> {
     }
     let until = now + LEASE;
     let is_taken = move_turn(context, name, next, until).await;
-    matches!(is_taken, Ok(true)).then_some(Turn { began: now, until })
+    matches!(is_taken, Ok(true)).then_some(Turn { began: now, until, perhaps: None })
 }
 
 /// Does the work, and plans the next turn.
@@ -93,8 +115,8 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
             worked = &mut working => break worked.unwrap_or_else(|_| Err(Problem::internal())),
             () = tokio::time::sleep(LEASE / 3) => {
                 let until = context.now() + LEASE;
-                match move_turn(context, name, turn.until, until).await {
-                    Ok(true) => turn.until = until,
+                match turn.move_to(context, name, until).await {
+                    Ok(true) => {}
                     Ok(false) => {
                         tracing::warn!(work = name, "another instance has begun this turn of repeated work; it ends here");
                         return;
@@ -111,7 +133,7 @@ async fn work(context: &Context, every: &Every, mut turn: Turn) {
         tracing::warn!(work = name, code = %problem.code, "repeated work failed and is repeated earlier");
         next = next.min(context.now() + PAUSE_AFTER_ERROR);
     }
-    if let Err(error) = move_turn(context, name, turn.until, next).await {
+    if let Err(error) = turn.move_to(context, name, next).await {
         tracing::warn!(%error, work = name, "a turn of repeated work is done but could not be marked, so it is repeated");
     }
 }

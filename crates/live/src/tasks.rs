@@ -20,7 +20,7 @@ pub(crate) const TABLE: &str = "CREATE TABLE IF NOT EXISTS live_tasks (
     name {key} NOT NULL,
     args {text} NOT NULL,
     attempts BIGINT NOT NULL,
-    PRIMARY KEY (due_ms, id)
+    PRIMARY KEY (name, due_ms, id)
 ) {table};";
 
 static PLAN: Sql =
@@ -28,8 +28,9 @@ static PLAN: Sql =
 static NAMES: Sql = sql("SELECT name, COUNT(*) FROM live_tasks GROUP BY name");
 static DUE: Sql = sql("SELECT due_ms, id, args, attempts FROM live_tasks
      WHERE due_ms <= ?1 AND name = ?2 ORDER BY due_ms, id LIMIT 16");
-static MOVE: Sql = sql("UPDATE live_tasks SET due_ms = ?3, attempts = ?4 WHERE due_ms = ?1 AND id = ?2");
-static DONE: Sql = sql("DELETE FROM live_tasks WHERE due_ms = ?1 AND id = ?2");
+static MOVE: Sql =
+    sql("UPDATE live_tasks SET due_ms = ?4, attempts = ?5 WHERE name = ?1 AND due_ms = ?2 AND id = ?3");
+static DONE: Sql = sql("DELETE FROM live_tasks WHERE name = ?1 AND due_ms = ?2 AND id = ?3");
 /// How long an instance has for a task before another one may take it.
 const LEASE: Duration = Duration::from_secs(60);
 /// The longest time between two looks for tasks of other instances.
@@ -170,8 +171,8 @@ async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result
     let attempts = task.attempts + 1;
     let pause = RETRY_MIN * 2_u32.saturating_pow(u32::try_from(attempts.min(20)).unwrap_or(20));
     let again = now + pause.clamp(LEASE, RETRY_MAX);
-    let (due, id) = (task.due, task.id.clone());
-    let claim = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![due, &id, again, attempts]);
+    let (name, due, id) = (entry.name, task.due, task.id.clone());
+    let claim = move |tx: &mut Tx<'_>| tx.exec(&MOVE, args![name, due, &id, again, attempts]);
     if context.store().write::<_, store::Error, _>("live.take_task", claim).await? == 0 {
         return Ok(());
     }
@@ -184,7 +185,7 @@ async fn run_one(context: &Context, entry: &TaskEntry, task: &Planned) -> Result
     );
     let work = move |tx: &mut Tx<'_>| {
         // The instance that deletes it does its work; another one may have taken it after the lease.
-        if tx.exec(&DONE, args![again, &id])? == 0 {
+        if tx.exec(&DONE, args![name, again, &id])? == 0 {
             return Ok(());
         }
         run(&args, tx, &Given::new(now, random, &registry))

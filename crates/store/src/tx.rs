@@ -192,19 +192,19 @@ impl<'c> Snapshot<'c> {
     }
 }
 
-/// Whether a statement writes, also behind a WITH. One that also returns rows (RETURNING) would pass for a read: a command that wrote only so
+/// Whether a statement writes, also behind a WITH. One that also returns rows (RETURNING) would pass for a read: its command
 /// would be committed without an entry in the log, or left out of its batch although it wrote.
 fn is_write(text: &str) -> bool {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let mut words = text.split(|letter| !is_name(letter)).filter(|word| !word.is_empty());
-    let writes = |word: &str| {
-        ["INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"]
-            .iter()
-            .any(|known| word.eq_ignore_ascii_case(known))
+    let begins_with = |text: &str, words: &[&str]| {
+        let first = text.trim_start().split(|letter: char| !letter.is_ascii_alphanumeric()).next();
+        words.iter().any(|word| first.unwrap_or_default().eq_ignore_ascii_case(word))
     };
-    match words.next() {
-        Some(first) if first.eq_ignore_ascii_case("WITH") => words.any(writes),
-        first => first.is_some_and(writes),
+    match begins_with(text, &["WITH"]) {
+        // A part of it, or the statement behind the parts.
+        true => {
+            text.split(['(', ')']).any(|part| begins_with(part, &["INSERT", "UPDATE", "DELETE", "MERGE"]))
+        }
+        false => begins_with(text, &["INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"]),
     }
 }
 

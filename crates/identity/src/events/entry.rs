@@ -1,7 +1,7 @@
 //! Entries of the log: ids only.
 //!
 //! An entry names the services or the organization that it concerns, so that delivery to any other service reads nothing.
-//! What has ended is named in full, because its rows may be deleted before the entry is delivered. Entries that an earlier
+//! An entry names all that ended, because its rows may be deleted before the entry is delivered. Entries that an earlier
 //! version wrote, which are kept for seven days, have `None` there ([`super::revoked::completed`]).
 
 use super::EVENTS;

@@ -1,7 +1,7 @@
 //! Tokens that are not valid any more: entries about sessions that end and grants that are revoked, and what they mean for a
 //! service.
 //!
-//! The command that ends them reads at which services they had grants. Whoever creates a grant holds the lock of its
+//! The command that ends them reads at which services they had grants. A command that creates a grant locks its
 //! session, so no grant is missed. Delivery does not need the rows, which may be gone with a client.
 
 use super::EVENTS;
@@ -12,7 +12,7 @@ use crate::{Result, Time, users};
 use std::time::Duration;
 use store::{Snapshot, Tx, args, sql, statements};
 
-/// What was revoked so long ago matters to no back end that verifies tokens by itself: no token from before is valid. Clocks
+/// A token that was revoked longer ago has expired, so back ends that verify tokens by themselves do not need it. Clocks
 /// differ, and libraries accept tokens for a minute after their end.
 const LATELY: Duration = ACCESS_LIFE.saturating_add(Duration::from_secs(120));
 /// Sessions that one entry names, so that an event has 40 KB at most.
@@ -42,7 +42,7 @@ statements! {
      WHERE g.id = ?1 AND c.service_id IS NOT NULL");
 }
 
-/// Notes that a session ended. Without a grant at a service nobody has to learn of it.
+/// Notes that a session ended. Without a grant at a service there is no entry.
 pub(crate) fn note_session(tx: &mut Tx<'_>, id: &SessionId, now: Time) -> Result<()> {
     match of_session(tx.snapshot(), id.as_str())? {
         Some(entry) => note(tx, now, &entry),

@@ -65,8 +65,9 @@ async fn write(
         None => None,
         Some(key) => {
             let key = key.to_str().unwrap_or_default();
+            let key = idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?;
             admit(context, caller, address)?;
-            Some(idempotent::Key::new(key, caller.subject.as_deref(), mutation.name, body)?)
+            Some(key)
         }
     };
     let run = (mutation.bind)(json(body)?, caller)?;
@@ -124,7 +125,7 @@ async fn write(
     }
 }
 
-/// Counts a mutation with a key. Each leaves an answer for a day.
+/// Counts a mutation with a key. It may leave an answer for a day.
 fn admit(context: &Context, caller: &Caller, ClientAddress(address): ClientAddress) -> Result<(), Problem> {
     // No token has a subject that begins like this.
     let owner = caller.subject.clone().unwrap_or_else(|| format!("\0{}", web::network::network(address)));

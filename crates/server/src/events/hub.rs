@@ -45,9 +45,10 @@ struct State {
     next: u64,
     /// Every event up to here is in the queues of the streams.
     cursor: Option<String>,
-    /// When the log was last read, and last read up to its end.
+    /// When the last read began, when one was last done, and when the last one began and was done that reached the end.
+    began_at: Option<Instant>,
     read_at: Option<Instant>,
-    at_end_at: Option<Instant>,
+    at_end: Option<(Instant, Instant)>,
 }
 
 struct Subscription {
@@ -145,9 +146,10 @@ impl Hub {
         let mut state = self.state.lock();
         if state.streams.is_empty() {
             (state.runs, state.cursor) = (false, None);
-            (state.read_at, state.at_end_at) = (None, None);
+            (state.began_at, state.read_at, state.at_end) = (None, None, None);
             return None;
         }
+        state.began_at = Some(Instant::now());
         let mut services: Vec<Listening> = Vec::new();
         let mut streams: Vec<Vec<u64>> = Vec::new();
         let mut places: HashMap<ServiceId, usize> = HashMap::new();
@@ -188,7 +190,7 @@ impl Hub {
         if page.is_full {
             return;
         }
-        state.at_end_at = state.read_at;
+        state.at_end = state.began_at.zip(state.read_at);
         for id in streams.iter().flatten() {
             if let Some(ready) = state.streams.get_mut(id).and_then(|one| one.ready.take()) {
                 // The stream may have gone.
@@ -347,8 +349,8 @@ impl Subscribed {
         Some(message)
     }
 
-    /// Where the stream is in the log.
-    pub(super) fn place(&self) -> Place {
+    /// Where the stream is in the log. What it has read by itself was read at `own_read` at the latest.
+    pub(super) fn place(&self, own_read: Instant) -> Place {
         let state = self.hub.state.lock();
         // With the lock held: the reader fills the queues and moves the cursor under it.
         if !self.queue.is_empty() || !state.streams.contains_key(&self.id) {
@@ -356,7 +358,12 @@ impl Subscribed {
         }
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= UNREAD_MAX);
         match &state.cursor {
-            Some(cursor) if is_recent(state.at_end_at) => Place::AtEnd(cursor.clone()),
+            // A read that began later has passed all that the stream has read.
+            Some(cursor)
+                if state.at_end.is_some_and(|(began, done)| began > own_read && is_recent(Some(done))) =>
+            {
+                Place::AtEnd(cursor.clone())
+            }
             Some(cursor) if is_recent(state.read_at) => Place::Behind(cursor.clone()),
             _ => Place::Unread,
         }
@@ -458,15 +465,18 @@ mod tests {
     fn a_stream_is_up_to_date_when_the_log_was_read_to_its_end() {
         let random = Seeded::new(1);
         let (hub, stream) = hub_with_a_stream(&random);
-        assert_eq!(stream.place(), Place::Unread);
+        let before = Instant::now();
+        assert_eq!(stream.place(before), Place::Unread);
         let (_, streams) = hub.begin_read().expect("a stream");
+        let later = Instant::now();
         let empty = |end, is_full| Page { end: cursor(end), is_full, ..page(&[], &random) };
         hub.give(&empty(1, true), &streams);
-        assert_eq!(stream.place(), Place::Behind("0-1-1".to_owned()));
+        assert_eq!(stream.place(before), Place::Behind("0-1-1".to_owned()));
         hub.give(&empty(2, false), &streams);
-        assert_eq!(stream.place(), Place::AtEnd("0-2-1".to_owned()));
+        assert_eq!(stream.place(before), Place::AtEnd("0-2-1".to_owned()));
+        assert_eq!(stream.place(later), Place::Behind("0-2-1".to_owned()), "the stream read later by itself");
         hub.give(&page(&[1], &random), &streams);
-        assert_eq!(stream.place(), Place::Sending);
+        assert_eq!(stream.place(before), Place::Sending);
     }
 
     #[tokio::test]

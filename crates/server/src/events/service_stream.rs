@@ -16,6 +16,7 @@ use identity::api_keys::{self, ApiKey};
 use identity::events::{self, Event, Listening};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 use store::{Answer, LogCursor, Snapshot, Time};
 use tokio::sync::Notify;
 
@@ -29,7 +30,11 @@ struct Reader {
 /// Opens the stream, or refuses it.
 pub(super) async fn open(app: App, key: ServiceKey, cursor: Option<String>) -> Result<Response> {
     let api_key = key.api_key().clone();
-    let caller = Caller { id: api_key.id.to_string(), organization: api_key.organization.to_string() };
+    let caller = Caller {
+        id: api_key.id.to_string(),
+        organization: api_key.organization.to_string(),
+        is_program: true,
+    };
     let settings = &app.settings;
     let (stream, response) =
         app.streams.open(caller, settings.streams_max, settings.streams_per_caller_max)?;
@@ -95,6 +100,7 @@ impl Reader {
             stream.send(frame::heartbeat(None)).await?;
         }
         self.catch_up(&mut stream, &mut cursor, &mut size, &mut known).await?;
+        let own_read = Instant::now();
         stream.send(frame::heartbeat(Some(&cursor.to_string()))).await?;
         heartbeat.reset();
         let wake = Arc::new(Notify::new());
@@ -132,17 +138,16 @@ impl Reader {
                             return Err(Ended);
                         }
                     },
-                    _ = heartbeat.tick() => match events.place() {
+                    _ = heartbeat.tick() => match events.place(own_read) {
                         Place::AtEnd(cursor) => {
-                            // The hub has read past all that the stream has read by itself.
+                            // The reader has passed all that the stream has read by itself.
                             known = HashSet::new();
                             stream.send(frame::heartbeat(Some(&cursor))).await?;
                             break;
                         }
                         Place::Behind(cursor) => {
                             // The reader may be behind what the stream has read by itself. A cursor never goes back.
-                            let is_ahead = known.is_empty();
-                            let frame = if is_ahead { frame::progress(&cursor) } else { frame::heartbeat(None) };
+                            let frame = if known.is_empty() { frame::progress(&cursor) } else { frame::heartbeat(None) };
                             stream.send(frame).await?;
                             break;
                         }

@@ -46,7 +46,7 @@ pub(super) async fn open(app: App, caller: ServiceUser) -> Result<Response> {
         expires_at: access.expires_at(),
     };
     let organization = access.terms.organization.to_string();
-    let caller = Caller { id: token.user.to_string(), organization };
+    let caller = Caller { id: token.user.to_string(), organization, is_program: false };
     let settings = &app.settings;
     let (stream, response) =
         app.streams.open(caller, settings.streams_max, settings.streams_per_caller_max)?;

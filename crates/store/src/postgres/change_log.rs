@@ -216,8 +216,8 @@ pub(super) fn news(connection: &mut Connection, before: &PgSnapshot) -> Result<N
 
 /// Removes the rows of another cluster, outside of a transaction.
 pub(super) fn start_anew(connection: &mut Connection) -> Result<(), Error> {
-    connection.batch_outside_tx(START_ANEW)?;
-    log_place::START_ANEW.iter().try_for_each(|statement| connection.batch_outside_tx(statement))
+    connection.long_batch_outside_tx(START_ANEW)?;
+    log_place::START_ANEW.iter().try_for_each(|statement| connection.long_batch_outside_tx(statement))
 }
 
 /// Cuts off one slice of the rows before `below`, in the open transaction. True when there may be more;

@@ -101,6 +101,13 @@ impl Connection {
         self.batch(sql)
     }
 
+    /// The same for statements that may read a whole log.
+    pub(super) fn long_batch_outside_tx(&mut self, sql: &str) -> Result<(), Error> {
+        (self.limit, self.failure) = (None, None);
+        self.client.limit(None);
+        self.batch(sql)
+    }
+
     /// Runs one query outside of a transaction, planned for what the tables hold now.
     pub(super) fn query_outside_tx(
         &mut self,

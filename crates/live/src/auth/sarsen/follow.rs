@@ -147,6 +147,7 @@ async fn follow_from(
         Some(cursor) => cursor,
         None => {
             let state = shared.read_state().await?;
+            roles::clear(context.store()).await?;
             let revoked = state.revoked.iter().flat_map(Revoked::subjects).collect();
             revocations::add(context.store(), revoked, context.now()).await?;
             cursor.insert(state.last_event_id)

@@ -23,6 +23,7 @@ const ROLES_SIZE_MAX: usize = 60_000;
 static FIND: Sql = sql("SELECT roles FROM live_roles WHERE user_id = ?1");
 static SET: Sql = upsert("live_roles", &["user_id"], &["roles", "until_ms"]);
 static REMOVE: Sql = sql("DELETE FROM live_roles WHERE user_id = ?1 AND until_ms <= ?2");
+static CLEAR: Sql = sql("DELETE FROM live_roles");
 static WALK: Sql =
     sql("SELECT user_id, until_ms FROM live_roles WHERE user_id > ?1 ORDER BY user_id LIMIT ?2");
 
@@ -52,6 +53,18 @@ pub(super) async fn set(store: &Store, changed: Vec<(String, Value)>, now: Time)
         write.await?;
     }
     Ok(())
+}
+
+/// Removes all rows. The next event behind the state that was just read sets what changes from there on; what changed before
+/// it, while no stream was open, is not known.
+pub(super) async fn clear(store: &Store) -> Result<(), store::Error> {
+    let write = store.write("live.clear_roles", |tx| {
+        if tx.exec(&CLEAR, &[])? > 0 {
+            tx.changed(Key::table("live_roles"));
+        }
+        Ok::<_, store::Error>(())
+    });
+    write.await
 }
 
 /// Too many roles count as none.
