@@ -309,6 +309,7 @@ impl Engine {
         if state.phase != Phase::Idle {
             return;
         }
+        state.cause = store::publishing_command();
         let (ready, due) = self.plan(group, &mut state);
         drop(state);
         self.enqueue(ready, due);

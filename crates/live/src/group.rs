@@ -107,6 +107,8 @@ pub(crate) struct GroupState {
     pub(crate) line: Line,
     /// When a key changed that the last run does not know.
     pub(crate) touched: Instant,
+    /// The command that changed it, if one of this process did.
+    pub(crate) cause: Option<&'static str>,
     /// When the next run may begin.
     pub(crate) due: Instant,
     pub(crate) started: Option<Instant>,
@@ -175,6 +177,7 @@ impl Group {
                 members: Members::default(),
                 line,
                 touched: Instant::now(),
+                cause: None,
                 due: Instant::now(),
                 started: None,
                 failures: 0,

@@ -19,7 +19,7 @@
 //! - `log.rs`, `log_place.rs`, `log_cursor.rs`: durable logs, the places of their readers, and cursors that others hold.
 //! - `migrate.rs`, `migration_text.rs`: migrations, one text for all databases.
 //! - `key.rs`, `changes.rs`, `key_index.rs`: keys of changed rows, the feed of changes, and the index of what depends on
-//!   them. `history.rs`: which keys were published lately. `cache.rs`, `watch.rs`: the caches that the feed invalidates
+//!   them. `history.rs`: which keys were published lately. `cause.rs`: by which command. `cache.rs`, `watch.rs`: the caches that the feed invalidates
 //!   and the watches that it calls. `recheck.rs` tests declarations. `sync.rs`, `schedules.rs`: their locks, and tests in
 //!   many orders of threads.
 //! - `version.rs`: positions and versions. `not_before.rs`: requests that must not show an older state. `uptime.rs`: a
@@ -50,6 +50,7 @@ pub mod backup;
 mod cache;
 mod cache_entries;
 mod cache_memory;
+mod cause;
 mod changes;
 mod dense;
 mod engine;
@@ -108,6 +109,7 @@ mod weigh;
 
 pub use cache::{Cache, Filled};
 pub use cache_memory::CacheStats;
+pub use cause::publishing_command;
 pub use changes::Change;
 pub use error::Error;
 pub use key::Key;

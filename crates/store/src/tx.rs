@@ -1,5 +1,6 @@
 //! What a command or a query can do with the database.
 
+use crate::cause::Cause;
 use crate::log::Appended;
 use crate::value::RowSource;
 use crate::{Dialect, Error, Key, Row, Sql, Time, Value, sql};
@@ -71,12 +72,15 @@ pub struct Tx<'c> {
 }
 
 /// The effects of a command that succeeded.
+#[derive(Default)]
 pub(crate) struct Done {
     /// The keys that it declared.
     pub(crate) changed: Vec<Key>,
     pub(crate) wrote: bool,
     /// The tables that it wrote to, while declarations are checked.
     pub(crate) tables_written: Vec<String>,
+    /// The command, if it declared keys.
+    pub(crate) cause: Cause,
 }
 
 impl<'c> Snapshot<'c> {
@@ -309,7 +313,8 @@ impl<'c> Tx<'c> {
             Some(table) => Err(Error::Undeclared { name, table: table.clone() }),
             None => {
                 let Tx { changed, wrote, tables_written, .. } = self;
-                Ok(Some(Done { changed, wrote, tables_written }))
+                let cause = if changed.is_empty() { Cause::Unknown } else { Cause::One(name) };
+                Ok(Some(Done { changed, wrote, tables_written, cause }))
             }
         }
     }

@@ -62,6 +62,7 @@ pub(super) async fn explain(
                 "runs": state.runs,
                 "failures": state.failures,
                 "last_run_us": state.last_run.as_micros() as u64,
+                "command": state.cause,
                 "changed_ago_ms": state.touched.elapsed().as_millis() as u64,
             })
         })

@@ -508,3 +508,26 @@ async fn limits_are_named() {
     assert_eq!((large.status, large.json()["code"].clone()), (413, json!("body_too_large")));
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_see_which_command_changed_an_answer() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let mut events = ada.live(json!([get("a", 1)]));
+    events.expect("hello");
+    events.expect("value");
+    let command = || {
+        let groups = ada.send("GET", "/live/explain", &[], "").json()["groups"].clone();
+        let groups = groups.as_array().expect("a list").clone();
+        groups.iter().find(|group| group["query"] == "get_counter").expect("the group")["command"].clone()
+    };
+    assert_eq!(command(), Value::Null, "it ran for a subscriber");
+    ada.value("increment", json!({ "id": 1 }));
+    assert_eq!(events.expect("value").value()["value"], 1);
+    if !server.database.is_shared() {
+        // On a server the log of changes, which names no commands, may have been read before.
+        assert_eq!(command(), "increment");
+    }
+    server.running.stop().await;
+}

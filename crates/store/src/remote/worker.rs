@@ -204,7 +204,7 @@ impl<L: ChangeLog> Worker<L> {
         let connection = self.session.begin(TxMode::Batch, until).map_err(NotDone::NotBegun)?;
         let began = Instant::now();
         let options = &self.shared.options;
-        let mut all = Done { changed: Vec::new(), wrote: false, tables_written: Vec::new() };
+        let mut all = Done::default();
         let mut ran = Ran::default();
         for (place, job) in jobs.iter_mut().enumerate() {
             let mut tx = Tx::new(connection, options.check);
@@ -223,6 +223,7 @@ impl<L: ChangeLog> Worker<L> {
                 Some(done) => {
                     all.changed.extend(done.changed);
                     all.wrote |= done.wrote;
+                    all.cause = all.cause.and(done.cause);
                 }
                 None if has_written => return Err(NotDone::With(place)),
                 None => ran.refused += 1,
@@ -340,13 +341,13 @@ impl<L: ChangeLog> Worker<L> {
                 CommitOutcome::Unknown => {
                     self.shared.stats.commits_failed.fetch_add(1, Relaxed);
                     // The commit may have happened: caches must be read again.
-                    self.log.maybe_committed(&entry, done.changed);
+                    done.cause.publish(|| self.log.maybe_committed(&entry, done.changed));
                     return Attempt::Failed(Some(Error::OutcomeUnknown));
                 }
             }
         }
         self.shared.stats.committed(began.elapsed());
-        self.log.committed(&entry, done.changed);
+        done.cause.publish(|| self.log.committed(&entry, done.changed));
         Attempt::Committed
     }
 

@@ -9,6 +9,7 @@
 
 use super::checkpoint::Checkpointer;
 use super::connection::{Connection, Role};
+use crate::cause::Cause;
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::planted::{self, Bug, is_planted};
@@ -46,6 +47,7 @@ struct Batch {
     /// To be answered after the commit; the error replaces what the command returned.
     ran: Vec<(Job, Option<Error>)>,
     changed: Vec<Key>,
+    cause: Cause,
     wrote: bool,
     /// While declarations are checked.
     tables_written: Vec<String>,
@@ -216,6 +218,7 @@ impl Writer {
         match keep {
             Ok(Some(done)) => {
                 batch.changed.extend(done.changed);
+                batch.cause = batch.cause.and(done.cause);
                 batch.wrote |= done.wrote;
                 batch.tables_written.extend(done.tables_written);
                 batch.kept += 1;
@@ -252,7 +255,7 @@ impl Writer {
                     batch.changed.dedup();
                     let changed = std::mem::take(&mut batch.changed);
                     if !is_early {
-                        shared.feed.publish(changed);
+                        batch.cause.publish(|| shared.feed.publish(changed));
                     }
                     self.check_caches(&mut batch);
                 }
