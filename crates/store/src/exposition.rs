@@ -78,6 +78,11 @@ impl Store {
             "SQLite: moves of the write-ahead log into the file",
             now.checkpoints,
         );
+        page.counter(
+            "store_flushes_failed_total",
+            "SQLite: failed flushes of the database file; from the first one on the log only grows",
+            now.flushes_failed,
+        );
         page.histogram(
             "store_checkpoint_pause_seconds",
             "SQLite: pauses of writes for a checkpoint",

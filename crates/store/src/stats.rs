@@ -21,6 +21,8 @@ pub struct Stats {
     pub(crate) reads: AtomicU64,
     pub(crate) replica_reads: AtomicU64,
     pub(crate) commits_failed: AtomicU64,
+    /// Failed flushes of the database file. From the first one on the log is kept as it is.
+    pub(crate) flushes_failed: AtomicU64,
     /// Times of commits.
     pub(crate) commits: Histogram,
     /// Times of commands, from the call to the answer.
@@ -62,6 +64,8 @@ pub struct StatsSnapshot {
     pub replica_reads: u64,
     /// Commands in the queue.
     pub queue_depth: u64,
+    /// SQLite: failed flushes of the database file. From the first one on the log only grows, until the next start.
+    pub flushes_failed: u64,
 }
 
 impl Stats {
@@ -100,6 +104,7 @@ impl Stats {
             reads: self.reads.load(Relaxed),
             replica_reads: self.replica_reads.load(Relaxed),
             queue_depth: queue_depth as u64,
+            flushes_failed: self.flushes_failed.load(Relaxed),
         }
     }
 }

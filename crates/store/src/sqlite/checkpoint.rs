@@ -7,6 +7,9 @@
 //! commits. Where commits come faster than pages can be moved, no tail would ever be small: a log that
 //! is too long slows the writer down a little after each commit, until one is.
 //! SQLite reports "could not" in a result row, not as an error: the row is read.
+//!
+//! When a flush of the file fails, the system may drop what was to be flushed and call the next flush a success. So from then
+//! on nothing is moved any more, and the log, which has all commits, is kept as it is. The next start moves all of it again.
 
 use super::connection::{Connection, Role};
 use crate::Error;
@@ -120,21 +123,40 @@ impl Checkpointer {
         let mut connection: Option<Connection> = None;
         while self.wait_until_wanted() {
             let _running = self.running.lock();
+            if self.keeps_log() {
+                continue;
+            }
             let ready = match connection.take() {
                 Some(connection) => Ok(connection),
-                None => Connection::open(&self.path, Role::Checkpointer, false),
+                None => {
+                    Connection::open(&self.path, Role::Checkpointer, false).map(|new| new.of(&self.shared))
+                }
             };
             match ready.and_then(|mut ready| self.move_log(&mut ready, "PASSIVE").map(|_| ready)) {
                 Ok(ready) => {
                     connection = Some(ready);
                     // Only so that little is left for the flush that counts, which SQLite makes and looks at.
                     if let Err(error) = self.flush_file() {
-                        tracing::warn!(%error, "the database file could not be flushed ahead of time");
+                        self.note_failed_flush(&error);
                     }
                 }
                 Err(error) => tracing::warn!(%error, "a checkpoint failed; the next one tries again"),
             }
         }
+    }
+
+    /// Whether a flush of the file has failed.
+    fn keeps_log(&self) -> bool {
+        self.shared.stats.flushes_failed.load(Relaxed) > 0
+    }
+
+    fn note_failed_flush(&self, error: &dyn std::fmt::Display) {
+        self.shared.stats.flushes_failed.fetch_add(1, Relaxed);
+        tracing::error!(
+            %error,
+            "the disk could not flush the database file; all commits are kept in the write-ahead log, which is moved at the \
+             next start: check the disk, then restart"
+        );
     }
 
     fn flush_file(&self) -> std::io::Result<()> {
@@ -173,7 +195,7 @@ impl Checkpointer {
         let due =
             state.not_before.is_none_or(|moment| Instant::now() >= moment) && self.backups.load(Relaxed) == 0;
         let mut ask = pages >= state.asked_at + MOVE_EVERY;
-        if pages >= RESTART_FROM && due {
+        if pages >= RESTART_FROM && due && !self.keeps_log() {
             let began = Instant::now();
             let wait = if pages >= SLOW_FROM { SLOW_BY } else { Duration::ZERO };
             if let Some(_running) = self.running.try_lock_for(wait) {
@@ -224,6 +246,13 @@ impl Checkpointer {
         if self.log_pages.load(Relaxed) < FULL_AT {
             return None;
         }
+        if self.keeps_log() {
+            return Some(Error::Unavailable {
+                what: "the disk could not flush the database file, and the write-ahead log has reached 1 GiB"
+                    .to_owned(),
+                advice: "check the disk, then restart the server: the log has all commits".to_owned(),
+            });
+        }
         let mut state = self.state.lock();
         if state.not_before.is_none_or(|moment| Instant::now() >= moment) {
             state.not_before = Some(Instant::now() + TRY_AGAIN);
@@ -243,6 +272,9 @@ impl Checkpointer {
     /// Leaves an empty log behind.
     pub(super) fn at_close(&self, writer: &mut Connection) {
         let _running = self.running.lock();
+        if self.keeps_log() {
+            return;
+        }
         let moved =
             self.with_wait(writer, Duration::from_secs(1), |writer| self.move_log(writer, "TRUNCATE"));
         if let Err(error) = moved {
@@ -270,7 +302,13 @@ impl Checkpointer {
         let row = connection.raw().query_row(&sql, [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
-        let (busy, log, moved) = row.map_err(|error| connection.error(error))?;
+        let (busy, log, moved) = row.map_err(|error| {
+            let code = error.sqlite_error().map(|error| error.extended_code);
+            if code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC) {
+                self.note_failed_flush(&error);
+            }
+            connection.error(error)
+        })?;
         self.moved_pages.store(moved.unsigned_abs(), Relaxed);
         self.shared.stats.checkpoints.fetch_add(1, Relaxed);
         Ok(busy == 0 && log == moved)

@@ -1,6 +1,7 @@
 //! A connection as Sarsen opens it: every setting made here, on each of them, and read back in a test.
 
 use super::errors::{Constraints, translate, translate_commit};
+use crate::engine::Shared;
 use crate::tx::{self, Tables};
 use crate::value::RowSource;
 use crate::{Dialect, Error, Snapshot, Sql, Value, ValueRef};
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     limit: Duration,
     constraints: Constraints,
     checker: Option<Checker>,
+    /// What the connections of this process share.
+    shared: Option<Arc<Shared>>,
 }
 
 /// Learns from SQLite's authorizer which tables each statement touches.
@@ -69,7 +72,14 @@ impl Connection {
             limit: Duration::ZERO,
             constraints,
             checker: None,
+            shared: None,
         }
+    }
+
+    /// Makes it one of the connections that share this.
+    pub(super) fn of(mut self, shared: &Arc<Shared>) -> Connection {
+        self.shared = Some(shared.clone());
+        self
     }
 
     fn set_up(&mut self, role: Role, check: bool) -> Result<(), Error> {
@@ -213,6 +223,22 @@ impl Connection {
 
     pub(super) fn error(&self, error: rusqlite::Error) -> Error {
         translate(error, &self.constraints, self.limit)
+    }
+}
+
+impl Drop for Connection {
+    /// The last connection of a process moves the log and deletes it. After a failed flush the log may be the only place
+    /// where commits are.
+    fn drop(&mut self) {
+        let keeps_log = self
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.stats.flushes_failed.load(Ordering::Relaxed) > 0);
+        if keeps_log
+            && let Err(error) = self.raw.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        {
+            tracing::error!(%error, "the write-ahead log may be deleted although it is needed");
+        }
     }
 }
 

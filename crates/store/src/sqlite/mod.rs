@@ -83,6 +83,7 @@ impl Database for Sqlite {
             let checkpointer = checkpointer.clone();
             move || checkpointer.run()
         })?];
+        let connection = connection.of(&shared);
         let writer = Writer::new(path.clone(), connection, shared.clone(), checkpointer.clone(), number)?;
         threads.push(spawn("sarsen-writer", move || writer.run())?);
         for _ in 0..shared.options.readers.max(1) {
@@ -142,7 +143,7 @@ impl SqliteBackend {
         let idle = self.idle.lock().as_mut().ok_or(Error::Stopped)?.pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?,
+            None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?.of(&self.shared),
         };
         let result = work(&mut connection);
         let usable = result.is_ok() && !connection.in_transaction();
@@ -210,7 +211,7 @@ fn prepare_schema(connection: &mut Connection, options: &Options) -> Result<u64,
 }
 
 /// A reader thread: takes queries until the queue closes.
-fn answer_queries(path: &Path, shared: &Shared) {
+fn answer_queries(path: &Path, shared: &Arc<Shared>) {
     let mut connection = None;
     let mut taken: VecDeque<Box<dyn Query>> = VecDeque::new();
     while let Some(_turn) = shared.queries.take_turn(&mut taken, 1) {
@@ -228,10 +229,11 @@ fn answer(
     mut query: Box<dyn Query>,
     connection: Option<Connection>,
     path: &Path,
-    shared: &Shared,
+    shared: &Arc<Shared>,
 ) -> Option<Connection> {
     let check = shared.options.check;
-    let opened = connection.map_or_else(|| Connection::open(path, Role::Reader, check), Ok);
+    let open = || Connection::open(path, Role::Reader, check).map(|opened| opened.of(shared));
+    let opened = connection.map_or_else(open, Ok);
     let mut connection = match opened {
         Ok(connection) => connection,
         Err(error) => {

@@ -310,7 +310,7 @@ impl Writer {
         let opened = Connection::open(&self.path, Role::Writer, self.shared.options.check)
             .and_then(|mut connection| self.checkpointer.watch(&mut connection).map(|()| connection));
         match opened {
-            Ok(connection) => self.connection = connection,
+            Ok(connection) => self.connection = connection.of(&self.shared),
             // The old one goes on, without its transaction; the next command asks the disk again.
             Err(error) => {
                 tracing::error!(%error, "the database cannot be opened again");
