@@ -181,10 +181,10 @@ impl CacheMemory {
     }
 
     pub(crate) fn note_time(&self, now: Time) {
-        self.now.fetch_max(now.millis(), Relaxed);
+        self.now.store(now.millis(), Relaxed);
     }
 
-    /// The latest time, to recognize entries that have expired.
+    /// The time of the last look-up, to recognize entries that have expired.
     pub(crate) fn now(&self) -> Time {
         Time::from_millis(self.now.load(Relaxed))
     }

@@ -1,5 +1,5 @@
-//! Bugs on purpose: the checker of histories (`sarsen-bench-tools history`) must find each of them. They can be planted only
-//! with the feature `fault-injection`.
+//! Bugs on purpose: the checker of histories (`sarsen-bench-tools history`) must find each of them. And a fault of the disk,
+//! for a test. They can be planted only with the feature `fault-injection`.
 
 /// What the store does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum Bug {
     /// The change log is followed by its sequence, so a commit that takes effect late is missed (MySQL). Every second
     /// commit takes effect late.
     OrderBySequence,
+    /// No bug of the store: the disk does not flush the database file (SQLite).
+    FlushFails,
 }
 
 #[cfg(feature = "fault-injection")]

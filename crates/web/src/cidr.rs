@@ -65,7 +65,12 @@ impl FromStr for Cidr {
         if !bits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(InvalidCidr);
         }
-        let bits = bits.parse().map_err(|_| InvalidCidr)?;
+        let bits: u8 = bits.parse().map_err(|_| InvalidCidr)?;
+        // An IPv4 address in IPv6 notation counts as IPv4, and its block too.
+        let (address, bits) = match address.to_canonical() {
+            IpAddr::V4(v4) if address.is_ipv6() => (v4.into(), bits.checked_sub(96).ok_or(InvalidCidr)?),
+            _ => (address, bits),
+        };
         match prefix(address, bits) {
             Some(first) if first == address => Ok(Cidr { address, bits }),
             _ => Err(InvalidCidr),
@@ -93,6 +98,8 @@ mod tests {
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
             ("10.0.0.7", "10.0.0.7", "10.0.0.8"),
             ("10.0.0.7/32", "::ffff:10.0.0.7", "10.0.0.6"),
+            ("::ffff:10.0.0.0/104", "10.255.0.1", "11.0.0.0"),
+            ("::ffff:10.0.0.7", "10.0.0.7", "10.0.0.8"),
             ("0.0.0.0/0", "203.0.113.9", "2001:db8::1"),
             ("192.168.4.0/22", "192.168.7.255", "192.168.8.0"),
             ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::"),
@@ -115,6 +122,7 @@ mod tests {
             "10.0.0.7/8",
             "10.0.0.0/+8",
             "::/129",
+            "::ffff:10.0.0.0/64",
             "10.0.0.0:80",
             "localhost",
         ] {

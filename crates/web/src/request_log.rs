@@ -10,7 +10,6 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The bytes that wait at most.
@@ -21,6 +20,9 @@ const LINE_MAX: usize = 640;
 const METHOD_MAX: usize = 20;
 /// How long the writer lets lines gather: waking it for each one would cost more than the rest.
 const GATHER: Duration = Duration::from_millis(50);
+
+/// How long the end of the log waits for its last lines.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// What the lines look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub enum RequestLogFormat {
 pub struct RequestLog {
     queue: Arc<Queue>,
     format: RequestLogFormat,
-    writer: Option<JoinHandle<()>>,
+    is_started: bool,
 }
 
 /// A request that was answered.
@@ -60,7 +62,7 @@ pub struct Entry<'a> {
 
 struct Queue {
     lines: Mutex<Lines>,
-    /// There is a line, or no more will come.
+    /// There is a line, or no more will come; or the last one was written.
     filled: Condvar,
     dropped: AtomicU64,
 }
@@ -70,6 +72,7 @@ struct Lines {
     text: Vec<u8>,
     second: Second,
     is_closed: bool,
+    is_written: bool,
 }
 
 /// The second of the last line, as text: most lines share it with the line before.
@@ -85,9 +88,8 @@ impl RequestLog {
         let queue = Arc::new(Queue::new());
         let written = queue.clone();
         let writer = std::thread::Builder::new().name("request-log".into()).spawn(move || written.write(to));
-        let writer =
-            writer.inspect_err(|error| tracing::error!(%error, "the request log could not start")).ok();
-        RequestLog { queue, format, writer }
+        let writer = writer.inspect_err(|error| tracing::error!(%error, "the request log could not start"));
+        RequestLog { queue, format, is_started: writer.is_ok() }
     }
 
     /// Logs a request that was answered.
@@ -103,12 +105,12 @@ impl RequestLog {
 
 impl Drop for RequestLog {
     fn drop(&mut self) {
-        self.queue.lines.lock().is_closed = true;
-        self.queue.filled.notify_one();
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
-        {
-            tracing::error!("the request log panicked");
+        let mut lines = self.queue.lines.lock();
+        lines.is_closed = true;
+        self.queue.filled.notify_all();
+        if self.is_started {
+            // If nobody reads a pipe, its last lines must not hold up the end of the process.
+            self.queue.filled.wait_while_for(&mut lines, |lines| !lines.is_written, LAST_LINES);
         }
     }
 }
@@ -116,7 +118,7 @@ impl Drop for RequestLog {
 impl Queue {
     fn new() -> Queue {
         let text = Vec::with_capacity(WAITING_MAX);
-        let lines = Lines { text, second: Second::default(), is_closed: false };
+        let lines = Lines { text, second: Second::default(), is_closed: false, is_written: false };
         Queue { lines: Mutex::new(lines), filled: Condvar::new(), dropped: AtomicU64::new(0) }
     }
 
@@ -148,6 +150,8 @@ impl Queue {
             let _ = to.write_all(&batch);
             batch.clear();
             if is_closed {
+                self.lines.lock().is_written = true;
+                self.filled.notify_all();
                 return;
             }
         }

@@ -14,6 +14,7 @@
 use super::connection::{Connection, Role};
 use crate::Error;
 use crate::engine::Shared;
+use crate::planted::{Bug, is_planted};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::fs::File;
@@ -160,6 +161,9 @@ impl Checkpointer {
     }
 
     fn flush_file(&self) -> std::io::Result<()> {
+        if is_planted(Bug::FlushFails) {
+            return Err(std::io::Error::other("planted"));
+        }
         self.file.lock().as_ref().map_or(Ok(()), File::sync_data)
     }
 

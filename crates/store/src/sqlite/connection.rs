@@ -51,11 +51,21 @@ struct Checker {
 }
 
 impl Connection {
+    /// Opens a file that exists: if it was moved away under a running program, an empty one in its place would hide that.
     pub(super) fn open(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
+        Connection::open_with(path, role, check, OpenFlags::empty())
+    }
+
+    /// Opens a file, or creates it.
+    pub(super) fn create(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
+        Connection::open_with(path, role, check, OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    fn open_with(path: &Path, role: Role, check: bool, more: OpenFlags) -> Result<Connection, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_EXRESCODE;
+            | OpenFlags::SQLITE_OPEN_EXRESCODE
+            | more;
         let raw = rusqlite::Connection::open_with_flags(path, flags)
             .map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
         let mut connection = Connection::new(raw, Constraints::default());
@@ -356,7 +366,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("settings.db");
         for role in [Role::Writer, Role::Reader, Role::Checkpointer, Role::Reader] {
-            let connection = Connection::open(&path, role, false).expect("opens");
+            let connection = Connection::create(&path, role, false).expect("opens");
             assert_eq!(pragma(&connection, "journal_mode"), "Text([119, 97, 108])");
             assert_eq!(pragma(&connection, "synchronous"), "Integer(2)", "2 is FULL");
             assert_eq!(pragma(&connection, "foreign_keys"), "Integer(1)");

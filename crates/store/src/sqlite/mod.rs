@@ -37,6 +37,7 @@ pub(crate) use replace::replace;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use writer::Writer;
@@ -45,8 +46,11 @@ use writer::Writer;
 const POINT_LIMIT: Duration = Duration::from_secs(1);
 /// A scan may take this long.
 const SCAN_LIMIT: Duration = Duration::from_secs(5);
-/// Connections kept for point reads; more are opened when more threads read at once.
-const IDLE_CONNECTIONS_MAX: usize = 8;
+/// Connections kept for point reads, at least; there is one for each processor. More are opened when more threads read at
+/// once.
+const IDLE_CONNECTIONS_MIN: usize = 8;
+/// How long a stop waits for point reads: what one may take, and a little more.
+const READS_WAIT: Duration = Duration::from_millis(1500);
 
 /// SQLite, as a kind of database.
 pub(crate) struct Sqlite;
@@ -58,6 +62,9 @@ struct SqliteBackend {
     /// Connections for point reads, most recently used last; `None` once closed. Held for a push or a
     /// pop.
     idle: Mutex<Option<Vec<Connection>>>,
+    idle_max: usize,
+    /// Point reads that run.
+    reads: AtomicUsize,
     checkpointer: Arc<Checkpointer>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<FileLock>>,
@@ -71,7 +78,7 @@ impl Database for Sqlite {
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let path = path_of(&options.url)?;
         let lock = FileLock::take(&path)?;
-        let mut connection = Connection::open(&path, Role::Writer, options.check)?;
+        let mut connection = Connection::create(&path, Role::Writer, options.check)?;
         let number = prepare_schema(&mut connection, &options)?;
         // A copied file cannot be told from the original, so every start begins an epoch.
         let epoch = Epoch::of_this_process();
@@ -94,6 +101,8 @@ impl Database for Sqlite {
             path,
             shared: shared.clone(),
             idle: Mutex::new(Some(Vec::new())),
+            idle_max: std::thread::available_parallelism().map_or(1, usize::from).max(IDLE_CONNECTIONS_MIN),
+            reads: AtomicUsize::new(0),
             checkpointer,
             threads: Mutex::new(threads),
             lock: Mutex::new(Some(lock)),
@@ -138,18 +147,32 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// A point read that runs.
+struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl SqliteBackend {
     fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let idle = self.idle.lock().as_mut().ok_or(Error::Stopped)?.pop();
+        let idle = {
+            let mut idle = self.idle.lock();
+            let idle = idle.as_mut().ok_or(Error::Stopped)?;
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            idle.pop()
+        };
+        // Dropped last, so that a stop waits until the connection is closed.
+        let _running = Running(&self.reads);
         let mut connection = match idle {
             Some(connection) => connection,
             None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?.of(&self.shared),
         };
         let result = work(&mut connection);
         let usable = result.is_ok() && !connection.in_transaction();
-        if let Some(idle) =
-            self.idle.lock().as_mut().filter(|idle| usable && idle.len() < IDLE_CONNECTIONS_MAX)
-        {
+        if let Some(idle) = self.idle.lock().as_mut().filter(|idle| usable && idle.len() < self.idle_max) {
             idle.push(connection);
         }
         result
@@ -186,6 +209,11 @@ impl Backend for SqliteBackend {
         self.shared.commands.close();
         self.shared.queries.close();
         self.idle.lock().take();
+        // Closing the file takes the locks of this process away (POSIX), also from a read that runs.
+        let began = Instant::now();
+        while self.reads.load(Ordering::Relaxed) > 0 && began.elapsed() < READS_WAIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.checkpointer.stop();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.

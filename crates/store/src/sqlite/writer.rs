@@ -191,6 +191,7 @@ impl Writer {
         let options = &self.shared.options;
         let mut tx = Tx::new(&mut self.connection, options.check);
         let ran = job.run(&mut tx);
+        let has_written = tx.has_written();
         let keep = tx.finish(ran, job.name(), options.watched);
         // What follows must not be interrupted for the command's sake.
         self.connection.no_limit();
@@ -206,6 +207,8 @@ impl Writer {
         let ended = match &keep {
             Ok(Some(_)) if savepoints => self.connection.run("RELEASE command"),
             Ok(Some(_)) => Ok(()),
+            // It was refused before it wrote anything, so there is nothing to undo.
+            _ if !savepoints && !has_written => Ok(()),
             _ if !savepoints => return Some(BatchEnd::NeedsSavepoints(job)),
             _ => self
                 .connection

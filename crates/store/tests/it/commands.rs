@@ -18,6 +18,7 @@ on_each_database!(
     what_is_not_waited_for_is_known_before_the_answer,
     rows_that_are_written_together_are_those_of_each_command,
     a_command_that_is_refused_costs_few_others_a_transaction,
+    a_command_that_is_refused_before_it_wrote_costs_others_nothing,
     a_row_that_is_not_there_is_not_blamed_on_the_commands_after_it,
     commands_that_all_change_a_few_rows_still_share_transactions,
     a_command_that_is_too_slow_costs_the_others_nothing,
@@ -312,6 +313,36 @@ async fn a_command_that_is_refused_costs_few_others_a_transaction(database: Data
     assert_eq!((after.commands - before.commands, after.failed - before.failed), (311, 330));
     let commits = after.batches - before.batches;
     assert!(commits <= 140, "{commits} commits: of ten batches, at most eight parts and eight commands each");
+}
+
+async fn a_command_that_is_refused_before_it_wrote_costs_others_nothing(database: Database) {
+    let test = patient_with(database, |options| options.writers = 1);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (hold, busy) = keep_busy(&test).await;
+    let jobs = (0..10).map(|number| {
+        let (store, runs) = (test.store.clone(), runs.clone());
+        tokio::spawn(async move {
+            let added = store.write_batched("note.add", move |tx| {
+                runs.fetch_add(1, Ordering::SeqCst);
+                tx.changed(Key::table("notes"));
+                if number == 5 {
+                    return Err(Error::Database("refused".to_owned()));
+                }
+                tx.exec(&INSERT, args![format!("n{number}"), "ada", format!("body {number}")])
+            });
+            assert_eq!(added.await.is_err(), number == 5, "command {number}");
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    while test.store.stats().queue_depth < 10 {
+        tokio::task::yield_now().await;
+    }
+    drop(hold);
+    busy.await.expect("joins").expect("is done");
+    for job in jobs {
+        job.await.expect("joins");
+    }
+    assert_eq!((runs.load(Ordering::SeqCst), test.count().await), (10, 9));
 }
 
 async fn a_row_that_is_not_there_is_not_blamed_on_the_commands_after_it(database: Database) {

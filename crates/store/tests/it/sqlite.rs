@@ -1,7 +1,7 @@
 //! What only SQLite can go through: a file with one owner, a log that must be kept short, and an
 //! authorizer that tells which tables a statement touches, so that declarations can be checked.
 
-use crate::support::{BODY, Database, INSERT, TestStore};
+use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
@@ -9,7 +9,7 @@ use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
 #[tokio::test]
 async fn a_second_owner_is_told_who_the_first_is() {
     let test = Database::Sqlite.open();
-    let options = Options::new(format!("sqlite:{}", test.path().display()), crate::support::MIGRATIONS);
+    let options = Options::new(format!("sqlite:{}", test.path().display()), MIGRATIONS);
     let Err(refused) = Store::open(options) else { panic!("two owners of one file") };
     assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");
 }
@@ -197,4 +197,18 @@ async fn a_commit_that_changes_nothing_of_a_cached_result_passes() {
     test.add("m", "ada", "other").await.expect("writes");
     rename_as(&test, "m", "one").await.expect("the same value again");
     assert_eq!(cache.len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_away_is_not_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, moved) = (folder.path().join("test.db"), folder.path().join("moved.db"));
+    let store = Store::open(Options::new(format!("sqlite:{}", file.display()), MIGRATIONS)).expect("opens");
+    std::fs::rename(&file, &moved).expect("moves");
+    // No connection for scans is open yet.
+    let read = store.read(|snapshot| snapshot.one(&BODY, args!["n"], |row| row.get::<String>(0)));
+    let error = read.await.map_err(|error: Error| error).expect_err("there is no file");
+    assert!(error.to_string().contains("test.db"), "{error}");
+    assert!(!file.exists());
+    store.close();
 }
