@@ -4,7 +4,7 @@ use super::forwarded::Peer;
 use super::handshakes::Handshakes;
 use super::http2;
 use super::listener::Limits;
-use super::places::{Place, Pulse};
+use super::places::{Place, Pulse, Room};
 use super::preface::Detecting;
 use super::service::{ConnectionCounts, Service};
 use super::tls::{Protocol, Tls};
@@ -70,7 +70,7 @@ impl<S: Service> Server<S> {
             tracing::debug!(%error, "TCP_NODELAY");
         }
         let peer = Peer { address: peer.ip(), body_time: self.limits.body_time };
-        let pulse = place.pulse.clone();
+        let (pulse, room) = (place.pulse.clone(), place.room());
         let stream = WatchedStream::new(stream, pulse.clone(), self.limits.pace);
         let open = Open::count(&self.service, place);
         async move {
@@ -78,11 +78,11 @@ impl<S: Service> Server<S> {
             let ended = match &self.limits.tls {
                 None => match self.http1(Detecting::new(stream), peer, &pulse, &mut ends).await {
                     // In a box: most connections do not need its space.
-                    Ok(Some(stream)) => Box::pin(self.http2(stream, peer, pulse, ends)).await,
+                    Ok(Some(stream)) => Box::pin(self.http2(stream, peer, (pulse, room), ends)).await,
                     Ok(None) => Ok(()),
                     Err(error) => Err(error),
                 },
-                Some(tls) => Box::pin(self.encrypted(tls, stream, peer, pulse, ends)).await,
+                Some(tls) => Box::pin(self.encrypted(tls, stream, peer, (pulse, room), ends)).await,
             };
             if let Err(error) = ended {
                 // A client may disconnect at any time.
@@ -96,13 +96,10 @@ impl<S: Service> Server<S> {
         tls: &Tls,
         stream: WatchedStream,
         peer: Peer,
-        pulse: Arc<Pulse>,
+        (pulse, room): (Arc<Pulse>, Room),
         mut ends: Ends,
     ) -> Result<(), hyper::Error> {
-        let Some(handshake) = self.handshakes.begin(peer.address, Instant::now()) else {
-            self.counts().refuse();
-            return Ok(());
-        };
+        let handshake = self.handshakes.begin(peer.address, Instant::now());
         let accepting = async {
             // Most do not wait, and need no timer.
             if !handshake.wait().is_zero() {
@@ -112,11 +109,15 @@ impl<S: Service> Server<S> {
         };
         let accepted = tokio::select! {
             accepted = accepting => accepted,
+            () = handshake.ended() => {
+                self.counts().refuse();
+                return Ok(());
+            }
             _ = ends.stopped.wait_for(|stopped| *stopped) => return Ok(()),
         };
         drop(handshake);
         match accepted {
-            Ok((stream, Protocol::Http2)) => self.http2(stream, peer, pulse, ends).await,
+            Ok((stream, Protocol::Http2)) => self.http2(stream, peer, (pulse, room), ends).await,
             Ok((stream, Protocol::Http1)) => {
                 self.http1(Detecting::http1(stream), peer, &pulse, &mut ends).await.map(drop)
             }
@@ -133,10 +134,10 @@ impl<S: Service> Server<S> {
         &self,
         stream: I,
         peer: Peer,
-        pulse: Arc<Pulse>,
+        place: (Arc<Pulse>, Room),
         ends: Ends,
     ) -> Result<(), hyper::Error> {
-        let ended = http2::serve(stream, self.service.clone(), peer, pulse, &self.limits, ends).await;
+        let ended = http2::serve(stream, self.service.clone(), peer, place, &self.limits, ends).await;
         if ended.as_ref().is_err_and(http2::is_flood) {
             self.counts().end_flood();
         }
@@ -152,11 +153,11 @@ impl<S: Service> Server<S> {
         ends: &mut Ends,
     ) -> Result<Option<Detecting<I>>, hyper::Error> {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            pulse.set_handling(true);
+            pulse.begin_handling();
             let (answer, pulse) = (self.service.call(peer, request), pulse.clone());
             async move {
                 let answer = answer.await;
-                pulse.set_handling(false);
+                pulse.end_handling();
                 pulse.set_stream(answer.body().size_hint().exact().is_none());
                 Ok::<_, Infallible>(answer)
             }

@@ -1,14 +1,17 @@
 //! Limits for TLS handshakes. One costs the server a signature, thousands of times what its packets cost the client.
 //!
-//! A network has a number of handshakes at once, and a rate. Handshakes above the rate wait for their turn; those above
-//! the number are refused. Addresses without a share of places have no limit here either.
+//! A network has a number of handshakes at once, and a rate; the /48 of an IPv6 address, which one customer may have, has
+//! twice the number and four times the rate. Handshakes above the rate wait for their turn. One above the number ends the
+//! oldest, which has waited longest for its client. Addresses without a share of places have no limit here either.
 
 use super::cidr::Cidr;
-use super::network::network;
+use super::network::{network, site};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Handshakes of one network at once, with those that wait.
 const AT_ONCE: usize = 64;
@@ -25,15 +28,39 @@ pub(crate) struct Handshakes {
     networks: Mutex<Networks>,
 }
 
-#[derive(Default)]
-struct Networks {
-    by_address: HashMap<IpAddr, OfNetwork>,
-    /// How many there may be before the next look at those that can be forgotten.
-    room: usize,
+/// The key by which handshakes are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Counted {
+    Network(IpAddr),
+    Site(IpAddr),
 }
 
-struct OfNetwork {
-    running: usize,
+impl Counted {
+    fn of(address: IpAddr) -> impl Iterator<Item = Counted> {
+        let address = address.to_canonical();
+        std::iter::once(Counted::Network(network(address))).chain(site(address).map(Counted::Site))
+    }
+
+    /// The number at once, and the time from one handshake to the next.
+    fn limits(self) -> (usize, Duration) {
+        match self {
+            Counted::Network(_) => (AT_ONCE, EVERY),
+            Counted::Site(_) => (2 * AT_ONCE, EVERY / 4),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Networks {
+    counted: HashMap<Counted, Own>,
+    /// How many there may be before the next look at those that can be forgotten.
+    room: usize,
+    next_id: u64,
+}
+
+struct Own {
+    /// By their numbers, the oldest first.
+    running: BTreeMap<u64, Arc<Notify>>,
     /// When the last handshake would begin without a burst.
     until: Instant,
 }
@@ -41,7 +68,9 @@ struct OfNetwork {
 /// A handshake; dropping it ends it.
 pub(crate) struct Handshake<'a> {
     of: &'a Handshakes,
-    network: Option<IpAddr>,
+    address: Option<IpAddr>,
+    id: u64,
+    end: Arc<Notify>,
     wait: Duration,
 }
 
@@ -50,33 +79,42 @@ impl Handshakes {
         Handshakes { exempt, networks: Mutex::default() }
     }
 
-    /// Begins a handshake with a client. None if its network has too many.
-    pub(crate) fn begin(&self, address: IpAddr, now: Instant) -> Option<Handshake<'_>> {
+    /// Begins a handshake with a client.
+    pub(crate) fn begin(&self, address: IpAddr, now: Instant) -> Handshake<'_> {
+        let end = Arc::new(Notify::new());
         if self.exempt.iter().any(|block| block.contains(address)) {
-            return Some(Handshake { of: self, network: None, wait: Duration::ZERO });
+            return Handshake { of: self, address: None, id: 0, end, wait: Duration::ZERO };
         }
-        let network = network(address.to_canonical());
         let mut networks = self.networks.lock();
         networks.forget(now);
-        let own = networks.by_address.entry(network).or_insert(OfNetwork { running: 0, until: now });
-        if own.running >= AT_ONCE {
-            return None;
+        networks.next_id += 1;
+        let id = networks.next_id;
+        let mut longest = Duration::ZERO;
+        for counted in Counted::of(address) {
+            let (at_once, every) = counted.limits();
+            let own = networks.counted.entry(counted);
+            let own = own.or_insert_with(|| Own { running: BTreeMap::new(), until: now });
+            if own.running.len() >= at_once
+                && let Some((_, oldest)) = own.running.pop_first()
+            {
+                oldest.notify_one();
+            }
+            own.running.insert(id, end.clone());
+            longest = longest.max(own.until.saturating_duration_since(now).saturating_sub(AHEAD));
+            own.until = own.until.max(now) + every;
         }
-        own.running += 1;
-        let wait = own.until.saturating_duration_since(now).saturating_sub(AHEAD);
-        own.until = own.until.max(now) + EVERY;
-        Some(Handshake { of: self, network: Some(network), wait })
+        Handshake { of: self, address: Some(address), id, end, wait: longest }
     }
 }
 
 impl Networks {
     /// Forgets networks that may begin a whole burst, when there are many.
     fn forget(&mut self, now: Instant) {
-        if self.by_address.len() < self.room.max(NETWORKS_MAX) {
+        if self.counted.len() < self.room.max(NETWORKS_MAX) {
             return;
         }
-        self.by_address.retain(|_, network| network.running > 0 || network.until > now);
-        self.room = 2 * self.by_address.len();
+        self.counted.retain(|_, own| !own.running.is_empty() || own.until > now);
+        self.room = 2 * self.counted.len();
     }
 }
 
@@ -85,13 +123,21 @@ impl Handshake<'_> {
     pub(crate) fn wait(&self) -> Duration {
         self.wait
     }
+
+    /// Waits until a later handshake of its network takes its place.
+    pub(crate) async fn ended(&self) {
+        self.end.notified().await;
+    }
 }
 
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
-        let Some(network) = self.network else { return };
-        if let Some(own) = self.of.networks.lock().by_address.get_mut(&network) {
-            own.running -= 1;
+        let Some(address) = self.address else { return };
+        let mut networks = self.of.networks.lock();
+        for counted in Counted::of(address) {
+            if let Some(own) = networks.counted.get_mut(&counted) {
+                own.running.remove(&self.id);
+            }
         }
     }
 }
@@ -104,25 +150,44 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn has_ended(handshake: &Handshake<'_>) -> bool {
+        let mut ended = std::pin::pin!(handshake.ended());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        ended.as_mut().poll(&mut context).is_ready()
+    }
+
     #[test]
-    fn a_network_has_a_number_of_handshakes_at_once() {
+    fn the_oldest_handshake_of_a_network_goes_for_a_new_one() {
         let (handshakes, now) = (Handshakes::new(Cidr::LOOPBACK.to_vec()), Instant::now());
         let begin = |text: &str| handshakes.begin(address(text), now);
-        let running: Vec<_> = (0..AT_ONCE).map(|_| begin("2001:db8::1").expect("a handshake")).collect();
-        assert!(begin("2001:db8::2").is_none(), "the same network");
-        assert!(begin("203.0.113.9").is_some());
+        let running: Vec<_> = (0..AT_ONCE).map(|_| begin("2001:db8::1")).collect();
         let own: Vec<_> = (0..2 * AT_ONCE).map(|_| begin("127.0.0.1")).collect();
-        assert!(own.iter().all(Option::is_some), "this machine");
+        let _other = begin("203.0.113.9");
+        assert!(!running.iter().chain(&own).any(has_ended), "there is room, and this machine has no limit");
+        let new = begin("2001:db8::2");
+        assert!(has_ended(&running[0]), "the same network");
+        assert!(!running[1..].iter().chain([&new]).any(has_ended));
         drop(running);
-        assert!(begin("2001:db8::2").is_some());
+        let next: Vec<_> = (0..AT_ONCE - 1).map(|_| begin("2001:db8::3")).collect();
+        assert!(!next.iter().chain([&new]).any(has_ended), "the ended ones have left their places");
+    }
+
+    #[test]
+    fn the_networks_of_a_site_share() {
+        let (handshakes, now) = (Handshakes::new(Vec::new()), Instant::now());
+        let networks: Vec<IpAddr> = (0..200).map(|net| address(&format!("2001:db8:0:{net:x}::1"))).collect();
+        let running: Vec<_> = networks.iter().map(|address| handshakes.begin(*address, now)).collect();
+        assert_eq!(running.iter().filter(|one| has_ended(one)).count(), 200 - 2 * AT_ONCE);
+        drop(running);
+        let waits = (0..50).flat_map(|_| &networks).map(|address| handshakes.begin(*address, now).wait());
+        let longest = waits.max().unwrap_or_default();
+        assert!(longest > 15 * AHEAD / 5, "10,200 handshakes at 400 a second, after a burst: {longest:?}");
     }
 
     #[test]
     fn handshakes_above_the_rate_wait_for_their_turn() {
         let (handshakes, start) = (Handshakes::new(Vec::new()), Instant::now());
-        let wait = |after: Duration| {
-            handshakes.begin(address("203.0.113.9"), start + after).expect("a handshake").wait()
-        };
+        let wait = |after: Duration| handshakes.begin(address("203.0.113.9"), start + after).wait();
         for _ in 0..=500 {
             assert_eq!(wait(Duration::ZERO), Duration::ZERO, "a burst");
         }
@@ -130,8 +195,7 @@ mod tests {
         assert_eq!(wait(Duration::ZERO), 2 * EVERY);
         assert_eq!(wait(3 * EVERY), Duration::ZERO);
         assert_eq!(wait(3 * EVERY), EVERY);
-        let other = handshakes.begin(address("203.0.113.10"), start).expect("a handshake");
-        assert_eq!(other.wait(), Duration::ZERO);
+        assert_eq!(handshakes.begin(address("203.0.113.10"), start).wait(), Duration::ZERO);
         assert_eq!(wait(Duration::from_secs(60)), Duration::ZERO, "the burst is whole again");
     }
 
@@ -141,8 +205,8 @@ mod tests {
         for number in 0..50 * NETWORKS_MAX {
             let now = start + Duration::from_millis(number as u64);
             let client = IpAddr::from((number as u32).to_be_bytes());
-            assert!(handshakes.begin(client, now).is_some());
+            drop(handshakes.begin(client, now));
         }
-        assert!(handshakes.networks.lock().by_address.len() <= 2 * NETWORKS_MAX);
+        assert!(handshakes.networks.lock().counted.len() <= 2 * NETWORKS_MAX);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! - While more than half of the places are taken, one network holds a tenth at most. A connection beyond that is
 //!   reset.
+//! - A connection of HTTP/2 has a few requests at once for its place; each further one takes a place too, while it lasts,
+//!   or is refused. Otherwise one network could hold the memory of many times as many connections.
 //! - When all are taken, the connection that has made no progress for the longest time is closed for the next one: a
 //!   client that does not read, is idle, or has sent no request yet. Progress means that the kernel accepted bytes of a
 //!   response. A connection whose request is being handled keeps its place.
@@ -12,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -21,13 +23,16 @@ use tokio::task::AbortHandle;
 const STALEST: usize = 256;
 /// How often a full server looks again for a connection to close.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Requests at once that a connection has for its place.
+const STREAMS_OF_A_PLACE: usize = 8;
 
 /// What a connection's I/O, its requests and [`Places`] share.
 pub(crate) struct Pulse {
     start: Instant,
     /// The time when the kernel last accepted bytes of a response; at first, the time when the connection was accepted.
     progressed_ms: AtomicU64,
-    is_handling: AtomicBool,
+    /// Requests that are being handled.
+    handling: AtomicUsize,
     is_stream: AtomicBool,
 }
 
@@ -37,7 +42,7 @@ impl Pulse {
         Pulse {
             start,
             progressed_ms: AtomicU64::new(millis(start, now)),
-            is_handling: AtomicBool::new(false),
+            handling: AtomicUsize::new(0),
             is_stream: AtomicBool::new(false),
         }
     }
@@ -47,9 +52,14 @@ impl Pulse {
         self.progressed_ms.store(millis(self.start, now), Relaxed);
     }
 
-    /// A request is being handled, or its response was sent.
-    pub(crate) fn set_handling(&self, is_handling: bool) {
-        self.is_handling.store(is_handling, Relaxed);
+    /// A request is being handled.
+    pub(crate) fn begin_handling(&self) {
+        self.handling.fetch_add(1, Relaxed);
+    }
+
+    /// Its response was made.
+    pub(crate) fn end_handling(&self) {
+        self.handling.fetch_sub(1, Relaxed);
     }
 
     /// Whether the response is one without a known length, which may have long pauses.
@@ -89,6 +99,8 @@ pub(crate) struct Places {
 #[derive(Default)]
 struct Taken {
     connections: HashMap<u64, Connection>,
+    /// Further requests of connections.
+    streams: usize,
     networks: HashMap<Counted, usize>,
     next_id: u64,
     /// The connections with the oldest progress at the last comparison of all, and its time.
@@ -109,7 +121,7 @@ struct Connection {
 }
 
 /// Why there is no place.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The network has used its share.
     Share,
@@ -131,20 +143,54 @@ impl Place {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
+
+    /// For the requests of the connection.
+    pub(crate) fn room(&self) -> Room {
+        Room { places: self.places.clone(), address: self.address }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         taken.connections.remove(&self.id);
-        for network in self.places.counted(self.address) {
-            if let Some(count) = taken.networks.get_mut(&network) {
-                *count -= 1;
-                if *count == 0 {
-                    taken.networks.remove(&network);
-                }
-            }
+        self.places.leave(&mut taken, self.address);
+        drop(taken);
+        self.places.freed.notify_one();
+    }
+}
+
+/// Room for the requests of a connection.
+pub(crate) struct Room {
+    places: Arc<Places>,
+    address: IpAddr,
+}
+
+/// A place for a request; dropping it frees it.
+pub(crate) struct StreamPlace {
+    places: Arc<Places>,
+    address: IpAddr,
+}
+
+impl Room {
+    /// Room for one more request of a connection that has so many. `Err`: it is refused.
+    pub(crate) fn admit(&self, requests: usize) -> Result<Option<StreamPlace>, Refusal> {
+        let Room { places, address } = self;
+        if requests < STREAMS_OF_A_PLACE || places.is_exempt(*address) {
+            return Ok(None);
         }
+        let mut taken = places.taken.lock();
+        places.enter(&mut taken, *address)?;
+        taken.streams += 1;
+        Ok(Some(StreamPlace { places: places.clone(), address: *address }))
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock();
+        taken.streams -= 1;
+        self.places.leave(&mut taken, self.address);
         drop(taken);
         self.places.freed.notify_one();
     }
@@ -175,29 +221,51 @@ impl Places {
     /// A place for a connection from `address`, if there is one now.
     fn take(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Place, Refusal> {
         let mut taken = self.taken.lock();
-        let (count, places) = (taken.connections.len(), self.rules.places);
+        self.enter(&mut taken, address)?;
+        let id = taken.next_id;
+        taken.next_id += 1;
+        let pulse = Arc::new(Pulse::new(self.start, now));
+        taken.connections.insert(id, Connection { pulse: pulse.clone(), task: None });
+        drop(taken);
+        Ok(Place { places: self.clone(), id, address, pulse })
+    }
+
+    /// Counts a place for `address`, if there is one.
+    fn enter(&self, taken: &mut Taken, address: IpAddr) -> Result<(), Refusal> {
+        let (count, places) = (taken.connections.len() + taken.streams, self.rules.places);
+        let counted = self.counted(address);
         if count > places / 2 {
             let share = (places / 10).max(1);
             let has_share = |counted: &Counted| {
                 let most = if matches!(counted, Counted::Site(_)) { 2 * share } else { share };
                 taken.networks.get(counted).is_some_and(|count| *count >= most)
             };
-            if self.counted(address).iter().any(has_share) {
+            if counted.iter().any(has_share) {
                 return Err(Refusal::Share);
             }
         }
         if count >= places {
             return Err(Refusal::Full);
         }
-        let id = taken.next_id;
-        taken.next_id += 1;
-        let pulse = Arc::new(Pulse::new(self.start, now));
-        taken.connections.insert(id, Connection { pulse: pulse.clone(), task: None });
-        for network in self.counted(address) {
+        for network in counted {
             *taken.networks.entry(network).or_default() += 1;
         }
-        drop(taken);
-        Ok(Place { places: self.clone(), id, address, pulse })
+        Ok(())
+    }
+
+    fn leave(&self, taken: &mut Taken, address: IpAddr) {
+        for network in self.counted(address) {
+            if let Some(count) = taken.networks.get_mut(&network) {
+                *count -= 1;
+                if *count == 0 {
+                    taken.networks.remove(&network);
+                }
+            }
+        }
+    }
+
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        self.rules.exempt.iter().any(|block| block.contains(address))
     }
 
     /// Registers the task that serves a connection. It is aborted when its place is needed.
@@ -210,7 +278,7 @@ impl Places {
 
     /// The key for an address.
     fn counted(&self, address: IpAddr) -> Vec<Counted> {
-        if self.rules.exempt.iter().any(|block| block.contains(address)) {
+        if self.is_exempt(address) {
             return Vec::new();
         }
         let address = address.to_canonical();
@@ -268,7 +336,7 @@ impl Connection {
     }
 
     fn may_be_closed(&self, before: u64) -> bool {
-        self.task.is_some() && !self.pulse.is_handling.load(Relaxed) && self.progressed_ms() <= before
+        self.task.is_some() && self.pulse.handling.load(Relaxed) == 0 && self.progressed_ms() <= before
     }
 }
 
@@ -315,6 +383,27 @@ mod tests {
         assert!(places.taken.lock().networks.is_empty() && places.taken.lock().connections.is_empty());
     }
 
+    #[test]
+    fn further_requests_of_a_connection_take_places() {
+        let now = Instant::now();
+        let places = places(100, now);
+        let (own, others) = (address("203.0.113.9"), address("203.0.113.10"));
+        let place = places.take(own, now).expect("a place");
+        let room = place.room();
+        assert!((0..8).all(|requests| matches!(room.admit(requests), Ok(None))), "for its own place");
+        let further: Vec<_> = (8..58).map(|requests| room.admit(requests).expect("room")).collect();
+        assert_eq!(room.admit(58).err(), Some(Refusal::Share), "beyond half");
+        assert_eq!(places.take(own, now).err(), Some(Refusal::Share));
+        let other = places.take(others, now).expect("another network has its share");
+        let local = places.take(address("127.0.0.1"), now).expect("a place").room();
+        assert!(matches!(local.admit(100), Ok(None)), "this machine");
+        drop(further);
+        assert!(room.admit(8).is_ok_and(|further| further.is_some()));
+        drop((place, other));
+        let taken = places.taken.lock();
+        assert!(taken.networks.is_empty() && taken.streams == 0);
+    }
+
     #[tokio::test]
     async fn the_connection_with_the_oldest_progress_is_closed_first() {
         let start = Instant::now();
@@ -324,7 +413,7 @@ mod tests {
         let (silent, silent_task) = serve(&places, other, start + SECOND);
         let (handling, handling_task) = serve(&places, address("127.0.0.1"), start);
         let (fresh, fresh_task) = serve(&places, address("127.0.0.1"), start + 9 * SECOND);
-        handling.pulse.set_handling(true);
+        handling.pulse.begin_handling();
         slow.pulse.progressed(start + 2 * SECOND);
         let now = start + 9 * SECOND + SECOND / 2;
         assert!(places.close_stalest(now));
@@ -335,7 +424,7 @@ mod tests {
         drop(slow);
         assert!(!places.close_stalest(now), "one is handling a request, one made progress lately");
         assert!(!handling_task.is_finished() && !fresh_task.is_finished());
-        handling.pulse.set_handling(false);
+        handling.pulse.end_handling();
         assert!(places.close_stalest(now));
         assert!(handling_task.await.expect_err("aborted").is_cancelled());
         drop(fresh);

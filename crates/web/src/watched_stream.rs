@@ -156,7 +156,10 @@ impl AsyncWrite for WatchedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        ready!(Pin::new(&mut self.socket).poll_shutdown(context))?;
+        // All was accepted: TLS writes its last bytes without a flush after them, and a reset would cut what was sent.
+        self.pending = None;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -227,5 +230,30 @@ mod tests {
         assert!(is_cut(pace(u32::MAX), false).await, "below the rate");
         assert!(!is_cut(pace(u32::MAX), true).await, "a stream");
         assert!(!is_cut(pace(1024), false).await, "above the rate");
+    }
+
+    #[tokio::test]
+    async fn what_was_accepted_arrives_when_the_last_write_is_followed_by_a_close() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let mut client =
+            TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connects");
+        let (accepted, _) = listener.accept().await.expect("accepts");
+        let pulse = Arc::new(Pulse::new(Instant::now(), Instant::now()));
+        let mut stream = WatchedStream::new(accepted, pulse, Pace::default());
+        let sending = tokio::spawn(async move {
+            let bytes = vec![0; 16 * 1024 * 1024];
+            tokio::io::AsyncWriteExt::write_all(&mut stream, &bytes).await.expect("sent");
+            assert!(stream.pending.is_some(), "more than the buffers hold");
+            tokio::io::AsyncWriteExt::shutdown(&mut stream).await.expect("closed");
+        });
+        let (mut received, mut part) = (0, vec![0; 64 * 1024]);
+        loop {
+            match tokio::io::AsyncReadExt::read(&mut client, &mut part).await.expect("no reset") {
+                0 => break,
+                count => received += count,
+            }
+        }
+        assert_eq!(received, 16 * 1024 * 1024);
+        sending.await.expect("an end");
     }
 }

@@ -14,10 +14,12 @@ mod streams;
 use super::connection::Ends;
 use super::forwarded::Peer;
 use super::listener::Limits;
-use super::places::Pulse;
+use super::places::{Pulse, Room};
 use super::service::Service;
 use frame_budget::Budgeted;
-use http::Request;
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -59,12 +61,12 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
     io: I,
     service: Arc<S>,
     peer: Peer,
-    pulse: Arc<Pulse>,
+    (pulse, room): (Arc<Pulse>, Room),
     limits: &Limits,
     ends: Ends,
 ) -> Result<(), hyper::Error> {
     let Ends { mut stopped, mut cut } = ends;
-    let streams = Streams::new(pulse, limits.pace, cut.clone());
+    let streams = Streams::new(pulse, room, limits.pace, cut.clone());
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
@@ -76,11 +78,19 @@ pub(crate) async fn serve<S: Service, I: AsyncRead + AsyncWrite + Unpin + Send +
         .max_local_error_reset_streams(RESETS_FOR_ERRORS);
     let handled = streams.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let is_head = request.method() == Method::HEAD;
         let (handling, answer) = (handled.handle(), service.call(peer, request));
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
             drop(handling);
-            Ok::<_, Infallible>(answer.map(|body| PacedBody::new(body, streams::current())))
+            let length = answer.body().size_hint().exact();
+            if let Some(length) = length.filter(|_| is_head) {
+                // Of the body that a GET would get.
+                answer.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into());
+            }
+            Ok::<_, Infallible>(
+                answer.map(|body| PacedBody::new((!is_head).then_some(body), streams::current())),
+            )
         }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Budgeted::new(io)), service));

@@ -64,16 +64,16 @@ impl StreamPulse {
     }
 }
 
-/// A body.
+/// A body; none for the answer to HEAD.
 pub(crate) struct PacedBody<B> {
-    body: Pin<Box<B>>,
+    body: Option<Pin<Box<B>>>,
     pulse: Arc<StreamPulse>,
 }
 
 impl<B: Body> PacedBody<B> {
-    pub(crate) fn new(body: B, pulse: Arc<StreamPulse>) -> PacedBody<B> {
-        pulse.0.lock().is_stream = body.size_hint().exact().is_none();
-        PacedBody { body: Box::pin(body), pulse }
+    pub(crate) fn new(body: Option<B>, pulse: Arc<StreamPulse>) -> PacedBody<B> {
+        pulse.0.lock().is_stream = body.as_ref().is_some_and(|body| body.size_hint().exact().is_none());
+        PacedBody { body: body.map(Box::pin), pulse }
     }
 }
 
@@ -92,8 +92,9 @@ impl<B: Body<Data = Bytes>> Body for PacedBody<B> {
                 return Poll::Pending;
             }
         }
-        let frame = self.body.as_mut().poll_frame(context);
-        let pulse = &self.pulse;
+        let PacedBody { body, pulse } = &mut *self;
+        let Some(body) = body else { return Poll::Ready(None) };
+        let frame = body.as_mut().poll_frame(context);
         frame.map_ok(|frame| {
             frame.map_data(|bytes| {
                 pulse.begin(Instant::now());
@@ -103,11 +104,11 @@ impl<B: Body<Data = Bytes>> Body for PacedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or(SizeHint::with_exact(0), |body| body.size_hint())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The streams of an HTTP/2 connection: a task for each request, which ends it when its client is too slow.
 
-use super::super::places::Pulse;
+use super::super::places::{Pulse, Room, StreamPlace};
 use super::super::watched_stream::Pace;
 use super::paced_body::StreamPulse;
 use parking_lot::Mutex;
@@ -27,11 +27,11 @@ pub(crate) struct Streams(Arc<Shared>);
 struct Shared {
     /// The connection's.
     pulse: Arc<Pulse>,
+    room: Room,
     pace: Pace,
     /// Held until the stream has ended, so that a stop waits for it.
     cut: watch::Receiver<bool>,
     open: AtomicUsize,
-    handling: AtomicUsize,
     /// When the last stream ended.
     quiet_since: Mutex<Instant>,
     /// The end of a response waits for a window, so that only the end of the connection ends it.
@@ -39,15 +39,15 @@ struct Shared {
 }
 
 impl Streams {
-    pub(crate) fn new(pulse: Arc<Pulse>, pace: Pace, cut: watch::Receiver<bool>) -> Streams {
+    pub(crate) fn new(pulse: Arc<Pulse>, room: Room, pace: Pace, cut: watch::Receiver<bool>) -> Streams {
         // A connection of many streams has no rate: its streams have one each.
         pulse.set_stream(true);
         Streams(Arc::new(Shared {
             pulse,
+            room,
             pace,
             cut,
             open: AtomicUsize::new(0),
-            handling: AtomicUsize::new(0),
             quiet_since: Mutex::new(Instant::now()),
             too_slow: Notify::new(),
         }))
@@ -55,9 +55,7 @@ impl Streams {
 
     /// A request is being handled until the guard is dropped.
     pub(crate) fn handle(&self) -> Handling {
-        if self.0.handling.fetch_add(1, Relaxed) == 0 {
-            self.0.pulse.set_handling(true);
-        }
+        self.0.pulse.begin_handling();
         Handling(self.0.clone())
     }
 
@@ -85,9 +83,7 @@ pub(crate) struct Handling(Arc<Shared>);
 
 impl Drop for Handling {
     fn drop(&mut self) {
-        if self.0.handling.fetch_sub(1, Relaxed) == 1 {
-            self.0.pulse.set_handling(false);
-        }
+        self.0.pulse.end_handling();
     }
 }
 
@@ -95,6 +91,7 @@ impl Drop for Handling {
 struct Open(
     Arc<Shared>,
     #[expect(dead_code, reason = "a stop waits until it is dropped")] watch::Receiver<bool>,
+    #[expect(dead_code, reason = "it is free when it is dropped")] Option<StreamPlace>,
 );
 
 impl Drop for Open {
@@ -106,8 +103,10 @@ impl Drop for Open {
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
+        // Dropping the stream resets it.
+        let Ok(place) = self.0.room.admit(self.0.open.load(Relaxed)) else { return };
         self.0.open.fetch_add(1, Relaxed);
-        let open = Open(self.0.clone(), self.0.cut.clone());
+        let open = Open(self.0.clone(), self.0.cut.clone(), place);
         tokio::spawn(async move {
             if run(stream, open.0.pace).await == End::Stuck {
                 open.0.too_slow.notify_one();

@@ -36,6 +36,12 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, &get_fields(path))
 }
 
+/// A HEAD.
+pub(crate) fn head(stream: u32, path: &str) -> Vec<u8> {
+    let fields = [&b"\x02\x04HEAD"[..], &get_fields(path)[1..]].concat();
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, &fields)
+}
+
 /// A frame that was read.
 #[derive(Debug)]
 pub(crate) struct Frame {

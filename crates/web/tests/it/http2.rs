@@ -1,6 +1,8 @@
 //! HTTP/2 on the port of HTTP/1.1, with the same limits for each stream.
 
-use crate::frames::{Client, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, get, get_fields};
+use crate::frames::{
+    Client, END_STREAM, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, get, get_fields, head,
+};
 use crate::service::{start, until};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -62,6 +64,45 @@ async fn requests_at_once_are_bounded() {
     assert_eq!(seen.held_max.load(SeqCst), 128);
     drop(client);
     until("none is held for a client that is gone", || seen.held.load(SeqCst) == 0).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn requests_beyond_the_room_for_a_connection_are_refused() {
+    let limit = |limits: &mut web::Limits| {
+        limits.unshared = Vec::new();
+        limits.connections = 20;
+    };
+    let (running, address, seen) = start(limit).await;
+    let mut client = Client::connect(address, &[(INITIAL_WINDOW, 0)]).await;
+    let held: Vec<u8> = (0..40).flat_map(|number| get(2 * number + 1, "/held")).collect();
+    client.send(&held).await.expect("sent");
+    // Eight for its place and ten up to half of all; then it has more than its share.
+    for stream in (18..40).map(|number| 2 * number + 1) {
+        let refused = client.next().await.expect("a frame");
+        assert_eq!((refused.kind, refused.stream, code(&refused)), (RST_STREAM, stream, CANCEL));
+    }
+    until("the others are held", || seen.held.load(SeqCst) == 18).await;
+    drop(client);
+    until("they are gone", || seen.held.load(SeqCst) == 0 && seen.counts.open() == 0).await;
+    let mut next = Client::connect(address, &[]).await;
+    next.send(&get(1, "/")).await.expect("sent");
+    assert_eq!(next.answer(1).await, (b"ok".to_vec(), true), "there is room again");
+    drop(next);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_answer_to_head_ends_with_its_head() {
+    let (running, address, _) = start(|_| {}).await;
+    let mut client = Client::connect(address, &[(INITIAL_WINDOW, 0)]).await;
+    for (stream, path) in [(1, "/much"), (3, "/stream"), (5, "/")] {
+        client.send(&head(stream, path)).await.expect("sent");
+        let answer = client.next().await.expect("a frame");
+        assert_eq!((answer.kind, answer.stream), (HEADERS, stream), "{path}");
+        assert!(answer.flags & END_STREAM != 0, "{path}");
+    }
+    drop(client);
     running.stop().await;
 }
 
