@@ -1,5 +1,5 @@
 //! The parts of every response: CORS where other origins may read (never with credentials), the version of the
-//! state that it shows, and metrics.
+//! state that it shows, and metrics. A handler that panics has failed for its own request only, with 500.
 
 use super::dispatch::{Answer, Matched, Routes};
 use crate::app::App;
@@ -23,6 +23,7 @@ use store::Version;
 use web::Peer;
 use web::current_request::{self, CurrentRequest};
 use web::forwarded::forwarded;
+use web::panics::{Panicked, caught_in};
 use web::percent::is_text;
 use web::request_id::X_REQUEST_ID;
 use web::request_log::Entry;
@@ -102,6 +103,7 @@ where
     let id = app.request_ids.id(request.headers());
     let started = app.request_log.is_some().then(|| Started::new(app, peer, &request));
     let path = request.uri().path();
+    let refusal = refusal(path);
     let shareable = is_shared(path);
     let versioned = path.starts_with("/api/");
     let shared = shareable && request.headers().contains_key(ORIGIN);
@@ -114,7 +116,7 @@ where
             }
         });
     let (answering, matched) = match accepted {
-        Err(problem) => (Answering::at_once(refusal(path, problem)), Matched::NOTHING),
+        Err(problem) => (Answering::at_once(refusal(problem)), Matched::NOTHING),
         Ok(_) if asks_first => (Answering::at_once(preflight()), Matched::NOTHING),
         Ok(carried) => match attempt(app, &request, versioned) {
             Ok(attempt) => answering(app, routes, peer, request, carried, attempt),
@@ -130,7 +132,9 @@ where
                 Answering::NotBefore(answer) => answer.await,
             }
         };
-        let (current, (mut response, version)) = current_request::scope(id, answered).await;
+        let (current, answered) = current_request::scope(id, caught_in(answered)).await;
+        let (mut response, version) =
+            answered.unwrap_or_else(|Panicked| (refusal(Problem::internal()), app.store.shown()));
         let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let headers = response.headers_mut();
         if versioned {
@@ -208,12 +212,12 @@ fn check_path(path: &str) -> Result<(), Problem> {
     Err(Problem::bad_request("invalid_path", detail))
 }
 
-/// A problem in the format of this path.
-fn refusal(path: &str, problem: Problem) -> Response {
+/// What makes a response of a problem, in the format of this path.
+fn refusal(path: &str) -> fn(Problem) -> Response {
     match path {
-        path if path.starts_with("/api/") || path.starts_with("/webhooks/") => problem.into_response(),
-        path if path.starts_with("/auth/") => OAuthError::from(problem).into_response(),
-        _ => PageError::from(problem).into_response(),
+        path if path.starts_with("/api/") || path.starts_with("/webhooks/") => Problem::into_response,
+        path if path.starts_with("/auth/") => |problem| OAuthError::from(problem).into_response(),
+        _ => |problem| PageError::from(problem).into_response(),
     }
 }
 
@@ -275,4 +279,48 @@ fn preflight() -> Response {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
     response
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::testing::TestServer;
+    use crate::web::dispatch::{get, post};
+    use axum::body::{Body, to_bytes};
+
+    async fn nothing() -> Response {
+        StatusCode::NOT_FOUND.into_response()
+    }
+
+    async fn panics() -> Response {
+        tokio::task::yield_now().await;
+        panic!("for the test")
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_has_failed_for_its_request() {
+        let server = TestServer::start().await;
+        let routes = Routes::new(nothing, nothing)
+            .route("/api/panic", get(panics).post(panics))
+            .route("/auth/panic", post(panics))
+            .route("/panic", get(panics));
+        let peer = Peer { address: [127, 0, 0, 1].into(), body_time: Duration::from_secs(1) };
+        let sent = [
+            (Method::GET, "/api/panic", r#""code":"internal""#),
+            (Method::POST, "/api/panic", r#""code":"internal""#),
+            (Method::POST, "/auth/panic", r#""error":"server_error""#),
+            (Method::GET, "/panic", "<h1>"),
+        ];
+        for (method, path, shown) in sent {
+            let request = Request::builder().method(&method).uri(path).header("host", "127.0.0.1:7070");
+            let request = request.header("idempotency-key", "a-write-that-panics").body(Body::empty());
+            let response = serve(&server.app, &routes, peer, request.expect("a request")).await;
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "{method} {path}");
+            assert!(response.headers().contains_key(X_REQUEST_ID));
+            let body = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            let body = String::from_utf8_lossy(&body);
+            assert!(body.contains(shown), "{method} {path}: {body}");
+        }
+        server.stop().await;
+    }
 }
