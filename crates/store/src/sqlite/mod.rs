@@ -32,12 +32,11 @@ pub use inspect::Inspection;
 pub(crate) use inspect::{inspect, read};
 use lock::FileLock;
 pub(crate) use migrated_tables::migrated_tables;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 pub(crate) use replace::replace;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use writer::Writer;
@@ -55,16 +54,21 @@ const READS_WAIT: Duration = Duration::from_millis(1500);
 /// SQLite, as a kind of database.
 pub(crate) struct Sqlite;
 
+struct PointReads {
+    /// Connections for them, most recently used last; `None` once closed.
+    idle: Option<Vec<Connection>>,
+    running: usize,
+}
+
 /// An open file.
 struct SqliteBackend {
     path: PathBuf,
     shared: Arc<Shared>,
-    /// Connections for point reads, most recently used last; `None` once closed. Held for a push or a
-    /// pop.
-    idle: Mutex<Option<Vec<Connection>>>,
+    /// Held for a push or a pop.
+    point_reads: Mutex<PointReads>,
+    /// The last point read after the close has ended.
+    reads_ended: Condvar,
     idle_max: usize,
-    /// Point reads that run.
-    reads: AtomicUsize,
     checkpointer: Arc<Checkpointer>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<FileLock>>,
@@ -100,9 +104,9 @@ impl Database for Sqlite {
         let backend = SqliteBackend {
             path,
             shared: shared.clone(),
-            idle: Mutex::new(Some(Vec::new())),
+            point_reads: Mutex::new(PointReads { idle: Some(Vec::new()), running: 0 }),
+            reads_ended: Condvar::new(),
             idle_max: std::thread::available_parallelism().map_or(1, usize::from).max(IDLE_CONNECTIONS_MIN),
-            reads: AtomicUsize::new(0),
             checkpointer,
             threads: Mutex::new(threads),
             lock: Mutex::new(Some(lock)),
@@ -148,32 +152,42 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// A point read that runs.
-struct Running<'a>(&'a AtomicUsize);
+struct Running<'a> {
+    backend: &'a SqliteBackend,
+    /// None while it may not be used again.
+    connection: Option<Connection>,
+}
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut reads = self.backend.point_reads.lock();
+        match (&mut reads.idle, self.connection.take()) {
+            (Some(idle), Some(connection)) if idle.len() < self.backend.idle_max => idle.push(connection),
+            // Closed before the read counts as ended.
+            (_, connection) => drop(connection),
+        }
+        reads.running -= 1;
+        if reads.running == 0 {
+            self.backend.reads_ended.notify_all();
+        }
     }
 }
 
 impl SqliteBackend {
     fn with_reader<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let idle = {
-            let mut idle = self.idle.lock();
-            let idle = idle.as_mut().ok_or(Error::Stopped)?;
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            idle.pop()
+        let mut running = {
+            let mut reads = self.point_reads.lock();
+            let connection = reads.idle.as_mut().ok_or(Error::Stopped)?.pop();
+            reads.running += 1;
+            Running { backend: self, connection }
         };
-        // Dropped last, so that a stop waits until the connection is closed.
-        let _running = Running(&self.reads);
-        let mut connection = match idle {
+        let mut connection = match running.connection.take() {
             Some(connection) => connection,
             None => Connection::open(&self.path, Role::Reader, self.shared.options.check)?.of(&self.shared),
         };
         let result = work(&mut connection);
-        let usable = result.is_ok() && !connection.in_transaction();
-        if let Some(idle) = self.idle.lock().as_mut().filter(|idle| usable && idle.len() < self.idle_max) {
-            idle.push(connection);
+        if result.is_ok() && !connection.in_transaction() {
+            running.connection = Some(connection);
         }
         result
     }
@@ -208,12 +222,11 @@ impl Backend for SqliteBackend {
     fn close(&self) {
         self.shared.commands.close();
         self.shared.queries.close();
-        self.idle.lock().take();
+        let mut reads = self.point_reads.lock();
+        reads.idle.take();
         // Closing the file takes the locks of this process away (POSIX), also from a read that runs.
-        let began = Instant::now();
-        while self.reads.load(Ordering::Relaxed) > 0 && began.elapsed() < READS_WAIT {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.reads_ended.wait_while_for(&mut reads, |reads| reads.running > 0, READS_WAIT);
+        drop(reads);
         self.checkpointer.stop();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has said so already.
