@@ -1,8 +1,9 @@
 //! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
 
-use crate::Problem;
+use crate::{Problem, wrong_value};
 use axum::body::Bytes;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, ORIGIN, VARY};
@@ -24,15 +25,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Json<T>, Problem> {
-        let parsed = axum::Json::<T>::from_request(request, state).await;
-        parsed.map(|axum::Json(value)| Json(value)).map_err(|rejection| match rejection {
-            JsonRejection::MissingJsonContentType(_) => Problem::new(
+        let media_type = media_type(request.headers());
+        if media_type != "application/json" && !media_type.ends_with("+json") {
+            return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
                 "The body must be JSON. Send it with `Content-Type: application/json`.",
-            ),
-            rejection => Problem::invalid("", format!("The body is not valid: {}.", rejection.body_text())),
-        })
+            ));
+        }
+        let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
+        wrong_value::read(&body).map(Json)
     }
 }
 
@@ -48,11 +50,27 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Problem> {
         let parsed = axum::extract::Path::<T>::from_request_parts(parts, state).await;
         parsed.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
-            PathRejection::FailedToDeserializePathParams(error) => {
-                Problem::invalid("", format!("The path is not valid: {}.", error.body_text()))
-            }
+            PathRejection::FailedToDeserializePathParams(error) => in_path(error.into_kind()),
             _ => Problem::internal(),
         })
+    }
+}
+
+/// What is wrong with a variable part of the path.
+fn in_path(error: ErrorKind) -> Problem {
+    match error {
+        ErrorKind::ParseErrorAtKey { key, value, expected_type } => {
+            let right = wrong_value::expectation(expected_type);
+            Problem::invalid(&key, format!("`{key}` in the path must be {right}, not `{value}`."))
+        }
+        ErrorKind::DeserializeError { key, message, .. } => {
+            Problem::invalid(&key, format!("`{key}` in the path is not valid: {message}."))
+        }
+        ErrorKind::ParseError { value, expected_type } => {
+            let right = wrong_value::expectation(expected_type);
+            Problem::invalid("", format!("The path must have {right} in place of `{value}`."))
+        }
+        error => Problem::invalid("", format!("The path is not valid: {error}.")),
     }
 }
 
@@ -70,9 +88,7 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
         }
         let body = Bytes::from_request(request, state).await.map_err(|_| Problem::internal())?;
         match media_type.as_str() {
-            "application/json" if !body.is_empty() => serde_json::from_slice(&body)
-                .map(Fields)
-                .map_err(|error| Problem::invalid("", format!("The body is not a JSON object: {error}."))),
+            "application/json" if !body.is_empty() => wrong_value::read(&body).map(Fields),
             "application/x-www-form-urlencoded" => {
                 let pairs = form_urlencoded::parse(&body);
                 Ok(Fields(pairs.map(|(name, text)| (name.into_owned(), text.into())).collect()))

@@ -95,6 +95,7 @@ mod stream;
 mod tasks;
 mod turns;
 mod typescript;
+mod wrong_value;
 
 pub use app::{App, Context, Given, Limits};
 pub use backend::ClientAddress;

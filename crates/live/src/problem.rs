@@ -42,10 +42,10 @@ impl Problem {
         }
     }
 
-    /// 400: a field of the request is wrong.
+    /// 400: a field of the request is wrong; `""` if it is not one field.
     pub fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Problem {
         let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_arguments", detail);
-        Problem { field: Some(field.into()), ..problem }
+        Problem { field: Some(field.into()).filter(|field| !field.is_empty()), ..problem }
     }
 
     /// 401: there is no token.

@@ -4,7 +4,7 @@
 //! their types ([`QueryEntry`], [`MutationEntry`]), by name.
 
 use crate::caller::{Caller, Claims};
-use crate::{Given, Problem};
+use crate::{Given, Problem, wrong_value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -209,16 +209,8 @@ fn parse<T: DeserializeOwned>(args: Value) -> Result<T, Problem> {
             format!("There is no argument `{field}`. Leave it out, or correct its name."),
         ));
     }
-    parsed.map_err(|error: serde_json::Error| {
-        let path = track.path().to_string();
-        let field = if path == "." { String::new() } else { path };
-        let what = error.to_string();
-        let detail = match field.as_str() {
-            "" => format!("The arguments are not valid: {what}."),
-            field => format!("`{field}` is not valid: {what}."),
-        };
-        Problem::invalid(field, detail)
-    })
+    let wrong = |error| wrong_value::problem("What `args` holds", &track.path().to_string(), &error);
+    parsed.map_err(wrong)
 }
 
 fn text<T: Serialize>(value: &T) -> Result<String, Problem> {

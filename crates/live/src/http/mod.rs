@@ -10,8 +10,8 @@ mod tickets;
 
 pub(crate) use streams::{Streams, tick};
 
-use crate::Problem;
 use crate::app::Context;
+use crate::{Problem, wrong_value};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
@@ -67,12 +67,7 @@ fn version_of(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 
 /// A JSON object from a body; no body is an object without members.
 fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let body = if body.is_empty() { b"{}" } else { body };
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let field = Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default();
-        Problem::invalid(field, format!("The body is not valid: {}.", error.into_inner()))
-    })
+    wrong_value::read(if body.is_empty() { b"{}" } else { body })
 }
 
 /// Refuses a text with U+0000, which PostgreSQL does not store.
