@@ -82,6 +82,13 @@ async fn wrong_requests_are_refused() {
 async fn the_teacher_sees_progress_live() {
     let app = start().await;
     let ada = begin(&app, "Ada").await;
+    assert!(app.get("/").await.body.contains("New exam"));
+    assert_eq!(app.get("/exams/1/about").await.json(), json!({ "title": "Algebra", "questions": 40 }));
+    let wrong = app.call("", "exam_progress", &json!({ "exam": "one" })).await;
+    assert_eq!(
+        (wrong.status, &wrong.json()["detail"]),
+        (400, &json!(r#"`exam` must be a whole number, not "one"."#))
+    );
     let page = app.get("/exams/1").await;
     assert!(
         page.body.contains("exam_progress") && page.header("content-type").starts_with("text/html"),

@@ -135,6 +135,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 pub struct App {
     pub(crate) registry: Registry,
     pub(crate) routes: Router<Context>,
+    pub(crate) problem_page: Option<fn(&Problem) -> String>,
     pub(crate) migrations: &'static [Migration],
     pub(crate) watched: &'static [&'static str],
     pub(crate) every: Vec<Every>,
@@ -219,6 +220,11 @@ impl App {
     pub fn routes(mut self, routes: Router<Context>) -> App {
         self.routes = self.routes.merge(routes);
         self
+    }
+
+    /// What a browser gets for a [`Problem`] of a plain route: a page, as HTML. Other clients get the document.
+    pub fn problem_page(self, page: fn(&Problem) -> String) -> App {
+        App { problem_page: Some(page), ..self }
     }
 
     /// The schema: numbered migrations, one text for all databases.

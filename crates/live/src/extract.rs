@@ -21,6 +21,9 @@ pub struct Json<T>(pub T);
 /// The variable parts of the path.
 pub struct Path<T>(pub T);
 
+/// The parameters after the `?`.
+pub struct Query<T>(pub T);
+
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
@@ -52,6 +55,18 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
         parsed.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
             PathRejection::FailedToDeserializePathParams(error) => in_path(error.into_kind()),
             _ => Problem::internal(),
+        })
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
+        let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        parsed.map(|axum::extract::Query(value)| Query(value)).map_err(|rejection| {
+            let wrong = std::error::Error::source(&rejection).map(ToString::to_string);
+            Problem::invalid("", format!("The query is not valid: {}.", wrong.unwrap_or_default()))
         })
     }
 }

@@ -48,6 +48,11 @@ impl Problem {
         Problem { field: Some(field.into()).filter(|field| !field.is_empty()), ..problem }
     }
 
+    /// 400 unless a field is good. `rule` says what it must, such as "be 1 to 500".
+    pub fn check(is_good: bool, field: &str, rule: &str) -> Result<(), Problem> {
+        if is_good { Ok(()) } else { Err(Problem::invalid(field, format!("`{field}` must {rule}."))) }
+    }
+
     /// 401: there is no token.
     pub fn unauthenticated() -> Problem {
         let detail = "Send a valid access token: Authorization: Bearer …";
@@ -178,6 +183,8 @@ impl IntoResponse for Problem {
             };
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
+        // For the page of an app.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::serve::{Error, Settings, serve};
 use crate::{App, Problem};
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::pin::Pin;
 
@@ -85,11 +86,14 @@ impl Program {
             Asked::Run(settings, command) => (*settings, command),
         };
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO);
+        let log = log.with_ansi(std::io::stderr().is_terminal());
         // A program with a log of its own keeps it.
         let _ = log.try_init();
         if let Some(command) = self.commands.into_iter().find(|known| Some(known.name) == command.as_deref())
         {
-            return (command.run)(settings).await.map_err(|problem| Error::Command(problem.detail));
+            // The database's own words, which no caller over the network gets.
+            let words = |problem: Problem| problem.cause.map_or(problem.detail, |cause| cause.to_string());
+            return (command.run)(settings).await.map_err(|problem| Error::Command(words(problem)));
         }
         let running = serve(complete(app)?, settings).await?;
         println!("{} answers at http://{}", self.name, running.address);

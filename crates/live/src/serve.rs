@@ -191,7 +191,7 @@ pub async fn serve(app: App, settings: Settings) -> Result<Running, Error> {
     connections.unshared.extend(&settings.trusted_proxies);
     let backend = Backend::new(
         context.clone(),
-        router(app.routes, context.clone()),
+        router(app.routes, app.problem_page, context.clone()),
         settings.trusted_proxies,
         request_log,
         stop,

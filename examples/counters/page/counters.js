@@ -88,12 +88,17 @@ function onSubmit(id, send) {
   const form = at(id);
   form.addEventListener('submit', async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
+    // A second click would send it twice.
+    const button = form.querySelector('button');
+    button.disabled = true;
     try {
       await send(form.elements.name.value.trim());
       form.reset();
       at('error').hidden = true;
     } catch (error) {
       fail(error);
+    } finally {
+      button.disabled = false;
     }
   });
 }
@@ -137,5 +142,7 @@ const STATUS = { idle: '', connecting: 'Connecting…', live: 'Live', polling: '
 client.onStatus((status) => {
   at('status').textContent = STATUS[status];
   at('status').dataset.status = status;
+  // What could not be reached is there again.
+  if (status === 'live') at('error').hidden = true;
 });
 start();

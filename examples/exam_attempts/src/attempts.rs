@@ -53,7 +53,7 @@ fn list_key(exam: i64) -> Key {
 /// Starts an attempt.
 pub fn start(tx: &mut Tx<'_>, exam: i64, student: &str, now: Time) -> Result<Attempt, Problem> {
     exams::check_name("student", student)?;
-    exams::require(tx.snapshot(), exam)?;
+    exams::find(tx.snapshot(), exam)?;
     let id = insert(tx, exam, student, 1, now)?;
     find(tx.snapshot(), id)
 }

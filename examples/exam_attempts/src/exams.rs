@@ -1,15 +1,15 @@
 //! The tables `exams` and `last_ids`.
 
 use live::Problem;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
-use store::{Error, Snapshot, Tx, args, insert, sql, statements};
+use store::{Error, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// How many questions an exam has, and their numbers.
 pub const QUESTIONS: RangeInclusive<i64> = 1..=500;
 
-/// What a teacher sends.
-#[derive(Deserialize)]
+/// What a teacher sends, and sees.
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exam {
     pub title: String,
@@ -18,7 +18,7 @@ pub struct Exam {
 
 statements! {
     static INSERT = insert("exams", &[&["id", "title", "questions"]]);
-    static EXISTS = sql("SELECT 1 FROM exams WHERE id = ?1");
+    static FIND = sql("SELECT title, questions FROM exams WHERE id = ?1");
     static ADVANCE = sql("UPDATE last_ids SET id = id + ?2 WHERE table_name = ?1");
     static LAST = sql("SELECT id FROM last_ids WHERE table_name = ?1");
 }
@@ -26,26 +26,22 @@ statements! {
 /// Creates an exam and returns its id.
 pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
     check_name("title", &exam.title)?;
-    check(QUESTIONS.contains(&exam.questions), "questions", "be 1 to 500")?;
+    Problem::check(QUESTIONS.contains(&exam.questions), "questions", "be 1 to 500")?;
     let id = reserve_ids(tx, "exams", 1)?;
     tx.exec(&INSERT, args![id, &exam.title, exam.questions])?;
     Ok(id)
 }
 
-/// Fails if there is no such exam. Exams never change, so nothing depends on them.
-pub fn require(snapshot: &mut Snapshot<'_>, id: i64) -> Result<(), Problem> {
-    snapshot.one(&EXISTS, args![id], |_| Ok(()))?.ok_or_else(|| Problem::not_found("Exam"))
+/// The exam with this id.
+pub fn find(snapshot: &mut Snapshot<'_>, id: i64) -> Result<Exam, Problem> {
+    let read = |row: &Row<'_>| Ok(Exam { title: row.get(0)?, questions: row.get(1)? });
+    snapshot.one(&FIND, args![id], read)?.ok_or_else(|| Problem::not_found("Exam"))
 }
 
 /// Checks a text that people see.
 pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
     let is_good = !text.trim().is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control);
-    check(is_good, field, "have 1 to 200 characters")
-}
-
-/// 400 that names a field, unless it is good.
-pub fn check(is_good: bool, field: &str, rule: &str) -> Result<(), Problem> {
-    if is_good { Ok(()) } else { Err(Problem::invalid(field, format!("`{field}` must {rule}."))) }
+    Problem::check(is_good, field, "have 1 to 200 characters")
 }
 
 /// Reserves `count` ids of a table and returns the first. The update locks the row until the commit, so no two commands

@@ -26,8 +26,10 @@ static MIGRATIONS: &[Migration] =
 /// The back end.
 pub fn app() -> App {
     let routes = Router::new()
+        .route("/", get(|| async { Html(include_str!("../page/start.html")) }))
         .route("/exams", post(create_exam))
         .route("/exams/{id}", get(|| async { Html(include_str!("../page/progress.html")) }))
+        .route("/exams/{id}/about", get(about))
         .route("/exams/{id}/attempts", post(start))
         .route("/attempts/{id}", get(show).patch(save))
         .route("/attempts/{id}/submit", post(submit));
@@ -51,7 +53,7 @@ impl Query for ExamProgress {
     type Value = Vec<Progress>;
 
     fn run(&self, snapshot: &mut Snapshot<'_>, _: &Anyone) -> Result<Vec<Progress>, Problem> {
-        exams::require(snapshot, self.exam)?;
+        exams::find(snapshot, self.exam)?;
         attempts::page(snapshot, self.exam, self.after)
     }
 }
@@ -61,18 +63,19 @@ async fn create_exam(State(context): State<Context>, Json(exam): Json<Exam>) -> 
     Ok((StatusCode::CREATED, Json(json!({ "id": id }))))
 }
 
+async fn about(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Exam> {
+    Ok(Json(context.store().point(move |snapshot| exams::find(snapshot, id)).await?))
+}
+
+/// Who begins.
 #[derive(Deserialize)]
-struct NewAttempt {
+struct New {
     student: String,
 }
 
-async fn start(
-    State(context): State<Context>,
-    Path(exam): Path<i64>,
-    Json(NewAttempt { student }): Json<NewAttempt>,
-) -> Created<Attempt> {
+async fn start(State(context): State<Context>, Path(id): Path<i64>, Json(by): Json<New>) -> Created<Attempt> {
     let now = context.now();
-    let start = move |tx: &mut Tx<'_>| attempts::start(tx, exam, &student, now);
+    let start = move |tx: &mut Tx<'_>| attempts::start(tx, id, &by.student, now);
     Ok((StatusCode::CREATED, Json(context.store().write("attempt.start", start).await?)))
 }
 
@@ -90,7 +93,7 @@ struct Sheet {
 async fn save(State(context): State<Context>, Path(id): Path<i64>, Json(new): Json<Sheet>) -> Answer<Value> {
     // Not by the questions of this exam, which would cost a read for each save.
     let is_good = new.answers.iter().all(|(number, chosen)| QUESTIONS.contains(number) && chosen.len() <= 20);
-    exams::check(is_good, "answers", "have questions 1 to 500, with up to 20 choices")?;
+    Problem::check(is_good, "answers", "have questions 1 to 500, with up to 20 choices")?;
     let (now, text) = (context.now(), json!(new.answers).to_string());
     let answered = new.answers.values().map(|choices| i64::from(!choices.is_empty())).sum();
     let save = move |tx: &mut Tx<'_>| attempts::save(tx, id, &text, answered, now);

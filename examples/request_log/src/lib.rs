@@ -3,15 +3,15 @@
 mod pages;
 pub mod requests;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header::{HOST, LOCATION};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use live::extract::{Fields, Json, Path, negotiated, prefers_html, refuse_other_sites};
+use live::extract::{Fields, Json, Path, Query, negotiated, prefers_html, refuse_other_sites};
 use live::{App, ClientAddress, Context, Problem};
-use requests::Logged;
+use requests::{Before, Logged};
 use serde_json::{Map, Value, json};
 use store::Migration;
 
@@ -29,7 +29,7 @@ pub fn app() -> App {
         .route("/requests", get(list).post(create))
         .route("/requests/{uid}", request)
         .route("/requests/{uid}/delete", post(delete));
-    App::new().migrations(MIGRATIONS).routes(routes)
+    App::new().migrations(MIGRATIONS).routes(routes).problem_page(pages::problem)
 }
 
 async fn create(
@@ -52,13 +52,8 @@ async fn create(
     Ok(done(&headers, &address, (StatusCode::CREATED, [(LOCATION, &address)], Json(new))))
 }
 
-async fn list(
-    State(context): State<Context>,
-    Query(mut query): Query<Map<String, Value>>,
-    headers: HeaderMap,
-) -> Answer {
-    let before = query.remove("before").and_then(|before| before.as_str().map(str::to_owned));
-    let mut found = context.store().list(move |snapshot| requests::page(snapshot, before.as_deref())).await?;
+async fn list(State(context): State<Context>, Query(asked): Query<Before>, headers: HeaderMap) -> Answer {
+    let mut found = context.store().list(move |snapshot| requests::page(snapshot, &asked)).await?;
     let has_more = found.len() > requests::PAGE;
     found.truncate(requests::PAGE);
     let next = found.last().filter(|_| has_more).map(|row| row.uid.as_str());
@@ -67,7 +62,7 @@ async fn list(
 
 async fn show(State(context): State<Context>, Path(uid): Path<String>, headers: HeaderMap) -> Answer {
     let found = context.store().point(move |snapshot| requests::find(snapshot, &uid)).await?;
-    Ok(negotiated(&headers, pages::show(&found, None), &found))
+    Ok(negotiated(&headers, pages::show(&found, &Map::new(), None), &found))
 }
 
 /// From JSON or from the form of the page. A wrong field of the form shows the page again.
@@ -77,18 +72,16 @@ async fn change(
     headers: HeaderMap,
     Fields(mut fields): Fields,
 ) -> Answer {
+    let (id, sent) = (uid.clone(), fields.clone());
     // A form has the parameters as text.
     let parsed = fields.get("parameters").and_then(|text| serde_json::from_str(text.as_str()?).ok());
     fields.extend(parsed.map(|parameters| ("parameters".to_owned(), parameters)));
-    let id = uid.clone();
     let changed = context.store().write("request.change", move |tx| requests::change(tx, &id, &fields)).await;
     let found = context.store().point(move |snapshot| requests::find(snapshot, &uid)).await?;
-    match changed {
-        Err(problem) if prefers_html(&headers) => {
-            Ok((problem.status, pages::show(&found, Some(&problem.detail))).into_response())
-        }
-        changed => changed.map(|()| done(&headers, &format!("/requests/{}", found.uid), Json(&found))),
+    if let Some(problem) = changed.as_ref().err().filter(|_| prefers_html(&headers)) {
+        return Ok((problem.status, pages::show(&found, &sent, Some(&problem.detail))).into_response());
     }
+    changed.map(|()| done(&headers, &format!("/requests/{}", found.uid), Json(&found)))
 }
 
 async fn delete(

@@ -2,7 +2,9 @@
 
 use crate::requests::Logged;
 use axum::response::Html;
+use live::Problem;
 use maud::{Markup, PreEscaped, html};
+use serde_json::{Map, Value};
 
 fn page(title: &str, content: Markup) -> Html<String> {
     let head = PreEscaped(include_str!("../page/head.html"));
@@ -11,44 +13,55 @@ fn page(title: &str, content: Markup) -> Html<String> {
 
 /// A page of the list.
 pub fn list(requests: &[Logged], next: Option<&str>) -> Html<String> {
-    let rows = html! {
-        @for request in requests {
-            tr { td { a href={ "/requests/" (request.uid) } { (time(request)) } } td { (request.ip) }
-                 td { (request.method) } td { (request.url) } }
-        }
-    };
     page(
         "Requests",
         html! {
             form method="post" action="/requests" { label { "Note" input name="note"; } button { "Log a request" } }
-            table { tr { th { "Time" } th { "Address" } th { "Method" } th { "URL" } } (rows) }
+            table {
+                tr { th { "Time" } th { "Address" } th { "Method" } th { "URL" } }
+                @for request in requests {
+                    tr { td { a href={ "/requests/" (request.uid) } { (time(request)) } } td { (request.ip) }
+                         td { (request.method) } td.url { (request.url) } }
+                }
+            }
             @if requests.is_empty() { p { "No requests." } }
             @if let Some(next) = next { p { a rel="next" href={ "/requests?before=" (next) } { "Older requests" } } }
         },
     )
 }
 
-/// A request with the forms that change and delete it, and what was wrong with the form that was sent.
-pub fn show(request: &Logged, error: Option<&str>) -> Html<String> {
+/// A request with the forms that change and delete it. After a refused form: what was sent, and what was wrong with it.
+pub fn show(request: &Logged, sent: &Map<String, Value>, error: Option<&str>) -> Html<String> {
     let address = format!("/requests/{}", request.uid);
-    let Logged { ip, method, url, .. } = request;
+    let Logged { ip, method, url, parameters, .. } = request;
     let fields = [("Address", "ip", ip), ("Method", "method", method), ("URL", "url", url)];
+    let value = |name, own| sent.get(name).and_then(Value::as_str).unwrap_or(own);
     page(
         "Request",
         html! {
             p { code { (request.uid) } " at " (time(request)) }
             @if let Some(error) = error { p.error role="alert" { (error) } }
             form method="post" action=(address) {
-                @for (label, name, value) in fields { label { (label) input name=(name) value=(value) required; } }
-                label { "Parameters (a JSON object)" textarea name="parameters" rows="6" { (request.parameters) } }
+                @for (label, name, own) in fields { label { (label) input name=(name) value=(value(name, own)) required; } }
+                label { "Parameters (a JSON object)" textarea name="parameters" rows="6" { (value("parameters", parameters)) } }
                 button { "Save" }
             }
-            form method="post" action={ (address) "/delete" } { button { "Delete this request" } }
+            details {
+                summary { "Delete this request" }
+                form method="post" action={ (address) "/delete" } { p { "It is gone then. " button { "Delete" } } }
+            }
             p { a href="/requests" { "All requests" } }
         },
     )
 }
 
+/// What went wrong.
+pub fn problem(problem: &Problem) -> String {
+    let all = html! { p { a href="/requests" { "All requests" } } };
+    page("This did not work", html! { p.error role="alert" { (problem.detail) } (all) }).0
+}
+
 fn time(request: &Logged) -> String {
-    jiff::Timestamp::from_millisecond(request.logged_at).unwrap_or_default().to_string()
+    let time = jiff::Timestamp::from_millisecond(request.logged_at).unwrap_or_default();
+    time.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
 }

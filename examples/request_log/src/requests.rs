@@ -1,7 +1,7 @@
 //! The table `requests`: one row for each request that was logged.
 
 use live::Problem;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, value::RawValue};
 use std::net::IpAddr;
 use store::{Snapshot, Tx, args, insert, select, sql, statements};
@@ -9,7 +9,7 @@ use store::{Snapshot, Tx, args, insert, select, sql, statements};
 /// The requests on a page.
 pub const PAGE: usize = 50;
 /// Greater than every uid: the first page begins there.
-const NEWEST: &str = "s";
+const NEWEST: &str = "request_~";
 
 store::columns! {
     /// A row.
@@ -51,31 +51,39 @@ pub fn find(snapshot: &mut Snapshot<'_>, uid: &str) -> Result<Logged, Problem> {
     found.ok_or_else(|| Problem::not_found("Request"))
 }
 
+/// Which page of the list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    before: Option<String>,
+}
+
 /// The newest requests, or those before a uid: one more than [`PAGE`] if there are older ones.
-pub fn page(snapshot: &mut Snapshot<'_>, before: Option<&str>) -> Result<Vec<Logged>, Problem> {
-    Ok(snapshot.all(&PAGE_BEFORE, args![before.unwrap_or(NEWEST)], |row| Logged::read(row, 0))?)
+pub fn page(snapshot: &mut Snapshot<'_>, asked: &Before) -> Result<Vec<Logged>, Problem> {
+    let before = asked.before.as_deref().unwrap_or(NEWEST);
+    Problem::check(before.starts_with("request_"), "before", "be the uid of a request, like `next`")?;
+    Ok(snapshot.all(&PAGE_BEFORE, args![before], |row| Logged::read(row, 0))?)
 }
 
 /// Changes the columns that are given.
 pub fn change(tx: &mut Tx<'_>, uid: &str, fields: &Map<String, Value>) -> Result<(), Problem> {
-    if let Some((name, _)) = fields.iter().find(|(name, value)| !is_allowed(name, value)) {
-        let detail =
-            format!("`{name}` has a wrong value, or is none of `ip`, `method`, `url`, `parameters`.");
-        return Err(Problem::invalid(name, detail));
-    }
+    fields.iter().try_for_each(|(name, value)| check(name, value))?;
     let text = |name| fields.get(name).and_then(Value::as_str);
     let parameters = fields.get("parameters").map(Value::to_string);
     found(tx.exec(&UPDATE, args![uid, text("ip"), text("method"), text("url"), parameters])?)
 }
 
-fn is_allowed(name: &str, value: &Value) -> bool {
-    match (name, value) {
-        ("ip", Value::String(ip)) => ip.parse::<IpAddr>().is_ok(),
-        ("method", Value::String(method)) => (1..=32).contains(&method.len()),
-        ("url", Value::String(url)) => (1..=8192).contains(&url.len()),
-        ("parameters", value) => value.is_object(),
-        _ => false,
-    }
+fn check(name: &str, value: &Value) -> Result<(), Problem> {
+    let text = value.as_str().unwrap_or_default();
+    let (is_good, rule) = match name {
+        "ip" => (text.parse::<IpAddr>().is_ok(), "be an IP address, like 192.0.2.1"),
+        "method" => ((1..=32).contains(&text.len()), "be a text of 1 to 32 bytes"),
+        "url" => ((1..=8192).contains(&text.len()), "be a text of 1 to 8192 bytes"),
+        "parameters" => (value.is_object(), "be a JSON object, like {\"a\": 1}"),
+        json if json.starts_with('{') => (false, "not be JSON unless its type is `application/json`"),
+        _ => (false, "be one of `ip`, `method`, `url`, `parameters`"),
+    };
+    Problem::check(is_good, name, rule)
 }
 
 /// Deletes a request.

@@ -11,11 +11,15 @@ mod tickets;
 pub(crate) use streams::{Streams, tick};
 
 use crate::app::Context;
+use crate::extract::prefers_html;
 use crate::{Problem, wrong_value};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::{get, post};
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use store::Version;
 use web::body::media_type;
 use web::json_size::JsonLimits;
@@ -26,7 +30,15 @@ const VALUE_BYTES: usize = 16;
 const DEPTH_MAX: usize = 64;
 
 /// The routes of an app: those that every app has, and its own.
-pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
+pub(crate) fn router(
+    own: Router<Context>,
+    problem_page: Option<fn(&Problem) -> String>,
+    context: Context,
+) -> Router {
+    let own = match problem_page {
+        Some(page) => own.layer(from_fn(move |request, next| with_page(page, request, next))),
+        None => own,
+    };
     Router::new()
         .route("/rpc/{name}", post(calls::call))
         .route("/live", post(live::open).get(live::open_with_ticket))
@@ -43,6 +55,22 @@ pub(crate) fn router(own: Router<Context>, context: Context) -> Router {
         // `Limits::body_bytes_max` has been applied before a body comes here.
         .layer(DefaultBodyLimit::disable())
         .with_state(context)
+}
+
+/// Replaces the document of a problem by its page if the client prefers HTML.
+async fn with_page(page: fn(&Problem) -> String, request: Request, next: Next) -> Response {
+    let is_browser = prefers_html(request.headers());
+    let mut response = next.run(request).await;
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let headers = response.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("accept"));
+    if !is_browser {
+        return response;
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.remove(CONTENT_LENGTH);
+    *response.body_mut() = page(&problem).into();
+    response
 }
 
 async fn unknown() -> Problem {

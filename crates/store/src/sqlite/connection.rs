@@ -11,6 +11,9 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef as Raw};
 use rusqlite::{OpenFlags, Statement};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,24 +56,24 @@ struct Checker {
 impl Connection {
     /// Opens a file that exists: if it was moved away under a running program, an empty one in its place would hide that.
     pub(super) fn open(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
-        Connection::open_with(path, role, check, OpenFlags::empty())
-    }
-
-    /// Opens a file, or creates it.
-    pub(super) fn create(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
-        Connection::open_with(path, role, check, OpenFlags::SQLITE_OPEN_CREATE)
-    }
-
-    fn open_with(path: &Path, role: Role, check: bool, more: OpenFlags) -> Result<Connection, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_EXRESCODE
-            | more;
+            | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let raw = rusqlite::Connection::open_with_flags(path, flags)
             .map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
         let mut connection = Connection::new(raw, Constraints::default());
         connection.set_up(role, check)?;
         Ok(connection)
+    }
+
+    /// Opens a file, or creates it: for its owner only, and SQLite makes the log beside it the same.
+    pub(super) fn create(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
+        match File::options().write(true).create_new(true).mode(0o600).open(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(Error::Open(format!("cannot open {}: {error}", path.display())))
+            }
+            _ => Connection::open(path, role, check),
+        }
     }
 
     /// Without any setting.

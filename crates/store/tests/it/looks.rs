@@ -47,3 +47,19 @@ async fn a_symbolic_link_is_the_same_database() {
     assert!(!link.with_file_name("link.db-wal").exists());
     again.close();
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_is_made_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let test = Database::Sqlite.open();
+    test.add("n1", "ada", "one").await.expect("writes");
+    for file in ["test.db", "test.db-wal", "test.db-shm"] {
+        let file = std::fs::metadata(test.path().with_file_name(file)).expect("looked at");
+        assert_eq!(file.permissions().mode() & 0o077, 0, "{file:?}");
+    }
+    let mut options = test.options();
+    options.url = format!("sqlite:{}", test.path().with_file_name("missing").join("new.db").display());
+    let Err(Error::Open(refused)) = Store::open(options) else { panic!("there is no such folder") };
+    assert!(refused.contains("No such file or directory"), "{refused}");
+}
