@@ -22,21 +22,23 @@ pub fn is_trusted(address: IpAddr, trusted: &[Cidr]) -> bool {
     trusted.iter().any(|block| block.contains(address))
 }
 
-/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted.
+/// Reads `X-Forwarded-For` from the right, as long as each sender is trusted. It reads bytes: a proxy appends the address
+/// to what its client has sent, which may be anything.
 pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr {
     let mut address = peer.to_canonical();
     if !is_trusted(address, trusted) {
         return address;
     }
-    let said = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    let said: Vec<&str> = said.flat_map(|value| value.split(',')).map(str::trim).collect();
-    for hop in said.iter().rev() {
+    let said = headers.get_all(X_FORWARDED_FOR).iter().rev();
+    let hops = said.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
+    for hop in hops {
         if !is_trusted(address, trusted) {
             break;
         }
-        match hop.parse::<IpAddr>() {
-            Ok(next) => address = next.to_canonical(),
-            Err(_) => break,
+        let hop = std::str::from_utf8(hop.trim_ascii()).ok();
+        match hop.and_then(|hop| hop.parse::<IpAddr>().ok()) {
+            Some(next) => address = next.to_canonical(),
+            None => break,
         }
     }
     address
@@ -45,6 +47,7 @@ pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
 
     #[test]
     fn only_trusted_peers_may_say_where_a_request_comes_from() {
@@ -60,5 +63,16 @@ mod tests {
         assert_eq!(forwarded(&headers, proxy, &trusted), proxy);
         headers.insert("x-forwarded-for", "1.2.3.4, 127.9.9.9".parse().expect("a value"));
         assert_eq!(forwarded(&headers, proxy, &Cidr::LOOPBACK).to_string(), "1.2.3.4", "a block of proxies");
+    }
+
+    #[test]
+    fn bytes_that_a_client_puts_before_its_address_do_not_hide_the_address() {
+        let proxy: IpAddr = "127.0.0.1".parse().expect("an address");
+        for before in ["\u{eb}, ", "\u{eb},\u{eb} ,\t"] {
+            let mut headers = HeaderMap::new();
+            let value = HeaderValue::from_bytes(format!("{before}1.2.3.4").as_bytes()).expect("a value");
+            headers.insert("x-forwarded-for", value);
+            assert_eq!(forwarded(&headers, proxy, &[Cidr::from(proxy)]).to_string(), "1.2.3.4");
+        }
     }
 }
