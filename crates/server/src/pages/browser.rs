@@ -270,12 +270,14 @@ impl Browser {
     }
 }
 
-/// Names and values of the cookies of the request whose names begin with `prefix`, in their order.
+/// Names and values of the cookies of the request whose names begin with `prefix`, in their order. It compares bytes:
+/// browsers send the cookies of all sites of the domain in one header, and these may contain any bytes.
 pub(crate) fn cookies(headers: &HeaderMap, prefix: &str) -> Vec<(String, String)> {
-    let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let all = sent.flat_map(|line| line.split(';')).take(ALL_COOKIES_MAX).map(str::trim);
-    let own = all.filter(|pair| pair.starts_with(prefix)).filter_map(|pair| pair.split_once('='));
-    own.take(COOKIES_MAX).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let sent = headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+    let all = sent.take(ALL_COOKIES_MAX).map(<[u8]>::trim_ascii);
+    let own = all.filter(|pair| pair.starts_with(prefix.as_bytes()));
+    let pairs = own.filter_map(|pair| std::str::from_utf8(pair).ok()?.split_once('='));
+    pairs.take(COOKIES_MAX).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The address after a sign-in: the requested one if it is one of our own pages.

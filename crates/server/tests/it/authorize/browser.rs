@@ -255,3 +255,27 @@ async fn cookies_are_for_this_host_and_secure_where_they_can_be() {
     plain.stop().await;
     secure.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_of_other_sites_with_any_bytes_do_not_hide_our_own() {
+    let server = TestServer::start().await;
+    let mut ada = ada(&server).await;
+    let own = ada.cookies.header().expect("cookies");
+    let foreign = "theme=Zo\u{eb}";
+    for (what, all) in [
+        ("before", format!("{foreign}; {own}")),
+        ("after", format!("{own}; {foreign}")),
+        ("around", { format!("{foreign};{own} ; {foreign}") }),
+    ] {
+        let account = server.get("/o/acme/account").header("cookie", &all).send().await;
+        assert_eq!(account.status, 200, "{what}: {account:?}");
+        assert_eq!(account.header("set-cookie"), "", "{what}: the browser keeps its own cookie");
+        let fields = [("csrf", &*account.input("csrf")), ("end", "others")];
+        let sent = server.post("/o/acme/account/sessions", &fields).header("cookie", &all).send().await;
+        assert_eq!((sent.status, sent.header("location")), (303, "/o/acme/account"), "{what}: {sent:?}");
+    }
+    // A cookie of ours with such bytes is none of those that the server has set.
+    ada.cookies.set("sarsen_7070_acme", "Zo\u{eb}");
+    assert_eq!(ada.get("/o/acme/account").await.status, 303);
+    server.stop().await;
+}
