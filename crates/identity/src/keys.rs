@@ -1,8 +1,9 @@
 //! Signing keys: generation, sealed storage, publication, rotation with an overlap, retirement.
 //!
 //! A new key is published before it signs, so that verifiers that cache `jwks.json` already have it. An old key stays
-//! published until the last token that it signed has expired. Access tokens use ES256, ID tokens RS256. Generating an
-//! RSA key is slow and runs on its own thread.
+//! published until the last token that it signed has expired. After that it still verifies ID tokens that come back as
+//! hints, and nothing else. Access tokens use ES256, ID tokens RS256. Generating an RSA key is slow and runs on its own
+//! thread.
 
 use crate::ids::KeyId;
 use crate::secrets::{Random, SecretKey};
@@ -27,6 +28,8 @@ pub const PUBLISH_AHEAD: Duration = Duration::from_secs(3600);
 pub const ROTATE_AFTER: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a replaced key stays published. It is longer than the lifetime of any token.
 const KEEP_RETIRED: Duration = Duration::from_secs(24 * 3600);
+/// How long a retired key verifies hints: the longest life of a session.
+const VERIFY_HINTS: Duration = Duration::from_secs(400 * 24 * 3600);
 
 /// A signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ statements! {
     static RETIRE = sql(
         "UPDATE signing_keys SET retired_at = ?3 WHERE algorithm = ?1 AND id < ?2 AND retired_at IS NULL",
     );
-    static ALL = sql("SELECT id, algorithm, sealed, public, signs_from FROM signing_keys
+    static ALL = sql("SELECT id, algorithm, sealed, public, signs_from, retired_at FROM signing_keys
      WHERE retired_at IS NULL OR retired_at > ?1 ORDER BY id");
     static SEALED = sql("SELECT id, algorithm, sealed FROM signing_keys ORDER BY id");
     static RESEAL = sql("UPDATE signing_keys SET sealed = ?2 WHERE id = ?1");
@@ -145,29 +148,48 @@ pub fn is_due(snapshot: &mut Snapshot<'_>, algorithm: Algorithm, now: Time) -> R
     Ok(newest.is_none_or(|created_at| now.since(created_at) >= ROTATE_AFTER))
 }
 
-/// Reads and decrypts the published keys.
+/// Reads and decrypts the published keys, and reads the public halves of the keys that verify hints.
 pub fn ring(snapshot: &mut Snapshot<'_>, secret_key: &SecretKey, now: Time) -> Result<Ring> {
-    type Stored = (KeyId, String, Vec<u8>, String, Time);
+    struct Stored {
+        id: KeyId,
+        algorithm: String,
+        sealed: Vec<u8>,
+        public: String,
+        signs_from: Time,
+        retired_at: Option<Time>,
+    }
     snapshot.depends(|| [key()]);
-    let stored: Vec<Stored> = snapshot
-        .all(&ALL, args![now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
-    let keys = stored.into_iter().map(|(id, algorithm, sealed, public, signs_from)| {
+    let stored: Vec<Stored> = snapshot.all(&ALL, args![now - VERIFY_HINTS], |row| {
+        Ok(Stored {
+            id: row.get(0)?,
+            algorithm: row.get(1)?,
+            sealed: row.get(2)?,
+            public: row.get(3)?,
+            signs_from: row.get(4)?,
+            retired_at: row.get(5)?,
+        })
+    })?;
+    let (mut keys, mut retired) = (Vec::new(), Vec::new());
+    for Stored { id, algorithm, sealed, public, signs_from, retired_at } in stored {
         let algorithm = Algorithm::parse(&algorithm)?;
-        let private = secret_key.open(&place(&id), &sealed)?;
         let broken = |error: &dyn std::fmt::Display| Error::Internal(format!("signing key {id}: {error}"));
         let public: Json = serde_json::from_str(&public).map_err(|error| broken(&error))?;
         let jwk = serde_json::from_value(public.clone()).map_err(|error| broken(&error))?;
-        let verifier = DecodingKey::from_jwk(&jwk).map_err(|error| broken(&error))?;
-        Ok(SigningKey {
-            pair: Pair::parse(algorithm, &private)?,
-            id,
-            algorithm,
-            verifier,
+        let decoding = DecodingKey::from_jwk(&jwk).map_err(|error| broken(&error))?;
+        if retired_at.is_some_and(|at| at <= now) {
+            retired.push(VerifyingKey { id, algorithm, decoding });
+            continue;
+        }
+        let private = secret_key.open(&place(&id), &sealed)?;
+        let pair = Pair::parse(algorithm, &private)?;
+        keys.push(SigningKey {
+            verifier: VerifyingKey { id, algorithm, decoding },
             public,
             signs_from,
-        })
-    });
-    Ok(Ring { keys: keys.collect::<Result<Vec<_>>>()?.into() })
+            pair,
+        });
+    }
+    Ok(Ring { keys: keys.into(), retired: retired.into() })
 }
 
 /// Opens each key, also the retired ones, and signs with it. Returns how many there are.
@@ -197,20 +219,27 @@ fn sealed(snapshot: &mut Snapshot<'_>) -> Result<Vec<(KeyId, String, Vec<u8>)>> 
     Ok(snapshot.all(&SEALED, args![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?)
 }
 
-/// The published keys. Cheap to clone.
+/// The published keys, and the retired ones that verify hints. Cheap to clone.
 #[derive(Clone)]
 pub struct Ring {
     keys: Arc<[SigningKey]>,
+    retired: Arc<[VerifyingKey]>,
 }
 
-/// One published key.
-pub struct SigningKey {
+/// The public half of a key.
+pub struct VerifyingKey {
     /// The `kid`.
     pub id: KeyId,
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The public half, for verification.
-    pub verifier: DecodingKey,
+    /// The key for the JOSE crate.
+    pub decoding: DecodingKey,
+}
+
+/// One published key.
+pub struct SigningKey {
+    /// The public half.
+    pub verifier: VerifyingKey,
     public: Json,
     signs_from: Time,
     pair: Pair,
@@ -220,26 +249,36 @@ pub struct SigningKey {
 impl PartialEq for Ring {
     fn eq(&self, other: &Ring) -> bool {
         let is_same = |(one, other): (&SigningKey, &SigningKey)| {
-            one.id == other.id && one.public == other.public && one.signs_from == other.signs_from
+            one.verifier.id == other.verifier.id
+                && one.public == other.public
+                && one.signs_from == other.signs_from
         };
-        self.keys.len() == other.keys.len() && self.keys.iter().zip(&*other.keys).all(is_same)
+        let retired = self.retired.iter().map(|key| &key.id);
+        self.keys.len() == other.keys.len()
+            && self.keys.iter().zip(&*other.keys).all(is_same)
+            && retired.eq(other.retired.iter().map(|key| &key.id))
     }
 }
 
 impl Ring {
     /// Returns the newest key of this algorithm that signs at `now`; `None` before the first key exists.
     pub fn signer(&self, algorithm: Algorithm, now: Time) -> Option<&SigningKey> {
-        self.keys.iter().rev().find(|key| key.algorithm == algorithm && key.signs_from <= now)
+        self.keys.iter().rev().find(|key| key.verifier.algorithm == algorithm && key.signs_from <= now)
     }
 
-    /// Finds the key with this `kid`.
-    pub fn find(&self, kid: &str) -> Option<&SigningKey> {
-        self.keys.iter().find(|key| key.id.as_str() == kid)
+    /// Finds the published key with this `kid`.
+    pub fn find(&self, kid: &str) -> Option<&VerifyingKey> {
+        self.keys.iter().map(|key| &key.verifier).find(|key| key.id.as_str() == kid)
+    }
+
+    /// Finds the key with this `kid` for a hint: published, or retired.
+    pub fn find_for_hint(&self, kid: &str) -> Option<&VerifyingKey> {
+        self.find(kid).or_else(|| self.retired.iter().find(|key| key.id.as_str() == kid))
     }
 
     /// The number of keys.
     pub(crate) fn len(&self) -> usize {
-        self.keys.len()
+        self.keys.len() + self.retired.len()
     }
 
     /// Returns the published key set (RFC 7517).
@@ -253,7 +292,8 @@ impl SigningKey {
     /// would parse it for every token.
     pub fn sign(&self, typ: &str, claims: &impl serde::Serialize) -> Result<String> {
         let broken = |error: serde_json::Error| Error::Internal(format!("claims: {error}"));
-        let header = json!({ "typ": typ, "alg": self.algorithm.as_str(), "kid": self.id.as_str() });
+        let VerifyingKey { id, algorithm, .. } = &self.verifier;
+        let header = json!({ "typ": typ, "alg": algorithm.as_str(), "kid": id.as_str() });
         let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims).map_err(broken)?, &mut token);

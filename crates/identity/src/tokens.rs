@@ -6,7 +6,7 @@
 //! signatures are right.
 
 use crate::ids::{AuditId, KeyId};
-use crate::keys::{Algorithm, Ring, SigningKey};
+use crate::keys::{Algorithm, Ring, SigningKey, VerifyingKey};
 use crate::{Error, Result, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -174,7 +174,7 @@ pub fn sign_access(
     now: Time,
 ) -> Result<(String, KeyId)> {
     let key = signer(ring, Algorithm::Es256, now)?;
-    Ok((key.sign(typ.as_str(), claims)?, key.id.clone()))
+    Ok((key.sign(typ.as_str(), claims)?, key.verifier.id.clone()))
 }
 
 /// Signs an ID token with the algorithm that its client is registered for.
@@ -210,7 +210,7 @@ pub fn verify_access<'a>(
     is_known: impl FnOnce(&KeyId) -> bool,
 ) -> Option<Verified<'a>> {
     let typs = AccessTokenTyp::ALL.map(AccessTokenTyp::as_str);
-    let key = key_of(ring, token, &typs)?;
+    let key = key_of(token, &typs, |kid| ring.find(kid))?;
     if !is_known(&key.id) {
         verify_signature(key, token)?;
     }
@@ -221,11 +221,21 @@ pub fn verify_access<'a>(
     (claims.iss == issuer && timely).then_some(Verified { claims, key: &key.id })
 }
 
-/// Verifies an ID token that a client sends as a hint. It may have expired.
+/// Verifies an ID token that a client sends as a hint. It may have expired, and its key may be retired.
 pub fn verify_id_hint(ring: &Ring, issuer: &str, token: &str, now: Time) -> Option<IdClaims> {
-    let key = key_of(ring, token, &[ID_TYP])?;
+    let key = key_of(token, &[ID_TYP], |kid| ring.find_for_hint(kid))?;
     verify_signature(key, token)?;
     claims_of::<IdClaims>(token, now).filter(|claims| claims.iss == issuer)
+}
+
+/// Reads the client for which an ID token says that it was issued, without verification: anybody can write it.
+pub fn unverified_client(token: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct ForClient {
+        aud: String,
+    }
+    let payload = payload(token).filter(|_| token.len() <= LENGTH_MAX)?;
+    serde_json::from_slice(&payload).ok().map(|ForClient { aud }| aud)
 }
 
 /// Reads the claims of an access token that has been verified.
@@ -233,24 +243,28 @@ pub fn read_access(token: &str) -> Option<AccessClaims> {
     serde_json::from_slice(&payload(token)?).ok()
 }
 
-/// The published key that a token names, if its header is right.
-fn key_of<'a>(ring: &'a Ring, token: &str, typs: &[&str]) -> Option<&'a SigningKey> {
+/// The key that a token names, if its header is right. `find` returns the key with a `kid`.
+fn key_of<'a>(
+    token: &str,
+    typs: &[&str],
+    find: impl FnOnce(&str) -> Option<&'a VerifyingKey>,
+) -> Option<&'a VerifyingKey> {
     if token.len() > LENGTH_MAX {
         return None;
     }
     let header = decode_header(token).ok()?;
-    let key = ring.find(header.kid.as_deref()?)?;
+    let key = find(header.kid.as_deref()?)?;
     let typ_fits = header.typ.as_deref().is_some_and(|typ| typs.contains(&typ));
     (typ_fits && header.crit.is_none() && header.alg == key.algorithm.jose()).then_some(key)
 }
 
-fn verify_signature(key: &SigningKey, token: &str) -> Option<()> {
+fn verify_signature(key: &VerifyingKey, token: &str) -> Option<()> {
     let mut validation = Validation::new(key.algorithm.jose());
     // The callers check times against the injected clock, and the audience.
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    decode::<serde::de::IgnoredAny>(token, &key.verifier, &validation).ok().map(|_| ())
+    decode::<serde::de::IgnoredAny>(token, &key.decoding, &validation).ok().map(|_| ())
 }
 
 /// The claims of a token whose signature is right, unless it is not valid yet.

@@ -313,9 +313,15 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
     if let Some(hint) = &request.hint {
         let now = app.now();
         let ring = app.lookups.ring(now).await?;
-        let hinted = tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now);
-        if hinted.is_none_or(|claims| claims.sub != session.user.as_str()) {
-            return Ok(request.refuse("login_required", "Another user is signed in."));
+        match tokens::verify_id_hint(&ring, &app.settings.issuer, hint, now) {
+            Some(claims) if claims.sub == session.user.as_str() => {}
+            Some(_) => return Ok(request.refuse("login_required", "Another user is signed in.")),
+            // The user can see who is signed in, so a hint that proves nothing is left out.
+            None if !silent => {}
+            None => {
+                let text = "id_token_hint is not a valid ID token of this server.";
+                return Ok(request.refuse("login_required", text));
+            }
         }
     }
     if needs_consent(app, &session, request).await? {

@@ -1,7 +1,7 @@
 //! `/auth/logout` (OpenID Connect RP-Initiated Logout 1.0): a client sends its user here to sign out.
 //!
 //! - An `id_token_hint` of the browser's own session signs out at once.
-//! - `client_id` alone, or a hint of another session, asks the user first.
+//! - `client_id` alone, a hint of another session, or one that cannot be verified asks the user first.
 //! - Without parameters, all sessions of the browser end.
 //! - `post_logout_redirect_uri` alone asks the user, ends all sessions and stays here: nothing proves whose address it is.
 //!
@@ -103,15 +103,20 @@ async fn understand(app: &App, params: &Params) -> Result<Logout, PageError> {
         return Err(PageError::bad("client_id is not the client that received id_token_hint."));
     }
     let target = params.get("post_logout_redirect_uri");
-    let Some(id) = hinted.or(named) else {
-        return match (hint, target) {
-            (Some(_), _) => Err(PageError::bad("id_token_hint is not a valid ID token of this server.")),
-            (None, Some(_)) => Ok(Logout::EverywhereIfConfirmed),
-            (None, None) => Ok(Logout::Everywhere),
-        };
+    let wrong_hint = || PageError::bad("id_token_hint is not a valid ID token of this server.");
+    // A hint that cannot be verified names the client, as `client_id` would, and proves nothing.
+    let unverified = match hint {
+        Some(hint) if hinted.or(named).is_none() => {
+            Some(tokens::unverified_client(hint).ok_or_else(wrong_hint)?)
+        }
+        _ => None,
+    };
+    let Some(id) = hinted.or(named).or(unverified.as_deref()) else {
+        return Ok(if target.is_some() { Logout::EverywhereIfConfirmed } else { Logout::Everywhere });
     };
     let client = match app.lookups.client(id, now).await {
         Ok(client) => client,
+        Err(Error::NotFound { .. }) if unverified.is_some() => return Err(wrong_hint()),
         Err(Error::NotFound { .. }) => return Err(PageError::bad("The client is not known.")),
         Err(error) => return Err(error.into()),
     };

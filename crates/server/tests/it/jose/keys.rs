@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::keys::{self, Algorithm};
 use serde_json::{Value, json};
-use server::testing::TestServer;
+use server::testing::{Answer, TestBrowser, TestServer};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,5 +72,96 @@ async fn keys_are_renewed_with_an_overlap_and_then_retired() {
     assert_refused(&server, &forged, "signed by a key that was retired").await;
     let fresh = fresh(&mut ada).await;
     assert_good(&server, &fresh, "of the new key").await;
+    server.stop().await;
+}
+
+/// Replaces the key that signs ID tokens, and lets the old one retire.
+async fn retire_the_rsa_key(server: &TestServer) {
+    server.clock.advance(Duration::from_secs(60));
+    let now = server.app.now();
+    let new = tokio::task::spawn_blocking({
+        let secret_key = server.app.secret_key.clone();
+        move || keys::generate(Algorithm::Rs256, now, &server::SystemRandom, &secret_key).expect("a key")
+    });
+    let new = new.await.expect("a key");
+    server.app.store.write("key.add", move |tx| keys::add(tx, &new, now)).await.expect("adds");
+    server.clock.advance(keys::PUBLISH_AHEAD + Duration::from_secs(25 * 3600));
+}
+
+async fn log_out(browser: &mut TestBrowser<'_>, hint: &str) -> Answer {
+    browser.get(&format!("/auth/logout?id_token_hint={hint}")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_outlives_the_key_that_signed_it() {
+    let server = TestServer::start().await;
+    let mut ada = server.browser();
+    ada.sign_in("acme", "ada@acme.test").await;
+    let mut grace = server.browser();
+    grace.sign_in("acme", "grace@acme.test").await;
+    let ask = Ask::of(&server, "spa");
+    let of_ada = tokens_of(&server, &mut ada, &ask).await.text("id_token");
+    let of_grace = tokens_of(&server, &mut grace, &ask).await.text("id_token");
+    let old = Forge::of_server(&server, Algorithm::Rs256).await;
+    retire_the_rsa_key(&server).await;
+    let jwks = server.get("/.well-known/jwks.json").send().await;
+    assert!(!jwks.body.contains(&old.kid), "{jwks:?}");
+
+    for prompt in ["", "none"] {
+        let hinted = |hint: &str| {
+            let ask = ask.clone().with("id_token_hint", hint);
+            if prompt.is_empty() { ask } else { ask.with("prompt", prompt) }.path()
+        };
+        let own = ada.get(&hinted(&of_ada)).await;
+        assert!(own.redirect_param("code").is_some(), "{prompt}: {own:?}");
+        let other = ada.get(&hinted(&of_grace)).await;
+        assert_eq!(other.redirect_param("error").as_deref(), Some("login_required"), "{prompt}: {other:?}");
+    }
+    let left = log_out(&mut ada, &of_ada).await;
+    assert_eq!((left.status, left.header("location")), (303, "/o/acme/login"), "{left:?}");
+    assert_eq!(ada.get("/o/acme/account").await.status, 303, "signed out");
+    let asked = log_out(&mut grace, &of_ada).await;
+    assert!(asked.status == 200 && asked.body.contains("Sign out?"), "another session: {asked:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_that_cannot_be_verified_proves_nothing() {
+    let server = TestServer::start().await;
+    let mut ada = server.browser();
+    ada.sign_in("acme", "ada@acme.test").await;
+    let ask = Ask::of(&server, "spa");
+    let of_ada = tokens_of(&server, &mut ada, &ask).await.text("id_token");
+    retire_the_rsa_key(&server).await;
+    // Longer than any session lives.
+    server.clock.advance(Duration::from_secs(400 * 24 * 3600));
+    ada.sign_in("acme", "ada@acme.test").await;
+    let forged = Forge::of_mallory();
+    let header = json!({ "typ": "JWT", "alg": "ES256", "kid": forged.kid });
+    let forged = forged.jws(&header.to_string(), &claims(&of_ada).to_string());
+    for hint in [&of_ada, &forged] {
+        let hinted = ask.clone().with("id_token_hint", hint);
+        let answer = ada.get(&hinted.path()).await;
+        assert!(answer.redirect_param("code").is_some(), "{answer:?}");
+        let silent = ada.get(&hinted.with("prompt", "none").path()).await;
+        assert_eq!(silent.redirect_param("error").as_deref(), Some("login_required"), "{silent:?}");
+
+        let asked = log_out(&mut ada, hint).await;
+        assert!(asked.status == 200 && asked.body.contains("Sign out?"), "{asked:?}");
+        let evil = format!("{hint}&post_logout_redirect_uri=https%3A%2F%2Fevil.example%2F");
+        assert_eq!(log_out(&mut ada, &evil).await.status, 400, "not registered for the client");
+        assert_eq!(ada.get("/o/acme/account").await.status, 200, "still signed in");
+        let form = asked.form().expect("a form");
+        let fields = form.fields.iter().filter(|field| !field.is_button);
+        let fields: Vec<(&str, &str)> = fields.map(|field| (&*field.name, &*field.value)).collect();
+        let left = ada.post(&form.action, &fields).await;
+        assert_eq!((left.status, left.header("location")), (303, "/o/acme/login"), "{left:?}");
+        ada.sign_in("acme", "ada@acme.test").await;
+    }
+    let header = json!({ "typ": "JWT", "alg": "ES256", "kid": "x" });
+    for aud in [json!("client_x"), json!(["client_x"]), json!(null)] {
+        let hint = Forge::of_mallory().jws(&header.to_string(), &json!({ "aud": aud }).to_string());
+        assert_eq!(log_out(&mut ada, &hint).await.status, 400, "no client of ours: {aud}");
+    }
     server.stop().await;
 }
