@@ -130,8 +130,6 @@ pub enum Redeemed {
         grant: Box<NewGrant>,
         /// The nonce for the ID token.
         nonce: Option<String>,
-        /// The time of the user's authentication.
-        authenticated_at: Time,
     },
     /// The code was redeemed before. Its grant is now revoked.
     Replayed,
@@ -208,6 +206,7 @@ pub fn redeem(
         client: stored.client,
         session: session.id,
         scope: Scope::parse(&stored.scope),
+        authenticated_at: session.authenticated_at,
     };
     let offline = new.scope.contains("offline_access");
     grants::create(tx, &new, offline.then_some(refresh), now)?;
@@ -215,11 +214,7 @@ pub fn redeem(
     if !alive {
         return Err(Error::InvalidGrant);
     }
-    Ok(Redeemed::Grant {
-        grant: Box::new(new),
-        nonce: stored.nonce,
-        authenticated_at: session.authenticated_at,
-    })
+    Ok(Redeemed::Grant { grant: Box::new(new), nonce: stored.nonce })
 }
 
 /// Whether the verifier matches the challenge (S256). A verifier without a challenge indicates a downgrade attack and

@@ -375,6 +375,7 @@ pub fn redeem(
         client: device.client.clone(),
         session: new.session.clone(),
         scope: device.scope.clone(),
+        authenticated_at: session.authenticated_at,
     };
     grants::create(tx, &grant, Some(&new.refresh), now)?;
     // The user or the organization may have been suspended since the approval.

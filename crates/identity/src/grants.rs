@@ -35,6 +35,8 @@ pub struct NewGrant {
     pub session: SessionId,
     /// The granted scope.
     pub scope: Scope,
+    /// The time of the user's authentication before they authorized the client.
+    pub authenticated_at: Time,
 }
 
 /// A new refresh token, generated before the command.
@@ -68,7 +70,10 @@ impl NewRefresh {
 statements! {
     static INSERT = insert(
         "grants",
-        &[&["id", "organization_id", "user_id", "client_id", "session_id", "scope", "created_at"]],
+        &[&[
+            "id", "organization_id", "user_id", "client_id", "session_id", "scope", "created_at",
+            "authenticated_at",
+        ]],
     );
     static INSERT_REFRESH = insert("refresh_tokens", &[&["id", "grant_id", "hash", "created_at", "expires_at"]]);
     static LOCK = lock("refresh_tokens", "id");
@@ -79,7 +84,7 @@ statements! {
     static REVOKE = sql("UPDATE grants SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1 AND revoked_at IS NULL");
     static STATE = sql("SELECT g.user_id, g.organization_id, g.client_id, g.session_id, g.scope, g.revoked_at,
             s.ended_at, s.expires_at, s.authenticated_at, us.suspended_at, os.suspended_at, c.service_id,
-            c.organization_id
+            c.organization_id, COALESCE(g.authenticated_at, s.authenticated_at)
      FROM grants g
      JOIN sessions s ON s.id = g.session_id
      JOIN clients c ON c.id = g.client_id
@@ -124,8 +129,11 @@ pub struct Grant {
     pub session: SessionId,
     /// The granted scope.
     pub scope: Scope,
-    /// The time of the user's last authentication.
+    /// The time of the user's authentication before they authorized the client. It stays when the user authenticates
+    /// again (OpenID Connect Core 12.2).
     pub authenticated_at: Time,
+    /// The time of the user's last authentication in its session.
+    pub session_authenticated_at: Time,
     /// The expiry time of its session.
     pub session_expires_at: Time,
     alive: bool,
@@ -142,7 +150,19 @@ impl Grant {
 /// Creates a grant with the first refresh token of its family.
 pub fn create(tx: &mut Tx<'_>, new: &NewGrant, refresh: Option<&NewRefresh>, now: Time) -> Result<()> {
     let scope = new.scope.to_string();
-    tx.exec(&INSERT, args![&new.id, &new.organization, &new.user, &new.client, &new.session, &scope, now])?;
+    tx.exec(
+        &INSERT,
+        args![
+            &new.id,
+            &new.organization,
+            &new.user,
+            &new.client,
+            &new.session,
+            &scope,
+            now,
+            new.authenticated_at
+        ],
+    )?;
     tx.changed(key(&new.id));
     if let Some(refresh) = refresh {
         insert_refresh(tx, refresh, &new.id, now)?;
@@ -171,7 +191,8 @@ pub fn get(snapshot: &mut Snapshot<'_>, id: &GrantId) -> Result<Option<Grant>> {
             session: row.get(3)?,
             scope: Scope::parse(&row.get::<String>(4)?),
             session_expires_at: row.get(7)?,
-            authenticated_at: row.get(8)?,
+            authenticated_at: row.get(13)?,
+            session_authenticated_at: row.get(8)?,
             service: row.get(11)?,
             alive: at_home && stops.iter().all(Option::is_none),
         })

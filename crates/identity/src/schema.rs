@@ -19,6 +19,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(13, "invitations by e-mail", include_str!("../migrations/0013_invitations_by_email.sql")),
     migration(14, "type of access tokens", include_str!("../migrations/0014_access_token_typ.sql")),
     migration(15, "billing", include_str!("../migrations/0015_billing.sql")),
+    migration(16, "authentication of grants", include_str!("../migrations/0016_grant_authentication.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

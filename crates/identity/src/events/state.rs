@@ -131,7 +131,7 @@ pub fn of_token(
         roles: administrators::slugs_of_user(snapshot, &user.id)?,
         session: grant.session,
         session_expires_at: grant.session_expires_at,
-        authenticated_at: grant.authenticated_at,
+        authenticated_at: grant.session_authenticated_at,
         service,
         user,
     }))

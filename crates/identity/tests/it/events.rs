@@ -58,6 +58,7 @@ impl Tenant {
             client: self.client.id.clone(),
             session: session.clone(),
             scope: Scope::parse("openid"),
+            authenticated_at: START,
         };
         let grant = new.id.clone();
         test.write(move |tx, _| grants::create(tx, &new, None, START)).await.expect("a grant");

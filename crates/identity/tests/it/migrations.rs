@@ -1,10 +1,10 @@
 //! Migrations of databases of earlier versions, with their data.
 
 use crate::support::START;
-use identity::ids::{OrganizationId, ServiceId, UserId};
+use identity::ids::{ClientId, GrantId, OrganizationId, ServiceId, SessionId, UserId};
 use identity::organizations::{self, DeviceFlow};
 use identity::tokens::AccessTokenTyp;
-use identity::{Result, schema, services, user_search};
+use identity::{Result, grants, schema, services, sessions, user_search};
 use std::time::Duration;
 use store::testing::{Kind, TestPlace, kind};
 use store::{Migration, Options, Sql, Store, args, sql};
@@ -140,6 +140,49 @@ async fn a_service_gets_the_type_of_access_tokens_that_one_of_its_clients_had() 
         let service = found.iter().find(|service| service.slug == slug).expect("is there");
         assert_eq!(service.access_token_typ, typ, "{slug}");
     }
+    now.close();
+}
+
+#[tokio::test]
+async fn a_grant_from_before_keeps_the_time_of_authentication_that_its_session_has() {
+    static ORGANIZATION: Sql = sql("INSERT INTO organizations (id, slug, name, created_by, created_at)
+         VALUES (?1, 'acme', 'Acme', 'system', ?2)");
+    static CLIENT: Sql = sql("INSERT INTO clients (id, organization_id, kind, name, grants,
+             pkce_required, consent_required, id_token_alg, created_at)
+         VALUES (?1, ?2, 'spa', '', '', 1, 0, 'RS256', ?3)");
+    static SESSION: Sql = sql("INSERT INTO sessions (id, organization_id, user_id, kind, address, agent,
+             created_at, authenticated_at, expires_at)
+         VALUES (?1, ?2, ?3, 'browser', '', '', ?4, ?5, ?6)");
+    static GRANT: Sql =
+        sql("INSERT INTO grants (id, organization_id, user_id, client_id, session_id, scope, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'openid', ?6)");
+    let place = TestPlace::create();
+    let number = schema::MIGRATIONS.iter().position(|step| step.name == "authentication of grants");
+    let before = open(&place, &schema::MIGRATIONS[..number.expect("a migration")]);
+    let (session, grant) = (SessionId::from_uuid(1), GrantId::from_uuid(1));
+    let (of_grant, id) = (session.clone(), grant.clone());
+    let authenticated_at = START + Duration::from_secs(60);
+    let made = before.write("test", move |tx| -> Result<()> {
+        let (acme, user, client) =
+            (OrganizationId::from_uuid(1), UserId::from_uuid(1), ClientId::from_uuid(1));
+        let end = START + Duration::from_secs(3600);
+        tx.exec(&ORGANIZATION, args![&acme, START])?;
+        tx.exec(&CLIENT, args![&client, &acme, START])?;
+        tx.exec(&SESSION, args![&of_grant, &acme, &user, START, authenticated_at, end])?;
+        tx.exec(&GRANT, args![&id, &acme, &user, &client, &of_grant, START])?;
+        // One whose session is deleted, which the cleanup will delete too.
+        tx.exec(&GRANT, args![&GrantId::from_uuid(2), &acme, &user, &client, "gone", START])?;
+        Ok(())
+    });
+    made.await.expect("rows");
+    before.close();
+    let now = open(&place, schema::MIGRATIONS);
+    let later = START + Duration::from_secs(120);
+    let renewed = now.write("test", move |tx| sessions::set_authenticated_at(tx, &session, later));
+    renewed.await.expect("writes");
+    let found =
+        now.read(move |snapshot| grants::get(snapshot, &grant)).await.expect("reads").expect("a grant");
+    assert_eq!((found.authenticated_at, found.session_authenticated_at), (authenticated_at, later));
     now.close();
 }
 

@@ -81,6 +81,7 @@ async fn many_sessions(test: &TestIdentity, user: &User, client: &Client, count:
             client: client.id.clone(),
             session: session.id.clone(),
             scope: Scope::parse("openid"),
+            authenticated_at: START,
         };
         (session, grant)
     };

@@ -181,6 +181,7 @@ impl Account {
                 session: session.clone(),
                 // Without a refresh token the janitor would delete it a week after its access token.
                 scope: Scope::parse("offline_access profile email"),
+                authenticated_at: at,
             };
             (grant, NewRefresh::first(at, random))
         };

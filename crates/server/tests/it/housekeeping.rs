@@ -183,6 +183,7 @@ fn grant_of(session: &NewSession) -> NewGrant {
         client: ClientId::new(session.created_at, &SystemRandom),
         session: session.id.clone(),
         scope: Scope::parse("openid offline_access"),
+        authenticated_at: session.authenticated_at,
     }
 }
 

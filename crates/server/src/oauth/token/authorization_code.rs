@@ -28,7 +28,7 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted, address:
         .store
         .write("code.redeem", move |tx| authorization_codes::redeem(tx, &presented, &grant, &refresh, &actor))
         .await?;
-    let Redeemed::Grant { grant, nonce, authenticated_at } = redeemed else {
+    let Redeemed::Grant { grant, nonce } = redeemed else {
         tracing::warn!(client = %client.id, "an authorization code was used again; its grant was revoked");
         return Err(OAuthError::invalid_grant());
     };
@@ -40,7 +40,7 @@ pub(super) async fn redeem(app: &App, client: &Client, posted: &Posted, address:
         scope: grant.scope,
         refresh_token,
         nonce,
-        authenticated_at,
+        authenticated_at: grant.authenticated_at,
     };
     issue::answer(app, client, issue, prepared).await
 }

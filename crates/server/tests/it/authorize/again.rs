@@ -12,15 +12,20 @@ fn cookie(browser: &TestBrowser<'_>) -> String {
     browser.cookies.get(COOKIE).unwrap_or_default().to_owned()
 }
 
-/// The status of userinfo and of a refresh with these tokens. The refresh token is used up.
-async fn good(server: &TestServer, tokens: &Answer) -> (u16, u16) {
-    let userinfo = server.get("/auth/userinfo").bearer(&tokens.text("access_token")).send().await;
+/// Uses up the refresh token of these tokens.
+async fn refresh(server: &TestServer, tokens: &Answer) -> Answer {
     let fields = [
         ("grant_type", "refresh_token"),
         ("client_id", server.client("spa")),
         ("refresh_token", &*tokens.text("refresh_token")),
     ];
-    (userinfo.status, server.post("/auth/token", &fields).send().await.status)
+    server.post("/auth/token", &fields).send().await
+}
+
+/// The status of userinfo and of a refresh with these tokens. The refresh token is used up.
+async fn good(server: &TestServer, tokens: &Answer) -> (u16, u16) {
+    let userinfo = server.get("/auth/userinfo").bearer(&tokens.text("access_token")).send().await;
+    (userinfo.status, refresh(server, tokens).await.status)
 }
 
 /// Goes through a request that asks for a new sign-in, as `email`.
@@ -54,6 +59,15 @@ async fn a_product_that_asks_for_a_new_sign_in_signs_nobody_out_of_the_others() 
         assert_eq!(after["sid"], before["sid"], "{name}: the same session");
         let auth_time = |claims: &Value| claims["auth_time"].as_i64().expect("auth_time");
         assert_eq!(auth_time(&after), auth_time(&before) + 60, "{name}");
+        // Of each grant, the ID tokens have the time of the sign-in before it (OpenID Connect Core 12.2).
+        let refreshed = [refresh(&server, &first).await, refresh(&server, &second).await];
+        for (refreshed, original) in refreshed.iter().zip([&before, &after]) {
+            let refreshed = claims(&refreshed.text("id_token"));
+            for claim in ["iss", "sub", "aud", "sid", "auth_time"] {
+                assert_eq!(refreshed[claim], original[claim], "{name}: {claim}");
+            }
+        }
+        let [first, second] = refreshed;
         assert_eq!(good(&server, &first).await, (200, 200), "{name}: tokens from before");
         assert_eq!(good(&server, &second).await, (200, 200), "{name}: tokens from after");
 
