@@ -121,10 +121,10 @@ class World:
             "/o/{slug}/signup": [*csrf, ("name", "Ada"), ("email", "x@acme.test"), ("password", "short")],
             "/o/{slug}/account/password": [*csrf, ("password", ""), ("new_password", "short")],
             "/o/{slug}/account/sessions": [*csrf, ("end", "none")],
-            "/o/{slug}/link": [*csrf, ("token", "none")],
+            "/o/{slug}/link": [*csrf, ("link", "none")],
             "/o/{slug}/logout": [("csrf", "none"), ("next", "/o/acme/account")],
             "/password": [*csrf, ("link", "none"), ("password", "short")],
-            "/setup": [*csrf, ("token", "none"), ("email", "x@y.test"), ("name", "Ada"), ("password", "short")],
+            "/setup": [*csrf, ("link", "none"), ("email", "x@y.test"), ("name", "Ada"), ("password", "short")],
             "/invitation": [*csrf, ("invitation", "none"), ("name", "Ada"), ("password", "short")],
         }.get(route, csrf)
 

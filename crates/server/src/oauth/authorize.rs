@@ -27,6 +27,7 @@ use identity::sessions::Session;
 use identity::tokens;
 use identity::{Error, Time};
 use identity::{authorization_requests, consents};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,12 +45,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
         Ok(request) => request,
         Err(redirect) => return Ok(redirect),
     };
-    match decide(&app, &browser, &request).await {
-        Err(error) if error.is_temporary() => {
-            Ok(request.refuse("temporarily_unavailable", "The server is busy; try again."))
-        }
-        other => other,
-    }
+    request.or_busy(decide(&app, &browser, &request).await)
 }
 
 /// Stores the parameters of a POST and goes on with a GET.
@@ -59,14 +55,20 @@ pub(crate) async fn post(
     posted: Result<Posted, OAuthError>,
 ) -> PageResult {
     let posted = posted.map_err(unreadable)?;
-    if is_embedded_elsewhere(&posted.headers) {
-        return Err(PageError::forged());
-    }
-    let client = known_client(&app, &posted.params).await?;
-    let (now, form) = (app.now(), posted.params.to_form());
+    let form = posted.params.to_form();
     if form.len() > POSTED_MAX {
         return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
     }
+    let as_get = format!("/auth/authorize?{form}");
+    store_posted(&app, address, &posted, form).await.map_err(|error| error.of_form_at(as_get))
+}
+
+async fn store_posted(app: &App, address: IpAddr, posted: &Posted, form: String) -> PageResult {
+    if is_embedded_elsewhere(&posted.headers) {
+        return Err(PageError::forged());
+    }
+    let client = known_client(app, &posted.params).await?;
+    let now = app.now();
     let room = app.posted_requests.admit(&client.id, address, app.settings.posted_requests_max, now);
     room.map_err(|wait| Problem {
         retry_after: Some(wait),
@@ -112,6 +114,16 @@ impl Request {
     /// Whether its `prompt` has a word.
     fn prompts(&self, word: &str) -> bool {
         self.prompt.iter().any(|known| known == word)
+    }
+
+    /// Sends the client a temporary error in place of a page.
+    pub(crate) fn or_busy(&self, answer: PageResult) -> PageResult {
+        match answer {
+            Err(error) if error.is_temporary() => {
+                Ok(self.refuse("temporarily_unavailable", "The server is busy; try again."))
+            }
+            other => other,
+        }
     }
 
     /// Sends an error to the client.

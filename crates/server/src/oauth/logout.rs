@@ -10,7 +10,7 @@
 
 use super::params::Params;
 use crate::app::App;
-use crate::pages::browser::{Asked, Browser, ShortForm, encoded};
+use crate::pages::browser::{Asked, Browser, Form, ShortForm, encoded};
 use crate::pages::flash::Flash;
 use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::sign_in;
@@ -25,8 +25,10 @@ use identity::tokens::{self, IdClaims};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The parameters that a confirmation sends again.
-const PARAMETERS: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
+/// The parameters of a request.
+const PARAMETERS: [&str; 5] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", ASK];
+/// The parameter of our own with which a confirmation of all sign-outs asks again.
+const ASK: &str = "sarsen_ask";
 /// A posted request may be this long, because it becomes an address.
 const POSTED_MAX: usize = 8 * 1024;
 /// The most bytes of a posted form: a request, and the CSRF token of a confirmation.
@@ -62,11 +64,22 @@ pub(crate) async fn post(
         }
         return Ok(see_other(&format!("/auth/logout?{query}"), Vec::new()));
     }
-    browser.check_csrf(&app, &form)?;
-    match understand(&app, form.params()).await? {
-        Logout::OfClient(request) => request.sign_out(&app, &browser).await,
-        Logout::Everywhere | Logout::EverywhereIfConfirmed => sign_out_everywhere(&app, &browser).await,
+    let asked = Params::of(sent_again(form.params()).map(|(name, value)| (name, value.to_owned())));
+    let question = format!("/auth/logout?{}", asked.to_form());
+    confirmed(&app, &browser, &form).await.map_err(|error| error.of_form_at(question))
+}
+
+async fn confirmed(app: &App, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
+    match understand(app, form.params()).await? {
+        Logout::OfClient(request) => request.sign_out(app, browser).await,
+        Logout::Everywhere | Logout::EverywhereIfConfirmed => sign_out_everywhere(app, browser).await,
     }
+}
+
+/// The parameters that a confirmation sends again.
+fn sent_again(params: &Params) -> impl Iterator<Item = (&'static str, &str)> {
+    PARAMETERS.into_iter().filter_map(|name| Some((name, params.get(name)?)))
 }
 
 /// What a request asks for.
@@ -112,7 +125,8 @@ async fn understand(app: &App, params: &Params) -> Result<Logout, PageError> {
         _ => None,
     };
     let Some(id) = hinted.or(named).or(unverified.as_deref()) else {
-        return Ok(if target.is_some() { Logout::EverywhereIfConfirmed } else { Logout::Everywhere });
+        let asks = target.is_some() || params.get(ASK).is_some();
+        return Ok(if asks { Logout::EverywhereIfConfirmed } else { Logout::Everywhere });
     };
     let client = match app.lookups.client(id, now).await {
         Ok(client) => client,
@@ -171,8 +185,7 @@ async fn ask(
     params: &Params,
 ) -> PageResult {
     let user = app.lookups.user(&session.user, app.now()).await?;
-    let hidden: Vec<(&str, &str)> =
-        PARAMETERS.into_iter().filter_map(|name| Some((name, params.get(name)?))).collect();
+    let hidden: Vec<(&str, &str)> = sent_again(params).collect();
     let view = SignOut {
         brand: &request.client.organization_name,
         user_emails: &[&user.email],
@@ -197,7 +210,7 @@ async fn ask_everywhere(app: &App, browser: &Browser) -> PageResult {
         brand: SARSEN,
         user_emails: &emails,
         csrf: &browser.csrf(app),
-        hidden: &[],
+        hidden: &[(ASK, "1")],
         action: "/auth/logout",
         stay_href: &home,
     };

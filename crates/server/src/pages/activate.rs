@@ -79,42 +79,57 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
-    browser.check_csrf(&app, &form)?;
+    let form_at = question(&form);
+    answer(&app, &browser, &form).await.map_err(|error| error.of_form_at(form_at))
+}
+
+/// Where a form can be opened again. A code counts as one of a link there: the form does not prove that the user has
+/// typed it.
+fn question(form: &Form) -> String {
+    let code = user_codes::read(form.text("user_code"));
+    let code = code.filter(|_| form.get("decision").is_some() || form.get(Entry::Link.name()).is_some());
+    code.map_or("/activate".to_owned(), |code| {
+        format!("/activate?user_code={}", encoded(&user_codes::show(&code)))
+    })
+}
+
+async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
     if let Some(organization) = form.get("organization") {
-        return Ok(go_to_sign_in(&app, &browser, organization));
+        return Ok(go_to_sign_in(app, browser, organization));
     }
     let typed = form.text("user_code");
     let neither = || PageError::bad("The form says neither allow nor deny.");
     let decision = form.get("decision").map(|word| Decision::parse(word).ok_or_else(neither)).transpose()?;
     // A second click, or a form that was sent again, has the session that decided.
     let decides_in = decision.map(|_| form.text("session"));
-    let waiting = match attempt(&app, &browser, typed, decides_in).await? {
+    let waiting = match attempt(app, browser, typed, decides_in).await? {
         Found::Waiting(waiting) => waiting,
         Found::Decided(made) => {
-            return decided(&app, &browser, &made, decision.unwrap_or(made.decision)).await;
+            return decided(app, browser, &made, decision.unwrap_or(made.decision)).await;
         }
         Found::Refused(response) => return Ok(response),
     };
     let Some(decision) = decision else {
         let entry = if form.get(Entry::Link.name()).is_some() { Entry::Link } else { Entry::Typed };
         if entry == Entry::Link && waiting.client.is_first_party() {
-            return Ok(enter(&app, &browser, "", Some(TYPE_IT)));
+            return Ok(enter(app, browser, "", Some(TYPE_IT)));
         }
-        return Ok(see_other(&address_of(&app, &browser, &waiting.user_code, entry), Vec::new()));
+        return Ok(see_other(&address_of(app, browser, &waiting.user_code, entry), Vec::new()));
     };
     let slug = waiting.client.organization_slug.clone();
-    let Some(session) = browser.session(&app, &slug).await? else { return Err(PageError::forged()) };
+    let Some(session) = browser.session(app, &slug).await? else { return Err(PageError::forged()) };
     // Another user may have signed in since the page was shown: ask that user.
     if form.text("session") != session.id.as_str() {
-        return confirm(&app, &browser, &waiting, &session, None, StatusCode::OK).await;
+        return confirm(app, browser, &waiting, &session, None, StatusCode::OK).await;
     }
     if decision == Decision::Allow
         && waiting.client.is_first_party()
-        && let Some(refused) = ask_password(&app, &browser, &waiting, &session, &form).await?
+        && let Some(refused) = ask_password(app, browser, &waiting, &session, form).await?
     {
         return Ok(refused);
     }
-    decide(&app, &waiting, &session, decision, &browser).await
+    decide(app, &waiting, &session, decision, browser).await
 }
 
 /// The address of the page for a code that was entered in this browser.

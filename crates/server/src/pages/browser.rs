@@ -282,9 +282,13 @@ pub(crate) fn cookies(headers: &HeaderMap, prefix: &str) -> Vec<(String, String)
 
 /// The address after a sign-in: the requested one if it is one of our own pages.
 pub(crate) fn safe_next<'a>(sent: Option<&'a str>, otherwise: &'a str) -> &'a str {
-    let plain = |text: &&str| text.bytes().all(|letter| letter.is_ascii_graphic() && letter != b'\\');
-    let known = |text: &&str| NEXT.iter().any(|prefix| text.starts_with(prefix)) && !text.starts_with("//");
-    sent.filter(plain).filter(known).unwrap_or(otherwise)
+    sent.filter(|address| is_own_page(address)).unwrap_or(otherwise)
+}
+
+/// Whether a sign-in may lead to this address.
+pub(crate) fn is_own_page(address: &str) -> bool {
+    let is_plain = address.bytes().all(|letter| letter.is_ascii_graphic() && letter != b'\\');
+    is_plain && NEXT.iter().any(|prefix| address.starts_with(prefix)) && !address.starts_with("//")
 }
 
 /// `__Host-` needs Secure, and Secure needs https. On http the port keeps servers on one host apart.

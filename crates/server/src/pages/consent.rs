@@ -1,6 +1,7 @@
 //! `/consent`: a user decides whether a client gets the scopes that it requests.
 
-use super::browser::{Browser, Form, encoded};
+use super::account;
+use super::browser::{Browser, Form, is_own_page};
 use super::respond::{PageError, PageResult, see_other};
 use super::views::{Consent, ScopeLine};
 use crate::app::App;
@@ -35,17 +36,27 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
 
 /// The address at which another user signs in and comes back.
 pub(crate) fn switch_address(slug: &str, next: &str) -> String {
-    format!("/o/{slug}/logout?next={}", encoded(&sign_in::address(slug, next)))
+    account::sign_out_address(slug, Some(&sign_in::address(slug, next)))
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
-    browser.check_csrf(&app, &form)?;
+    let next = form.text("next");
+    let answered = answer(&app, &browser, &form).await;
+    // The request itself asks the question again.
+    answered.map_err(|error| if is_own_page(next) { error.of_form_at(next) } else { error })
+}
+
+async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
     let query = form.text("next").strip_prefix("/auth/authorize?").unwrap_or_default();
-    let request = match authorize::understand(&app, query).await? {
-        Ok(request) => request,
-        Err(redirect) => return Ok(redirect),
-    };
-    let Some(session) = browser.session(&app, &request.client.organization_slug).await? else {
+    match authorize::understand(app, query).await? {
+        Ok(request) => request.or_busy(decide(app, browser, form, &request).await),
+        Err(redirect) => Ok(redirect),
+    }
+}
+
+async fn decide(app: &App, browser: &Browser, form: &Form, request: &Request) -> PageResult {
+    let Some(session) = browser.session(app, &request.client.organization_slug).await? else {
         return Ok(see_other(
             &sign_in::address(&request.client.organization_slug, &request.address()),
             Vec::new(),
@@ -53,10 +64,10 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     };
     // Another user may have signed in since the page was shown. They are asked again.
     if form.text("session") != session.id.as_str() {
-        return ask(&app, &browser, &session, &request).await;
+        return ask(app, browser, &session, request).await;
     }
     match form.text("decision") {
-        "allow" => allow(&app, &browser, session, &request).await,
+        "allow" => allow(app, browser, session, request).await,
         "deny" => Ok(request.refuse("access_denied", "The user said no.")),
         _ => Err(PageError::bad("The form says neither allow nor deny.")),
     }

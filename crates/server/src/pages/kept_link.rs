@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
 use http::header::SET_COOKIE;
-use identity::Result;
+use identity::{Result, secrets};
 
 /// Long enough for a sign-in or a new password, short enough for a shared computer.
 const LIFE_S: u64 = 30 * 60;
@@ -22,6 +22,14 @@ const LIFE_S: u64 = 30 * 60;
 pub(crate) enum KeptLink {
     Invitation,
     Password,
+    SetUp,
+    SignIn,
+}
+
+/// The part of a link's token that is no secret. A form names its link by it, because another link may have been opened
+/// in another tab since the form was shown.
+pub(crate) fn id_of(token: &str) -> &str {
+    secrets::split_token(token).map_or("", |(id, _)| id)
 }
 
 impl KeptLink {
@@ -29,6 +37,8 @@ impl KeptLink {
         match self {
             KeptLink::Invitation => "_invitation",
             KeptLink::Password => "_password",
+            KeptLink::SetUp => "_set_up",
+            KeptLink::SignIn => "_sign_in",
         }
     }
 

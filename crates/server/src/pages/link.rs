@@ -1,8 +1,9 @@
-//! `/o/{slug}/link`: a one-time sign-in link that an administrator made for a user. Opening it does nothing; its form
-//! signs in, once.
+//! `/o/{slug}/link`: a one-time sign-in link that an administrator made for a user. The secret of the link moves into a
+//! cookie ([`KeptLink`]). Opening it does nothing; its form signs in, once.
 
 use super::browser::{Asked, Browser, Form};
-use super::respond::{Link, PageError, PageResult};
+use super::kept_link::{KeptLink, id_of};
+use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::{active, home};
 use super::views::OneTimeLink;
 use crate::app::App;
@@ -31,6 +32,21 @@ async fn user_of(app: &App, organization: &Organization, token: &str) -> Result<
     found.await?.filter(|user| user.organization == organization.id).ok_or_else(|| void(&organization.slug))
 }
 
+/// The secret of the link in this browser.
+fn kept(app: &App, browser: &Browser, slug: &str) -> Result<String, PageError> {
+    KeptLink::SignIn.read(app, browser).ok_or_else(|| {
+        let what = "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.";
+        let advice = "Open the link again. Cookies must be allowed.";
+        PageError::new(StatusCode::NOT_FOUND, "There is no link in this browser", what, advice)
+            .link(Link::SignIn(slug.to_owned()))
+    })
+}
+
+/// The page's own address, without a secret.
+fn path(slug: &str) -> String {
+    format!("/o/{slug}/link")
+}
+
 pub(crate) async fn get(
     State(app): State<App>,
     Path(slug): Path<String>,
@@ -38,16 +54,19 @@ pub(crate) async fn get(
     Asked(asked): Asked,
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
-    let token = asked.get("token").unwrap_or_default();
-    let user = user_of(&app, &organization, token).await?;
+    if let Some(token) = asked.get("token") {
+        user_of(&app, &organization, token).await?;
+        return Ok(see_other(&path(&slug), KeptLink::SignIn.keep(&app, &browser, token)?));
+    }
+    let token = kept(&app, &browser, &slug)?;
+    let user = user_of(&app, &organization, &token).await?;
     let csrf = browser.csrf(&app);
-    let action = format!("/o/{slug}/link");
     let view = OneTimeLink {
         org_name: &organization.name,
         user_email: &user.email,
         csrf: &csrf,
-        hidden: &[("token", token)],
-        action: &action,
+        hidden: &[("link", id_of(&token))],
+        action: &path(&slug),
     };
     Ok(browser.page(&app, view.markup()))
 }
@@ -60,13 +79,19 @@ pub(crate) async fn post(
 ) -> PageResult {
     browser.check_csrf(&app, &form)?;
     let organization = active(&app, &slug).await?;
-    let user = user_of(&app, &organization, form.text("token")).await?;
-    let (token, actor) = (form.text("token").to_owned(), app.actor(&user.id, browser.address));
+    let token = kept(&app, &browser, &slug)?;
+    if form.text("link") != id_of(&token) {
+        return Err(PageError::forged());
+    }
+    let user = user_of(&app, &organization, &token).await?;
+    let actor = app.actor(&user.id, browser.address);
     let used =
         app.store.write("link.use", move |tx| password_changes::sign_in_by_link(tx, &token, &actor.clone()));
-    match used.await {
-        Ok(user) => browser.sign_in(&app, &user, &slug, &home(&slug)).await,
-        Err(Error::NotFound { .. }) => Err(void(&slug)),
-        Err(error) => Err(error.into()),
-    }
+    let mut response = match used.await {
+        Ok(user) => browser.sign_in(&app, &user, &slug, &home(&slug)).await?,
+        Err(Error::NotFound { .. }) => return Err(void(&slug)),
+        Err(error) => return Err(error.into()),
+    };
+    KeptLink::SignIn.forget(&app, &mut response);
+    Ok(response)
 }

@@ -5,7 +5,7 @@
 
 use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
-use super::kept_link::KeptLink;
+use super::kept_link::{KeptLink, id_of};
 use super::respond::{PageError, PageResult, see_other};
 use super::sign_in::{self, active, home};
 use super::sign_up::{self, BUSY, Refused};
@@ -19,7 +19,7 @@ use http::header::{RETRY_AFTER, SET_COOKIE};
 use identity::links::{self, Purpose};
 use identity::organizations::{self, Organization};
 use identity::users::{self, User};
-use identity::{Error, password_changes, passwords, secrets};
+use identity::{Error, password_changes, passwords};
 
 const PATH: &str = "/password";
 
@@ -44,8 +44,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         return Ok(done(&app, see_other(&home(&slug), Vec::new())));
     }
     let link = kept(&app, &browser).await?;
-    // Another link may have been opened in another tab since this form was shown.
-    if form.text("link") != link.id() {
+    if form.text("link") != id_of(&link.token) {
         return Err(PageError::forged());
     }
     let slug = &link.organization.slug;
@@ -118,7 +117,7 @@ async fn kept(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
 /// the link.
 async fn used_here(app: &App, browser: &Browser, form: &Form) -> Result<Option<String>, PageError> {
     let Some(token) = KeptLink::Password.read(app, browser) else { return Ok(None) };
-    if secrets::split_token(&token).is_none_or(|(id, _)| form.text("link") != id) {
+    if form.text("link") != id_of(&token) {
         return Ok(None);
     }
     let found = app.store.point(move |snapshot| {
@@ -148,13 +147,6 @@ async fn find(app: &App, token: &str) -> Result<PasswordLink, PageError> {
     Ok(link)
 }
 
-impl PasswordLink {
-    /// The part of the token that is no secret.
-    fn id(&self) -> &str {
-        secrets::split_token(&self.token).map_or("", |(id, _)| id)
-    }
-}
-
 fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&str>) -> Response {
     let csrf = browser.csrf(app);
     let view = SetPassword {
@@ -162,7 +154,7 @@ fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&str>) 
         user_email: &link.user.email,
         has_password: link.has_password,
         csrf: &csrf,
-        hidden: &[("link", link.id())],
+        hidden: &[("link", id_of(&link.token))],
         action: PATH,
         error,
     };

@@ -97,6 +97,8 @@ pub(crate) enum Link {
     Start,
     /// Loads the same address again with GET: a form that was open for too long, a page that was busy.
     Again,
+    /// The same at the address of the form, where that differs from the address that the form is sent to.
+    AgainAt(String),
     /// To the sign-in page of the organization with this slug.
     SignIn(String),
     /// To the account page of the organization with this slug.
@@ -109,6 +111,7 @@ impl Link {
         match self {
             Link::Start => ("Go to the start page", "/".to_owned()),
             Link::Again => ("Open the page again", String::new()),
+            Link::AgainAt(address) => ("Open the page again", address.clone()),
             Link::SignIn(slug) => ("Sign in", sign_in::path(slug)),
             Link::Account(slug) => ("Go to your account", account::address(slug)),
         }
@@ -128,6 +131,14 @@ impl PageError {
     /// The same with another link.
     pub(crate) fn link(self, link: Link) -> PageError {
         PageError { link, ..self }
+    }
+
+    /// The same as the answer to a form that stands at this address.
+    pub(crate) fn of_form_at(self, address: impl Into<String>) -> PageError {
+        match self.link {
+            Link::Again => self.link(Link::AgainAt(address.into())),
+            _ => self,
+        }
     }
 
     /// 400: the request is wrong, and its sender has to change it.
@@ -160,7 +171,7 @@ impl PageError {
             StatusCode::METHOD_NOT_ALLOWED,
             "This page cannot be opened like this",
             format!("The page does not accept {method} requests."),
-            "If you reloaded a page after you sent a form: the form was sent, and there is nothing else to do.",
+            "Go back to the product that you came from, or to your account.",
         );
         error.link(link_of(path))
     }

@@ -1,7 +1,9 @@
-//! `/setup`: the one-time link for the first platform owner. It is void once there is an owner.
+//! `/setup`: the one-time link for the first platform owner. It is void once there is an owner. The secret of the link
+//! moves into a cookie ([`KeptLink`]).
 
 use super::browser::{Asked, Browser, Form};
-use super::respond::{Link, PageError, PageResult};
+use super::kept_link::{KeptLink, id_of};
+use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::active;
 use super::sign_up::{self, BUSY, Refused};
 use super::views::SetUp;
@@ -15,6 +17,8 @@ use identity::links::{self, Purpose};
 use identity::organizations::PLATFORM;
 use identity::users::{self, NewUser, Profile};
 use identity::{Error, administrators, names, passwords};
+
+const PATH: &str = "/setup";
 
 fn void() -> PageError {
     let advice =
@@ -30,32 +34,51 @@ async fn check(app: &App, token: &str) -> Result<(), PageError> {
     good.map(|_| ()).ok_or_else(void)
 }
 
+/// The secret of the link in this browser.
+fn kept(app: &App, browser: &Browser) -> Result<String, PageError> {
+    KeptLink::SetUp.read(app, browser).ok_or_else(|| {
+        let what = "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.";
+        let advice = "Open the link again. Cookies must be allowed.";
+        PageError::new(StatusCode::NOT_FOUND, "There is no link in this browser", what, advice)
+            .link(Link::SignIn(PLATFORM.to_owned()))
+    })
+}
+
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
-    let token = asked.get("token").unwrap_or_default();
-    check(&app, token).await?;
-    Ok(show(&app, &browser, token, "", "", None))
+    if let Some(token) = asked.get("token") {
+        check(&app, token).await?;
+        return Ok(see_other(PATH, KeptLink::SetUp.keep(&app, &browser, token)?));
+    }
+    let token = kept(&app, &browser)?;
+    check(&app, &token).await?;
+    Ok(show(&app, &browser, &token, "", "", None))
 }
 
 fn show(app: &App, browser: &Browser, token: &str, email: &str, name: &str, error: Option<&str>) -> Response {
     let csrf = browser.csrf(app);
-    let view = SetUp { csrf: &csrf, action: "/setup", hidden: &[("token", token)], error, email, name };
+    let hidden = [("link", id_of(token))];
+    let view = SetUp { csrf: &csrf, action: PATH, hidden: &hidden, error, email, name };
     let status = if error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     browser.page_with(app, status, view.markup())
 }
 
 pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
     browser.check_csrf(&app, &form)?;
-    let (token, email, name) = (form.text("token"), form.text("email"), form.text("name"));
-    check(&app, token).await?;
+    let (email, name) = (form.text("email"), form.text("name"));
+    let token = kept(&app, &browser)?;
+    if form.text("link") != id_of(&token) {
+        return Err(PageError::forged());
+    }
+    check(&app, &token).await?;
     let organization = active(&app, PLATFORM).await?;
     let checked = names::email(email).and_then(|_| passwords::check(form.text("password"), &[email, name]));
     if let Err(error) = checked {
-        return Ok(show(&app, &browser, token, email, name, Some(&error.to_string())));
+        return Ok(show(&app, &browser, &token, email, name, Some(&error.to_string())));
     }
     let hash = match sign_up::hash(&app, form.text("password"), browser.asker(PLATFORM)).await {
         Ok(hash) => hash,
         Err(Refused::Full(wait)) => {
-            let mut response = show(&app, &browser, token, email, name, Some(BUSY));
+            let mut response = show(&app, &browser, &token, email, name, Some(BUSY));
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             return Ok(response);
@@ -70,7 +93,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         ..NewUser::new(email, now, app.random())
     };
     let actor = app.actor(&new.id, browser.address);
-    let (platform, link) = (organization.id.clone(), token.to_owned());
+    let (platform, link) = (organization.id.clone(), token.clone());
     let made = app.store.write("platform.set_up", move |tx| {
         links::use_once(tx, Purpose::SetUp, &link, now)?;
         let user = users::create(tx, &platform, &new, &actor)?;
@@ -79,10 +102,14 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         Ok::<_, Error>(user)
     });
     match made.await {
-        Ok(user) => browser.sign_in(&app, &user, PLATFORM, "/console").await,
+        Ok(user) => {
+            let mut response = browser.sign_in(&app, &user, PLATFORM, "/console").await?;
+            KeptLink::SetUp.forget(&app, &mut response);
+            Ok(response)
+        }
         Err(Error::NotFound { .. }) => Err(void()),
         Err(error @ (Error::Invalid { .. } | Error::Taken { .. })) => {
-            Ok(show(&app, &browser, token, email, name, Some(&error.to_string())))
+            Ok(show(&app, &browser, &token, email, name, Some(&error.to_string())))
         }
         Err(error) => Err(error.into()),
     }

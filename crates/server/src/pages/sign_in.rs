@@ -7,6 +7,7 @@
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::flash::clear;
 use super::respond::{PageError, PageResult, see_other};
+use super::sign_up;
 use super::views::{Note, SignIn};
 use crate::app::App;
 use crate::lanes::Asker;
@@ -68,21 +69,26 @@ pub(crate) async fn post(
     browser: Browser,
     form: Form,
 ) -> PageResult {
-    browser.check_csrf(&app, &form)?;
-    let organization = active(&app, &slug).await?;
+    let home = home(&slug);
+    let form_at = address(&slug, safe_next(form.get("next"), &home));
+    answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(form_at))
+}
+
+async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
+    let organization = active(app, slug).await?;
     let (next, email) = (form.get("next"), form.text("email"));
-    let checked = check_password(&app, &organization, email, form.text("password"), &browser).await?;
+    let checked = check_password(app, &organization, email, form.text("password"), browser).await?;
     let failure = match checked {
         Checked::Right(user) => {
-            let home = home(&organization.slug);
-            return browser.sign_in(&app, &user, &organization.slug, safe_next(next, &home)).await;
+            return browser.sign_in(app, &user, slug, safe_next(next, &home(slug))).await;
         }
         Checked::Wrong => Failure::Wrong,
         Checked::Full(wait) => Failure::Full(wait),
         Checked::Throttled(wait) => Failure::Throttled(wait),
     };
     let shown = Shown { next, email, failure: Some(failure), ..Shown::default() };
-    Ok(show(&app, &browser, &organization, &shown).await)
+    Ok(show(app, browser, &organization, &shown).await)
 }
 
 pub(crate) async fn post_platform(State(app): State<App>, browser: Browser, form: Form) -> PageResult {
@@ -202,7 +208,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
     let home = home(&organization.slug);
     let next = safe_next(shown.next, &home);
     let action = path(&organization.slug);
-    let sign_up = format!("/o/{}/signup?next={}", organization.slug, encoded(next));
+    let sign_up = sign_up::address(&organization.slug, next);
     let product = product(app, organization, next).await;
     let view = SignIn {
         org_name: &organization.name,

@@ -3,7 +3,7 @@
 //! A form with an address that is taken says so. It cannot hide that: without mail, a free address ends in a session at
 //! once, and a taken one cannot. See docs/design/0031.
 
-use super::browser::{Asked, Browser, Form, safe_next};
+use super::browser::{Asked, Browser, Form, encoded, safe_next};
 use super::respond::PageResult;
 use super::sign_in::{self, Fixed, active, home};
 use super::views::{SignUp, SignUpClosed};
@@ -40,22 +40,34 @@ pub(crate) async fn post(
     browser: Browser,
     form: Form,
 ) -> PageResult {
-    browser.check_csrf(&app, &form)?;
-    let organization = active(&app, &slug).await?;
+    let home = home(&slug);
+    let form_at = address(&slug, safe_next(form.get("next"), &home));
+    answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(form_at))
+}
+
+/// The form, which redirects to `next` afterwards.
+pub(crate) fn address(slug: &str, next: &str) -> String {
+    format!("{}?next={}", path(slug), encoded(next))
+}
+
+fn path(slug: &str) -> String {
+    format!("/o/{slug}/signup")
+}
+
+async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
+    let organization = active(app, slug).await?;
     if !organization.allows_sign_up(app.settings.sign_up) {
-        return Ok(closed(&app, &browser, &organization));
+        return Ok(closed(app, browser, &organization));
     }
     let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
-    let made = make(&app, &organization, fields.name, fields.email, form.text("password"), &browser).await;
+    let made = make(app, &organization, fields.name, fields.email, form.text("password"), browser).await;
     match made {
-        Ok(user) => {
-            let home = home(&organization.slug);
-            browser.sign_in(&app, &user, &organization.slug, safe_next(fields.next, &home)).await
-        }
+        Ok(user) => browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await,
         Err(Refused::Full(wait)) => {
             let status = StatusCode::TOO_MANY_REQUESTS;
             let wrong = Some(Wrong::Other(BUSY));
-            let mut response = show(&app, &browser, &organization, &fields, wrong, status).await;
+            let mut response = show(app, browser, &organization, &fields, wrong, status).await;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             Ok(response)
         }
@@ -66,7 +78,7 @@ pub(crate) async fn post(
                 _ => Wrong::Other(&text),
             };
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(show(&app, &browser, &organization, &fields, Some(wrong), status).await)
+            Ok(show(app, browser, &organization, &fields, Some(wrong), status).await)
         }
         Err(Refused::Error(error)) => Err(error.into()),
     }
@@ -123,7 +135,7 @@ async fn show(
         is_taken,
         csrf: &csrf,
         hidden: &[("next", next)],
-        action: &format!("/o/{}/signup", organization.slug),
+        action: &path(&organization.slug),
         signin_href: &sign_in,
     };
     browser.page_with(app, status, view.markup())

@@ -466,64 +466,76 @@ async fn a_sign_in_link_lets_in_once() {
     let made = admin.make(users, json!({ "email": "passwordless@acme.test" })).await;
     let user = format!("{users}/{}", text(&made, "id"));
     let link = async || path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
-    let token_of = |path: &str| path.split_once("token=").expect("a token").1.to_owned();
-    let not_there = async |browser: &mut TestBrowser<'_>, path: &str, csrf: &str, what: &str| {
-        let opened = browser.get(path).await;
-        let token = token_of(path);
-        let address = path.split('?').next().unwrap_or_default();
-        let used = browser.post(address, &[("csrf", csrf), ("token", &token)]).await;
-        assert_eq!((opened.status, used.status), (404, 404), "{what}: {opened:?} {used:?}");
+    let send = async |browser: &mut TestBrowser<'_>, csrf: &str, id: &str| {
+        browser.post("/o/acme/link", &[("csrf", csrf), ("link", id)]).await
     };
 
     let first = link().await;
     let mut scanner = server.browser();
     for _ in 0..3 {
-        let page = scanner.get(&first).await;
+        let page = open_link(&mut scanner, &first).await;
         assert_eq!((page.status, page.header("referrer-policy")), (200, "no-referrer"), "{page:?}");
-        assert!(!page.header("set-cookie").contains("acme"), "opening it does nothing");
+        assert_eq!(scanner.get("/o/acme/account").await.status, 303, "opening it does nothing");
     }
     let mut user_browser = server.browser();
-    let page = user_browser.get(&first).await;
-    let (csrf, token) = (page.input("csrf"), page.input("token"));
+    let page = open_link(&mut user_browser, &first).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
+    assert!(!page.body.contains(first.rsplit('.').next().expect("a secret")), "{page:?}");
     for wrong in ["", "x"] {
-        let answer = user_browser.post("/o/acme/link", &[("csrf", wrong), ("token", &token)]).await;
-        assert_eq!(answer.status, 403);
+        assert_eq!(send(&mut user_browser, wrong, &id).await.status, 403);
+        assert_eq!(send(&mut user_browser, &csrf, wrong).await.status, 403, "of another link");
     }
+    let (mut stranger, csrf_of_stranger) =
+        (server.browser(), scanner.get("/o/acme/login").await.input("csrf"));
+    stranger
+        .cookies
+        .set("sarsen_7070__browser", scanner.cookies.get("sarsen_7070__browser").expect("a browser"));
+    stranger
+        .cookies
+        .set("sarsen_7070__sign_in", user_browser.cookies.get("sarsen_7070__sign_in").expect("a link"));
+    assert_eq!(send(&mut stranger, &csrf_of_stranger, &id).await.status, 404, "a copy of the cookie");
+
     // Of all who try at once, one gets in.
     let cookie = user_browser.cookies.header().expect("a cookie");
-    let fields = [("csrf", &*csrf), ("token", &token)];
+    let fields = [("csrf", &*csrf), ("link", &id)];
     let use_it = || server.post("/o/acme/link", &fields).header("cookie", &cookie).send();
     let (one, two, three, four) = tokio::join!(use_it(), use_it(), use_it(), use_it());
     let mut statuses = [one.status, two.status, three.status, four.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [303, 404, 404, 404]);
-    not_there(&mut user_browser, &first, &csrf, "used").await;
-    let second = link().await;
-    let csrf = user_browser.get(&second).await.input("csrf");
-    let done = user_browser.post("/o/acme/link", &[("csrf", &csrf), ("token", &token_of(&second))]).await;
+    assert_eq!(send(&mut user_browser, &csrf, &id).await.status, 404, "used");
+    assert_eq!(open_link(&mut user_browser, &first).await.status, 404, "used");
+    let done = use_sign_in_link(&mut user_browser, &link().await).await;
     assert_eq!((done.status, done.header("location")), (303, "/o/acme/account"), "{done:?}");
     assert!(user_browser.get("/o/acme/account").await.body.contains("passwordless@acme.test"));
+    assert_eq!(user_browser.cookies.get("sarsen_7070__sign_in"), None, "the secret is forgotten");
 
-    let elsewhere = link().await.replace("/o/acme/", "/o/platform/");
-    not_there(&mut user_browser, &elsewhere, &csrf, "of another organization").await;
-    let garbled = link().await;
-    not_there(&mut user_browser, &garbled[..garbled.len() - 1], &csrf, "cut").await;
-    not_there(&mut user_browser, "/o/acme/link?token=link_01h00000000000000000000000.x", &csrf, "unknown")
-        .await;
-    let setup = link().await.replace("/o/acme/link", "/setup");
-    assert_eq!(user_browser.get(&setup).await.status, 404, "no set-up link");
-    let stale = link().await;
+    let good = link().await;
+    for (what, wrong) in [
+        ("of another organization", &*good.replace("/o/acme/", "/o/platform/")),
+        ("cut", &good[..good.len() - 1]),
+        ("unknown", "/o/acme/link?token=link_01h00000000000000000000000.x"),
+        ("no set-up link", &good.replace("/o/acme/link", "/setup")),
+        ("without a secret", "/o/acme/link"),
+    ] {
+        assert_eq!(open_link(&mut user_browser, wrong).await.status, 404, "{what}");
+    }
+    let page = open_link(&mut user_browser, &good).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
     admin.change("PUT", &format!("{user}/suspension"), json!({})).await;
-    not_there(&mut user_browser, &stale, &csrf, "suspended").await;
+    assert_eq!(send(&mut user_browser, &csrf, &id).await.status, 404, "suspended");
+    assert_eq!(open_link(&mut user_browser, &good).await.status, 404, "suspended");
     let refused = admin.call("POST", &format!("{user}/sign_in_link"), &Value::Null).await;
     assert_eq!(refused.status, 409, "{refused:?}");
     admin.change("DELETE", &format!("{user}/suspension"), Value::Null).await;
 
     let old = link().await;
     server.clock.advance(Duration::from_secs(3599));
-    assert_eq!(user_browser.get(&old).await.status, 200, "an hour");
+    let page = open_link(&mut user_browser, &old).await;
+    assert_eq!(page.status, 200, "an hour");
     server.clock.advance(Duration::from_secs(1));
-    not_there(&mut user_browser, &old, &csrf, "expired").await;
+    assert_eq!(send(&mut user_browser, &csrf, &page.input("link")).await.status, 404, "expired");
+    assert_eq!(open_link(&mut user_browser, &old).await.status, 404, "expired");
     server.stop().await;
 }
 
@@ -531,44 +543,47 @@ async fn a_sign_in_link_lets_in_once() {
 async fn a_set_up_link_makes_the_first_owner_and_no_other() {
     let server = TestServer::start_empty().await;
     let link = async || server::first_start::link(&server.app).await.expect("asks").map(|url| path_of(&url));
-    let token_of = |path: &str| path.split_once("token=").expect("a token").1.to_owned();
     let expired = link().await.expect("no owner yet");
     server.clock.advance(Duration::from_secs(3600));
     let mut browser = server.browser();
-    assert_eq!(browser.get(&expired).await.status, 404, "an hour is over");
+    assert_eq!(open_link(&mut browser, &expired).await.status, 404, "an hour is over");
 
     let first = link().await.expect("no owner yet");
     let second = link().await.expect("no owner yet");
     for _ in 0..3 {
-        assert_eq!(browser.get(&first).await.status, 200, "opening it does nothing");
+        assert_eq!(open_link(&mut browser, &first).await.status, 200, "opening it does nothing");
     }
-    let csrf = browser.get(&first).await.input("csrf");
-    let post = async |browser: &mut TestBrowser<'_>, csrf: &str, token: &str, email: &str, password: &str| {
+    let page = open_link(&mut browser, &first).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
+    let post = async |browser: &mut TestBrowser<'_>, csrf: &str, id: &str, email: &str, password: &str| {
         let fields =
-            [("csrf", csrf), ("token", token), ("email", email), ("name", "Olga"), ("password", password)];
+            [("csrf", csrf), ("link", id), ("email", email), ("name", "Olga"), ("password", password)];
         browser.post("/setup", &fields).await
     };
-    let token = token_of(&first);
-    assert_eq!(post(&mut browser, "", &token, "olga@sarsen.test", PASSWORD).await.status, 403);
-    assert_eq!(post(&mut browser, &csrf, &token, "olga@sarsen.test", "short").await.status, 422);
-    assert_eq!(post(&mut browser, &csrf, &token, "olga", PASSWORD).await.status, 422);
-    for wrong in ["", "x", "link_01h00000000000000000000000.x", &token[..token.len() - 1]] {
+    assert_eq!(post(&mut browser, "", &id, "olga@sarsen.test", PASSWORD).await.status, 403);
+    assert_eq!(post(&mut browser, &csrf, &id, "olga@sarsen.test", "short").await.status, 422);
+    assert_eq!(post(&mut browser, &csrf, &id, "olga", PASSWORD).await.status, 422);
+    for wrong in ["", "x", "link_01h00000000000000000000000"] {
         assert_eq!(
             post(&mut browser, &csrf, wrong, "olga@sarsen.test", PASSWORD).await.status,
-            404,
+            403,
             "{wrong:?}"
         );
     }
+    for wrong in ["x", "link_01h00000000000000000000000.x", &first["/setup?token=".len()..first.len() - 1]] {
+        let opened = open_link(&mut browser, &format!("/setup?token={wrong}")).await;
+        assert_eq!(opened.status, 404, "{wrong:?}");
+    }
+    let mut other = server.browser();
+    let csrf_of_other = other.get("/login").await.input("csrf");
+    assert_eq!(post(&mut other, &csrf_of_other, &id, "olga@sarsen.test", PASSWORD).await.status, 404);
     assert_eq!(browser.get("/console").await.status, 303, "nobody is signed in by trying");
     // Two links at once make one owner.
-    let cookie = browser.cookies.header().expect("a cookie");
-    let race = async |token: String, email: &'static str| {
-        let fields = [("csrf", &*csrf), ("token", &token), ("email", email), ("password", PASSWORD)];
-        server.post("/setup", &fields).header("cookie", &cookie).send().await
-    };
+    let page = open_link(&mut other, &second).await;
+    let (csrf_of_other, second_id) = (page.input("csrf"), page.input("link"));
     let (one, two) = tokio::join!(
-        race(token.clone(), "olga@sarsen.test"),
-        race(token_of(&second), "mallory@evil.example")
+        post(&mut browser, &csrf, &id, "olga@sarsen.test", PASSWORD),
+        post(&mut other, &csrf_of_other, &second_id, "mallory@evil.example", PASSWORD)
     );
     let mut statuses = [one.status, two.status];
     statuses.sort_unstable();
@@ -576,12 +591,11 @@ async fn a_set_up_link_makes_the_first_owner_and_no_other() {
     let (winner, email) =
         if one.status == 303 { (one, "olga@sarsen.test") } else { (two, "mallory@evil.example") };
     assert_eq!(winner.header("location"), "/console");
-    for used in [&first, &second] {
-        assert_eq!(browser.get(used).await.status, 404);
-        assert_eq!(
-            post(&mut browser, &csrf, &token_of(used), "third@sarsen.test", PASSWORD).await.status,
-            404
-        );
+    for (browser, csrf, link, id) in
+        [(&mut browser, &csrf, &first, &id), (&mut other, &csrf_of_other, &second, &second_id)]
+    {
+        assert_eq!(post(browser, csrf, id, "third@sarsen.test", PASSWORD).await.status, 404);
+        assert_eq!(open_link(browser, link).await.status, 404);
     }
     assert_eq!(link().await, None, "there is an owner");
     assert_eq!(browser.sign_in_with("platform", email, PASSWORD).await.status, 303);

@@ -1,7 +1,7 @@
 //! When too many passwords wait to be hashed: who is turned away, how each page says so, and who still gets in.
 
 use crate::device::{codes_for, signed_in};
-use crate::support::{Admin, metric, open_sign_up, path_of};
+use crate::support::{Admin, metric, open_link, open_sign_up, path_of};
 use serde_json::json;
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 
@@ -100,11 +100,11 @@ async fn a_set_up_link_is_still_good_after_a_full_lane() {
     let server = TestServer::start_empty().await;
     let link = server::first_start::link(&server.app).await.expect("asks").expect("no owner yet");
     let mut browser = server.browser();
-    let page = browser.get(&path_of(&link)).await;
-    let (csrf, token) = (page.input("csrf"), page.input("token"));
+    let page = open_link(&mut browser, &path_of(&link)).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
     let fields = [
         ("csrf", &*csrf),
-        ("token", &token),
+        ("link", &id),
         ("email", "olga@sarsen.test"),
         ("name", "Olga"),
         ("password", PASSWORD),
@@ -113,10 +113,7 @@ async fn a_set_up_link_is_still_good_after_a_full_lane() {
     lane.fill_to_the_brim().await;
     let refused = browser.post("/setup", &fields).await;
     assert_turned_away(&refused);
-    assert_eq!(
-        (refused.input("token"), refused.input("email")),
-        (token.clone(), "olga@sarsen.test".to_owned())
-    );
+    assert_eq!((refused.input("link"), refused.input("email")), (id.clone(), "olga@sarsen.test".to_owned()));
     lane.open().await;
     assert_eq!(browser.post("/setup", &fields).await.status, 303);
     server.stop().await;

@@ -23,6 +23,7 @@ mod moving;
 mod pages;
 mod passwords;
 mod presence;
+mod refused_forms;
 mod sessions;
 mod signed_in;
 mod support;

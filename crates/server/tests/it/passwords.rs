@@ -23,17 +23,6 @@ async fn make_link(admin: &Admin<'_>, user: &str) -> String {
     path_of(text(&link, "url"))
 }
 
-/// Opens a link as a browser does; the page that it leads to.
-async fn open(browser: &mut TestBrowser<'_>, link: &str) -> Answer {
-    let moved = browser.get(link).await;
-    if moved.status == 404 {
-        return moved;
-    }
-    assert_eq!((moved.status, moved.header("location")), (303, "/password"), "{moved:?}");
-    assert_eq!(moved.header("referrer-policy"), "no-referrer");
-    browser.get("/password").await
-}
-
 async fn set(browser: &mut TestBrowser<'_>, page: &Answer, password: &str) -> Answer {
     let (csrf, link) = (page.input("csrf"), page.input("link"));
     browser.post("/password", &[("csrf", &csrf), ("link", &link), ("password", password)]).await
@@ -66,7 +55,7 @@ async fn a_new_account_gets_its_first_password_by_a_link() {
     assert_eq!(text(&made["password_link"], "expires_at"), seven_days, "{made}");
 
     let mut browser = server.browser();
-    let page = open(&mut browser, &link).await;
+    let page = open_link(&mut browser, &link).await;
     assert_eq!(page.status, 200, "{page:?}");
     assert!(page.body.contains("Choose a password") && page.body.contains("new@acme.test"), "{page:?}");
     let secret = link.split_once('.').expect("a secret").1;
@@ -81,7 +70,7 @@ async fn a_new_account_gets_its_first_password_by_a_link() {
         404,
         "the cookie is for the browser that opened the link"
     );
-    assert_eq!(open(&mut browser, &link).await.status, 200, "opening it again changes nothing");
+    assert_eq!(open_link(&mut browser, &link).await.status, 200, "opening it again changes nothing");
 
     for (wrong, status) in [("short", 422), ("", 422)] {
         assert_eq!(set(&mut browser, &page, wrong).await.status, status, "{wrong:?}");
@@ -103,7 +92,7 @@ async fn a_new_account_gets_its_first_password_by_a_link() {
     );
     browser.cookies = cookies;
     assert_eq!(browser.get("/password").await.status, 404, "the cookie is gone");
-    assert_eq!(open(&mut browser, &link).await.status, 404, "the link works once");
+    assert_eq!(open_link(&mut browser, &link).await.status, 404, "the link works once");
     assert_eq!(server.browser().sign_in_with("acme", "new@acme.test", NEW).await.status, 303);
     let user = admin.read(&format!("{USERS}/{}", text(&made, "id"))).await;
     assert_eq!(user["email_verified"], true, "an administrator's link verifies the address");
@@ -128,7 +117,7 @@ async fn a_forgotten_password_is_replaced_and_ends_every_session() {
 
     // "Not now" changes nothing.
     let mut browser = server.browser();
-    let page = open(&mut browser, &link).await;
+    let page = open_link(&mut browser, &link).await;
     assert!(page.body.contains("Choose a new password"), "{page:?}");
     let fields = [("csrf", &*page.input("csrf")), ("link", &*page.input("link")), ("later", "yes")];
     let kept = browser.post("/password", &fields).await;
@@ -139,10 +128,10 @@ async fn a_forgotten_password_is_replaced_and_ends_every_session() {
     assert_eq!(account(&mut elsewhere).await, 200);
 
     // A form belongs to the link that it was shown for.
-    let page = open(&mut browser, &link).await;
-    open(&mut browser, &late).await;
+    let page = open_link(&mut browser, &link).await;
+    open_link(&mut browser, &late).await;
     assert_eq!(set(&mut browser, &page, NEW).await.status, 403);
-    let page = open(&mut browser, &link).await;
+    let page = open_link(&mut browser, &link).await;
     assert_eq!(set(&mut browser, &page, NEW).await.status, 303);
     assert_eq!(account(&mut browser).await, 200);
     assert_eq!(account(&mut elsewhere).await, 303);
@@ -157,7 +146,7 @@ async fn a_forgotten_password_is_replaced_and_ends_every_session() {
     assert_eq!(userinfo.status, 401, "{userinfo:?}");
     assert_eq!(server.browser().sign_in("acme", "ada@acme.test").await.status, 422);
     for void in [&late, &earlier] {
-        assert_eq!(open(&mut browser, void).await.status, 404, "made before the password was set");
+        assert_eq!(open_link(&mut browser, void).await.status, 404, "made before the password was set");
     }
     server.stop().await;
 }
@@ -168,7 +157,7 @@ async fn of_two_forms_of_one_link_one_sets_the_password() {
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let link = make_link(&admin, &user_id(&admin, "ada@acme.test").await).await;
     let mut browser = server.browser();
-    let page = open(&mut browser, &link).await;
+    let page = open_link(&mut browser, &link).await;
     let cookie = browser.cookies.header().expect("cookies");
     let (csrf, id) = (page.input("csrf"), page.input("link"));
     let attempt = |password: &'static str| {
@@ -206,32 +195,32 @@ async fn a_link_is_for_its_user_while_they_may_sign_in_and_until_it_expires() {
         link[..link.len() - 1].to_owned(),
         make_sign_in_link(&admin, &ada).await.replace("/o/acme/link", "/password"),
     ] {
-        assert_eq!(open(&mut browser, &wrong).await.status, 404, "{wrong}");
+        assert_eq!(open_link(&mut browser, &wrong).await.status, 404, "{wrong}");
     }
     assert_eq!(server.get("/password").send().await.status, 404, "without a cookie");
     assert_eq!(server.get("/password?token=").send().await.status, 404, "without a token");
     let as_sign_in = link.replace("/password", "/o/acme/link");
-    assert_eq!(browser.get(&as_sign_in).await.status, 404, "a link has one purpose");
+    assert_eq!(open_link(&mut browser, &as_sign_in).await.status, 404, "a link has one purpose");
 
     admin.change("PUT", &format!("{USERS}/{ada}/suspension"), json!({})).await;
-    assert_eq!(open(&mut browser, &link).await.status, 404, "suspended");
+    assert_eq!(open_link(&mut browser, &link).await.status, 404, "suspended");
     let refused = admin.call("POST", &format!("{USERS}/{ada}/password-link"), &Value::Null).await;
     assert_eq!((refused.status, refused.text("code")), (409, "user_suspended".to_owned()));
     admin.change("DELETE", &format!("{USERS}/{ada}/suspension"), Value::Null).await;
-    assert_eq!(open(&mut browser, &link).await.status, 200);
+    assert_eq!(open_link(&mut browser, &link).await.status, 200);
 
     let new = make_user(&admin, "slow@acme.test").await;
     let first = make_link(&admin, &new).await;
     server.clock.advance(DAY - Duration::from_secs(1));
-    let page = open(&mut browser, &another).await;
+    let page = open_link(&mut browser, &another).await;
     assert_eq!(page.status, 200, "a day for a forgotten password");
     server.clock.advance(Duration::from_secs(1));
     assert_eq!(set(&mut browser, &page, NEW).await.status, 404, "expired while the form was open");
     server.clock.advance(DAY * 6 - Duration::from_secs(1));
     assert!(server.tidy().await.expect("cleans up"));
-    assert_eq!(open(&mut browser, &first).await.status, 200, "seven days for a new account");
+    assert_eq!(open_link(&mut browser, &first).await.status, 200, "seven days for a new account");
     server.clock.advance(Duration::from_secs(1));
-    assert_eq!(open(&mut browser, &first).await.status, 404);
+    assert_eq!(open_link(&mut browser, &first).await.status, 404);
 
     // Nobody sets the password of another organization's user.
     let owner = Admin::sign_in(&server, "owner@sarsen.test", "org:platform").await;
@@ -260,13 +249,11 @@ async fn what_was_set_before_the_address_was_verified_is_void() {
 
         let mut victim = server.browser();
         if by_password {
-            let page = open(&mut victim, &make_link(&admin, &id).await).await;
+            let page = open_link(&mut victim, &make_link(&admin, &id).await).await;
             assert_eq!(set(&mut victim, &page, NEW).await.status, 303);
         } else {
             let link = make_sign_in_link(&admin, &id).await;
-            let page = victim.get(&link).await;
-            let fields = [("csrf", &*page.input("csrf")), ("token", &*page.input("token"))];
-            assert_eq!(victim.post("/o/acme/link", &fields).await.status, 303);
+            assert_eq!(use_sign_in_link(&mut victim, &link).await.status, 303);
         }
         assert_eq!(account(&mut victim).await, 200, "{email}");
         assert_eq!(account(&mut thief).await, 303, "{email}: the session from before has ended");
@@ -280,9 +267,7 @@ async fn what_was_set_before_the_address_was_verified_is_void() {
     assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303);
     let link = make_sign_in_link(&admin, &user_id(&admin, "ada@acme.test").await).await;
     let mut second = server.browser();
-    let page = second.get(&link).await;
-    let fields = [("csrf", &*page.input("csrf")), ("token", &*page.input("token"))];
-    assert_eq!(second.post("/o/acme/link", &fields).await.status, 303);
+    assert_eq!(use_sign_in_link(&mut second, &link).await.status, 303);
     assert_eq!(account(&mut ada).await, 200);
     server.stop().await;
 }
@@ -334,9 +319,8 @@ async fn a_user_without_a_password_sets_one_only_soon_after_signing_in() {
     let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
     let user = make_user(&admin, "linked@acme.test").await;
     let mut browser = server.browser();
-    let page = browser.get(&make_sign_in_link(&admin, &user).await).await;
-    let fields = [("csrf", &*page.input("csrf")), ("token", &*page.input("token"))];
-    assert_eq!(browser.post("/o/acme/link", &fields).await.status, 303);
+    let link = make_sign_in_link(&admin, &user).await;
+    assert_eq!(use_sign_in_link(&mut browser, &link).await.status, 303);
     server.clock.advance(Duration::from_secs(600));
     let page = browser.get(CHANGE).await;
     assert!(page.body.contains("This account has no password"), "{page:?}");
@@ -358,7 +342,7 @@ async fn an_owner_is_let_in_again_by_a_link_that_the_audit_trail_names() {
     }
     let made = recover(" OWNER@sarsen.test").await.expect("a link");
     let mut browser = server.browser();
-    let page = open(&mut browser, &path_of(&made.url)).await;
+    let page = open_link(&mut browser, &path_of(&made.url)).await;
     let done = set(&mut browser, &page, NEW).await;
     assert_eq!((done.status, done.header("location")), (303, "/console"), "{done:?}");
     assert_eq!(browser.get("/console").await.status, 200);
@@ -375,6 +359,6 @@ async fn an_owner_is_let_in_again_by_a_link_that_the_audit_trail_names() {
 
     let late = recover("owner@sarsen.test").await.expect("a link");
     server.clock.advance(Duration::from_secs(3600));
-    assert_eq!(open(&mut browser, &path_of(&late.url)).await.status, 404, "an hour is over");
+    assert_eq!(open_link(&mut browser, &path_of(&late.url)).await.status, 404, "an hour is over");
     server.stop().await;
 }

@@ -212,6 +212,26 @@ pub async fn accept_as_new(browser: &mut TestBrowser<'_>, link: &str, password: 
     send_invitation(browser, &page, &[("name", "Somebody New"), ("password", password)]).await
 }
 
+/// Opens a link whose secret moves into a cookie of the browser; the page, or why there is none.
+pub async fn open_link(browser: &mut TestBrowser<'_>, link: &str) -> Answer {
+    let opened = browser.get(link).await;
+    match opened.header("location").to_owned() {
+        here if here.is_empty() => opened,
+        here => {
+            assert!(opened.status == 303 && link.starts_with(&format!("{here}?token=")), "{opened:?}");
+            assert_eq!(opened.header("referrer-policy"), "no-referrer");
+            browser.get(&here).await
+        }
+    }
+}
+
+/// Opens the link of a sign-in and sends its form; the answer to the form.
+pub async fn use_sign_in_link(browser: &mut TestBrowser<'_>, link: &str) -> Answer {
+    let page = open_link(browser, link).await;
+    let fields = [("csrf", &*page.input("csrf")), ("link", &*page.input("link"))];
+    browser.post("/o/acme/link", &fields).await
+}
+
 /// Sends the form of an invitation, as its page has it but for these fields.
 pub async fn send_invitation(browser: &mut TestBrowser<'_>, page: &Answer, typed: &[(&str, &str)]) -> Answer {
     let (csrf, invitation) = (page.input("csrf"), page.input("invitation"));

@@ -6,7 +6,7 @@ pub(crate) mod sessions;
 
 use super::activate::ago;
 use super::agent;
-use super::browser::{Asked, Browser, Form, safe_next};
+use super::browser::{Asked, Browser, Form, encoded, is_own_page, safe_next};
 use super::flash::{Flash, clear};
 use super::respond::{PageResult, see_other};
 use super::sign_in::{self, Prompt, home};
@@ -51,7 +51,7 @@ pub(crate) async fn get(State(app): State<App>, Path(slug): Path<String>, browse
         name: &user.profile.name,
         csrf: &csrf,
         flash: flash.map(Flash::text),
-        signout_action: &format!("/o/{slug}/logout"),
+        signout_action: &sign_out_address(&slug, None),
         end_action: &format!("{}/sessions", address(&slug)),
         password_href: &password::address(&slug),
         switch_href: &sign_in::address_with(&slug, Prompt::SelectAccount, &home(&slug)),
@@ -83,9 +83,18 @@ pub(crate) async fn sign_out(
     browser: Browser,
     form: Form,
 ) -> PageResult {
-    browser.check_csrf(&app, &form)?;
-    let otherwise = sign_in::path(&slug);
-    leave(&app, &slug, &browser, safe_next(form.get("next"), &otherwise)).await
+    let next = form.get("next").filter(|next| is_own_page(next));
+    let left = match browser.check_csrf(&app, &form) {
+        Ok(()) => leave(&app, &slug, &browser, next.unwrap_or(&sign_in::path(&slug))).await,
+        Err(error) => Err(error),
+    };
+    left.map_err(|error| error.of_form_at(sign_out_address(&slug, next)))
+}
+
+/// The question before a sign-out that leads to `next`.
+pub(crate) fn sign_out_address(slug: &str, next: Option<&str>) -> String {
+    let path = format!("/o/{slug}/logout");
+    next.map_or(path.clone(), |next| format!("{path}?next={}", encoded(next)))
 }
 
 /// Ends the browser's own session and redirects to one of our pages.
@@ -109,7 +118,7 @@ pub(crate) async fn ask_sign_out(
     let wanted = slug.clone();
     let organization = app.store.point(move |snapshot| organizations::find(snapshot, &wanted)).await?;
     let csrf = browser.csrf(&app);
-    let action = format!("/o/{slug}/logout");
+    let action = sign_out_address(&slug, None);
     let view = SignOut {
         brand: &organization.name,
         user_emails: &[&user.email],

@@ -21,14 +21,18 @@ pub(crate) async fn post(
     browser: Browser,
     form: Form,
 ) -> PageResult {
-    browser.check_csrf(&app, &form)?;
-    let Some(session) = browser.session(&app, &slug).await? else {
-        return Ok(see_other(&sign_in::address(&slug, &address(&slug)), Vec::new()));
+    answer(&app, &slug, &browser, &form).await.map_err(|error| error.of_form_at(address(&slug)))
+}
+
+async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageResult {
+    browser.check_csrf(app, form)?;
+    let Some(session) = browser.session(app, slug).await? else {
+        return Ok(see_other(&sign_in::address(slug, &address(slug)), Vec::new()));
     };
     let (which, flash) = match form.text("end") {
         OTHERS => (Own::Others, Flash::OthersEnded),
         id if id == session.id.as_str() => {
-            return leave(&app, &slug, &browser, &sign_in::path(&slug)).await;
+            return leave(app, slug, browser, &sign_in::path(slug)).await;
         }
         id => match SessionId::parse(id) {
             Ok(id) => (Own::One(id), Flash::SessionEnded),
@@ -42,9 +46,9 @@ pub(crate) async fn post(
     let mut cookies = Vec::new();
     if ended.is_some() {
         // Ending a session that has ended already is a success.
-        cookies.extend(flash.cookie(&app, &slug));
+        cookies.extend(flash.cookie(app, slug));
         // The user's epoch has changed: this browser gets a new tag.
-        cookies.extend(browser.known_cookie(&app, &*app.lookups.user(&user, app.now()).await?));
+        cookies.extend(browser.known_cookie(app, &*app.lookups.user(&user, app.now()).await?));
     }
-    Ok(see_other(&address(&slug), cookies))
+    Ok(see_other(&address(slug), cookies))
 }

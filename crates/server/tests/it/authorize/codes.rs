@@ -1,6 +1,6 @@
 //! The codes that come of it: used once, soon, by their own client, and not given by a full server.
 
-use super::{ada, refusal};
+use super::{ada, post_consent, refusal};
 use crate::support::*;
 use server::testing::TestServer;
 use std::time::Duration;
@@ -10,9 +10,12 @@ async fn overload_is_told_to_the_client_with_state_and_issuer() {
     let server = TestServer::start_on(server::WriterLimits::default()).await;
     let mut ada = ada(&server).await;
     // Those that come after them cannot start in time.
+    let question = ada.get(&Ask::of(&server, "spa").with("prompt", "consent").path()).await;
     let writers = HeldWriters::of(&server).await;
     let answer = ada.get(&Ask::of(&server, "spa").path()).await;
     assert_eq!(refusal(&answer), "temporarily_unavailable", "{answer:?}");
+    let allowed = post_consent(&mut ada, &question, &[("decision", "allow")]).await;
+    assert_eq!(refusal(&allowed), "temporarily_unavailable", "{allowed:?}");
     let device = server.post("/auth/device/code", &[("client_id", server.client("cli"))]).send().await;
     assert_eq!((device.status, device.header("retry-after").is_empty()), (503, false), "only at authorize");
     writers.release().await;
