@@ -5,7 +5,7 @@
 //! suspended, and after a password was set later than the link was made.
 
 use crate::audit::{self, Actor};
-use crate::ids::{self, LinkId, UserId};
+use crate::ids::{self, LinkId, SessionId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
 use crate::{Error, Result, Time, administrators, organizations, passwords};
@@ -81,6 +81,9 @@ statements! {
         "SELECT hash, user_id, created_at FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
     static USED = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NOT NULL");
+    static NOTE_USE = sql("UPDATE links SET used_by = ?2, session_id = ?3 WHERE id = ?1");
+    static USE_BY = sql("SELECT hash, user_id, session_id FROM links
+     WHERE id = ?1 AND purpose = ?2 AND used_by = ?3 AND used_at > ?4");
     static USE = sql("UPDATE links SET used_at = ?2 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?2");
     static OLD = sql("SELECT id FROM links WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM links WHERE id = ?1");
@@ -201,6 +204,31 @@ pub fn user_of_used(snapshot: &mut Snapshot<'_>, purpose: Purpose, token: &str) 
     let found: Option<(Vec<u8>, Option<UserId>)> =
         snapshot.one(&USED, args![&id, purpose.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(found.filter(|(hash, _)| secrets::matches(secret.as_bytes(), hash)).and_then(|(_, user)| user))
+}
+
+/// Stores which browser used a sign-in link, and the session that it got.
+pub(crate) fn note_use(tx: &mut Tx<'_>, token: &str, browser: &Hash, session: &SessionId) -> Result<()> {
+    let (id, _) = secrets::split_token(token).ok_or(Error::NotFound { what: "link" })?;
+    tx.exec(&NOTE_USE, args![id, browser, session])?;
+    Ok(())
+}
+
+/// The user and the session of a sign-in link that this browser used after `moment`.
+pub(crate) fn use_by(
+    snapshot: &mut Snapshot<'_>,
+    token: &str,
+    browser: &Hash,
+    moment: Time,
+) -> Result<Option<(UserId, SessionId)>> {
+    let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
+    let Ok(id) = LinkId::parse(id) else { return Ok(None) };
+    let purpose = Purpose::SignIn.as_str();
+    let found: Option<(Vec<u8>, Option<UserId>, Option<SessionId>)> =
+        snapshot.one(&USE_BY, args![&id, purpose, browser, moment], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    let found = found.filter(|(hash, ..)| secrets::matches(secret.as_bytes(), hash));
+    Ok(found.and_then(|(_, user, session)| user.zip(session)))
 }
 
 /// Deletes up to `most` links created before `moment`. Returns the number of deleted links.

@@ -8,7 +8,8 @@
 use crate::audit::{self, Actor};
 use crate::ids::{SessionId, UserId};
 use crate::links::{self, Purpose};
-use crate::sessions::{self, Session};
+use crate::secrets::Hash;
+use crate::sessions::{self, NewSession, Session};
 use crate::users::{self, User};
 use crate::{Error, Result, passwords};
 use std::time::Duration;
@@ -16,6 +17,9 @@ use store::Tx;
 
 /// A user who signed in less than this long ago changes the password without the old one.
 pub const RECENT_SIGN_IN: Duration = Duration::from_secs(10 * 60);
+
+/// How long the browser that used a sign-in link may use it again.
+const SAME_BROWSER_FOR: Duration = Duration::from_secs(60);
 
 /// The text of `ended_by` in the sessions that a new password ends.
 const ENDED_BY: &str = "new password";
@@ -53,11 +57,51 @@ pub(crate) fn take_over(tx: &mut Tx<'_>, user: &User, hash: &str, actor: &Actor)
     users::get(tx.snapshot(), &user.id)
 }
 
-/// Uses a sign-in link. The caller creates the session in another command.
-pub fn sign_in_by_link(tx: &mut Tx<'_>, token: &str, actor: &Actor) -> Result<User> {
-    let user = use_link(tx, Purpose::SignIn, token, actor)?;
+/// A browser that uses a sign-in link.
+#[derive(Clone, Debug)]
+pub struct LinkUse {
+    /// The token of the link.
+    pub token: String,
+    /// The hash of what only this browser has.
+    pub browser: Hash,
+    /// The session for it.
+    pub session: NewSession,
+    /// The slug of the organization, and the cookie that the browser has sent for it.
+    pub organization: String,
+    pub cookie: Option<String>,
+}
+
+/// Signs a user in with a sign-in link. Returns the user and the session. Fails with [`Error::NotFound`] if the link is not
+/// valid any more. For a minute, the browser that has used the link gets a new secret for its session: the user may have
+/// clicked twice, or lost the first answer.
+pub fn sign_in_by_link(tx: &mut Tx<'_>, by: &LinkUse, actor: &Actor) -> Result<(User, SessionId)> {
+    let user = match use_link(tx, Purpose::SignIn, &by.token, actor) {
+        Err(Error::NotFound { what: "link" }) => return sign_in_again(tx, by, actor),
+        user => user?,
+    };
+    if user.id != by.session.user {
+        return Err(Error::Internal("a session for another user than that of the link".to_owned()));
+    }
+    let cookie = by.cookie.as_deref();
+    let session = sessions::sign_in(tx, &by.session, &by.organization, cookie, actor)?;
+    links::note_use(tx, &by.token, &by.browser, &session)?;
     audit::note(tx, &user.organization, actor, "user.sign_in_link_used", user.id.as_str(), "")?;
-    Ok(user)
+    Ok((user, session))
+}
+
+fn sign_in_again(tx: &mut Tx<'_>, by: &LinkUse, actor: &Actor) -> Result<(User, SessionId)> {
+    let void = Error::NotFound { what: "link" };
+    let used = links::use_by(tx.snapshot(), &by.token, &by.browser, actor.now - SAME_BROWSER_FOR)?;
+    let Some((user, session)) = used else { return Err(void) };
+    tx.lock(&users::LOCK, (&user).into())?;
+    // The end of a user's sessions comes before this, or ends this one too. A suspension ends them all.
+    let is_live = sessions::live(tx.snapshot(), &session, actor.now)?.is_some();
+    if !is_live || !sessions::renew(tx, &session, &by.session)? {
+        return Err(void);
+    }
+    let user = users::get(tx.snapshot(), &user)?;
+    audit::note(tx, &user.organization, actor, "session.renewed", session.as_str(), "")?;
+    Ok((user, session))
 }
 
 /// Consumes a link and verifies its user's address.

@@ -20,6 +20,7 @@ pub static MIGRATIONS: &[Migration] = &[
     migration(14, "type of access tokens", include_str!("../migrations/0014_access_token_typ.sql")),
     migration(15, "billing", include_str!("../migrations/0015_billing.sql")),
     migration(16, "authentication of grants", include_str!("../migrations/0016_grant_authentication.sql")),
+    migration(17, "use of links", include_str!("../migrations/0017_link_use.sql")),
 ];
 
 const fn migration(number: i64, name: &'static str, text: &'static str) -> Migration {

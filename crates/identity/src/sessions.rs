@@ -146,7 +146,7 @@ pub fn sign_in(
 }
 
 /// Gives a session the secret, the authentication time and the end of `new`. Returns false if it has ended.
-fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result<bool> {
+pub(crate) fn renew(tx: &mut Tx<'_>, id: &SessionId, new: &NewSession) -> Result<bool> {
     let hash = new.hash.as_ref().map(|hash| hash.as_slice());
     let renewed = tx.exec(&RENEW, args![id, hash, new.authenticated_at, new.expires_at])? == 1;
     tx.changed(key(id));

@@ -1,8 +1,10 @@
 //! One-time links can be opened repeatedly and used once, until they expire or become void.
 
 use crate::support::{START, TestIdentity, not_found, refused};
-use identity::ids::{LinkId, UserId};
+use identity::ids::{LinkId, SessionId, UserId};
 use identity::links::{self, NewLink, Purpose};
+use identity::password_changes::{self, LinkUse};
+use identity::sessions::NewSession;
 use identity::user_suspensions;
 use identity::users::User;
 use identity::{Result, Time, administrators};
@@ -79,6 +81,36 @@ async fn peeking_does_not_consume_a_link_and_invalid_links_look_the_same() {
     let almost = late - Duration::from_millis(1);
     use_at(&test, Purpose::SignIn, &link.token, almost).await.expect("not consumed yet");
     assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, None);
+}
+
+#[tokio::test]
+async fn a_sign_in_link_is_used_with_its_session_or_not_at_all() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.user(&acme, "ada@acme.test").await;
+    let link = sign_in_link(&test, &ada).await;
+    let by = |id: SessionId| LinkUse {
+        token: link.token.clone(),
+        browser: [7; 32],
+        session: NewSession { id, hash: Some([1; 32]), ..test.new_session(&ada) },
+        organization: acme.slug.clone(),
+        cookie: None,
+    };
+    let sign_in = async |by: LinkUse| {
+        test.write(move |tx, actor| password_changes::sign_in_by_link(tx, &by, actor)).await
+    };
+    // No second session can have this id.
+    let taken = test.session(&ada).await;
+    assert!(sign_in(by(taken)).await.is_err());
+    assert_eq!(peek_at(&test, Purpose::SignIn, &link.token, START).await, Some(Some(ada.id.clone())));
+    let new = SessionId::new(START, test.random());
+    let (user, session) = sign_in(by(new.clone())).await.expect("the link is still good");
+    assert_eq!((user.id, &session), (ada.id.clone(), &new));
+
+    let other = LinkUse { browser: [8; 32], ..by(SessionId::new(START, test.random())) };
+    assert_eq!(not_found(sign_in(other).await), "link", "another browser");
+    let (_, again) = sign_in(by(SessionId::new(START, test.random()))).await.expect("the same browser");
+    assert_eq!(again, new);
 }
 
 #[tokio::test]

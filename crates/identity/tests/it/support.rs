@@ -186,8 +186,8 @@ impl TestIdentity {
         }
     }
 
-    pub async fn session(&self, user: &User) -> SessionId {
-        let new = NewSession {
+    pub fn new_session(&self, user: &User) -> NewSession {
+        NewSession {
             id: SessionId::new(START, &self.random),
             organization: user.organization.clone(),
             user: user.id.clone(),
@@ -198,7 +198,11 @@ impl TestIdentity {
             created_at: START,
             authenticated_at: START,
             expires_at: START + Duration::from_secs(3600),
-        };
+        }
+    }
+
+    pub async fn session(&self, user: &User) -> SessionId {
+        let new = self.new_session(user);
         let id = new.id.clone();
         self.write(move |tx, _| sessions::create(tx, &new)).await.expect("a session");
         id

@@ -16,6 +16,7 @@ use axum::response::Response;
 use http::header::{COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use identity::ids::SessionId;
 use identity::secrets::{self, Hash};
 use identity::sessions::{self, NewSession, Own, Session};
 use identity::users::{self, User};
@@ -208,20 +209,12 @@ impl Browser {
         if self.fresh { set_cookie(app, BROWSER, &self.id, BROWSER_LIFE_S) } else { None }
     }
 
-    /// Signs in a user who has authenticated, and redirects to `next`. The secret in the session's cookie is always new,
-    /// so a cookie from before the sign-in is void.
-    pub(crate) async fn sign_in(
-        &self,
-        app: &App,
-        user: &User,
-        organization: &str,
-        next: &str,
-    ) -> super::respond::PageResult {
-        let now = app.now();
-        let secret = secrets::secret(app.random());
+    /// A session for a user who has authenticated, and the secret of its cookie.
+    pub(super) fn new_session(&self, app: &App, user: &User) -> (NewSession, String) {
+        let (now, secret) = (app.now(), secrets::secret(app.random()));
         let hash: Hash = secrets::hash(secret.as_bytes());
         let new = NewSession {
-            id: identity::ids::SessionId::new(now, app.random()),
+            id: SessionId::new(now, app.random()),
             organization: user.organization.clone(),
             user: user.id.clone(),
             kind: "browser",
@@ -232,6 +225,19 @@ impl Browser {
             authenticated_at: now,
             expires_at: now + app.settings.session_life,
         };
+        (new, secret)
+    }
+
+    /// Signs in a user who has authenticated, and redirects to `next`. The secret in the session's cookie is always new,
+    /// so a cookie from before the sign-in is void.
+    pub(crate) async fn sign_in(
+        &self,
+        app: &App,
+        user: &User,
+        organization: &str,
+        next: &str,
+    ) -> super::respond::PageResult {
+        let (new, secret) = self.new_session(app, user);
         let (slug, cookie) = (organization.to_owned(), self.cookie(app, organization).map(str::to_owned));
         let actor = app.actor(&user.id, self.address);
         let verified = user.clone();
@@ -239,11 +245,22 @@ impl Browser {
             users::require_unchanged(tx, &verified)?;
             sessions::sign_in(tx, &new, &slug, cookie.as_deref(), &actor.clone())
         });
-        let id = signed_in.await?;
+        Ok(self.signed_in(app, user, organization, [signed_in.await?.as_str(), &secret], next))
+    }
+
+    /// Redirects a user who has signed in. `session` is the session's id and the secret of its cookie.
+    pub(super) fn signed_in(
+        &self,
+        app: &App,
+        user: &User,
+        organization: &str,
+        session: [&str; 2],
+        next: &str,
+    ) -> Response {
         let life = app.settings.session_life.as_secs();
-        let session = set_cookie(app, organization, &format!("{id}.{secret}"), life);
+        let session = set_cookie(app, organization, &session.join("."), life);
         let known = self.known_cookie(app, user);
-        Ok(see_other(next, [session, known].into_iter().flatten().collect()))
+        see_other(next, [session, known].into_iter().flatten().collect())
     }
 
     /// Ends the browser's session in an organization; the cookie to send.

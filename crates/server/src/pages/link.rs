@@ -1,5 +1,6 @@
 //! `/o/{slug}/link`: a one-time sign-in link that an administrator made for a user. The secret of the link moves into a
-//! cookie ([`KeptLink`]). Opening it does nothing; its form signs in, once.
+//! cookie ([`KeptLink`]). Opening it does nothing; its form signs in, once. The command that uses the link creates the
+//! session, so a link is not lost without one.
 
 use super::browser::{Asked, Browser, Form};
 use super::kept_link::{KeptLink, id_of};
@@ -12,8 +13,9 @@ use axum::extract::State;
 use http::StatusCode;
 use identity::links::{self, Purpose};
 use identity::organizations::Organization;
+use identity::password_changes::{self, LinkUse};
 use identity::users::{self, User};
-use identity::{Error, password_changes};
+use identity::{Error, secrets};
 
 fn void(slug: &str) -> PageError {
     let what = "The link was already used, it is too old, or a password was set after it was made.";
@@ -22,14 +24,31 @@ fn void(slug: &str) -> PageError {
         .link(Link::SignIn(slug.to_owned()))
 }
 
-/// The user of the link, if it belongs to this organization.
+/// The user of a valid link, if they belong to this organization.
 async fn user_of(app: &App, organization: &Organization, token: &str) -> Result<User, PageError> {
-    let (token, now) = (token.to_owned(), app.now());
-    let found = app.store.point(move |snapshot| match links::peek(snapshot, Purpose::SignIn, &token, now)? {
-        Some(Some(id)) => users::get(snapshot, &id).map(Some),
-        _ => Ok::<_, Error>(None),
-    });
+    let (wanted, now) = (token.to_owned(), app.now());
+    let found =
+        app.store.point(move |snapshot| match links::peek(snapshot, Purpose::SignIn, &wanted, now)? {
+            Some(Some(id)) => users::get(snapshot, &id).map(Some),
+            _ => Ok::<_, Error>(None),
+        });
     found.await?.filter(|user| user.organization == organization.id).ok_or_else(|| void(&organization.slug))
+}
+
+/// The user of a link that is valid or was used, if they belong to this organization.
+async fn user_of_any(app: &App, organization: &Organization, token: &str) -> Result<User, PageError> {
+    let wanted = token.to_owned();
+    let found = app.store.point(move |snapshot| {
+        let Some(id) = links::user_of_used(snapshot, Purpose::SignIn, &wanted)? else { return Ok(None) };
+        match users::get(snapshot, &id) {
+            Err(Error::NotFound { .. }) => Ok(None),
+            user => user.map(Some),
+        }
+    });
+    match found.await? {
+        Some(user) if user.organization == organization.id => Ok(user),
+        _ => user_of(app, organization, token).await,
+    }
 }
 
 /// The secret of the link in this browser.
@@ -83,15 +102,24 @@ pub(crate) async fn post(
     if form.text("link") != id_of(&token) {
         return Err(PageError::forged());
     }
-    let user = user_of(&app, &organization, &token).await?;
+    // A link that was used is good for the browser that has just used it.
+    let user = user_of_any(&app, &organization, &token).await?;
+    let (new, secret) = browser.new_session(&app, &user);
+    let by = LinkUse {
+        token,
+        browser: secrets::hash(browser.id().as_bytes()),
+        session: new,
+        cookie: browser.cookie(&app, &slug).map(str::to_owned),
+        organization: slug.clone(),
+    };
     let actor = app.actor(&user.id, browser.address);
     let used =
-        app.store.write("link.use", move |tx| password_changes::sign_in_by_link(tx, &token, &actor.clone()));
-    let mut response = match used.await {
-        Ok(user) => browser.sign_in(&app, &user, &slug, &home(&slug)).await?,
+        app.store.write("link.use", move |tx| password_changes::sign_in_by_link(tx, &by, &actor.clone()));
+    let (user, session) = match used.await {
         Err(Error::NotFound { .. }) => return Err(void(&slug)),
-        Err(error) => return Err(error.into()),
+        used => used?,
     };
+    let mut response = browser.signed_in(&app, &user, &slug, [session.as_str(), &secret], &home(&slug));
     KeptLink::SignIn.forget(&app, &mut response);
     Ok(response)
 }

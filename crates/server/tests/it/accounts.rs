@@ -495,16 +495,25 @@ async fn a_sign_in_link_lets_in_once() {
         .set("sarsen_7070__sign_in", user_browser.cookies.get("sarsen_7070__sign_in").expect("a link"));
     assert_eq!(send(&mut stranger, &csrf_of_stranger, &id).await.status, 404, "a copy of the cookie");
 
-    // Of all who try at once, one gets in.
-    let cookie = user_browser.cookies.header().expect("a cookie");
-    let fields = [("csrf", &*csrf), ("link", &id)];
-    let use_it = || server.post("/o/acme/link", &fields).header("cookie", &cookie).send();
-    let (one, two, three, four) = tokio::join!(use_it(), use_it(), use_it(), use_it());
-    let mut statuses = [one.status, two.status, three.status, four.status];
+    // Of all browsers that try at once, one gets in.
+    let mut tries = Vec::new();
+    for _ in 0..4 {
+        let mut browser = server.browser();
+        let page = open_link(&mut browser, &first).await;
+        tries.push((page.input("csrf"), browser.cookies.header().expect("cookies")));
+    }
+    let use_it = async |(csrf, cookies): &(String, String)| {
+        let fields = [("csrf", &**csrf), ("link", &id)];
+        server.post("/o/acme/link", &fields).header("cookie", cookies).send().await
+    };
+    let answers = at_once(tries.iter().map(use_it)).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [303, 404, 404, 404]);
+    for browser in [&mut user_browser, &mut scanner] {
+        assert_eq!(open_link(browser, &first).await.status, 404, "used");
+    }
     assert_eq!(send(&mut user_browser, &csrf, &id).await.status, 404, "used");
-    assert_eq!(open_link(&mut user_browser, &first).await.status, 404, "used");
     let done = use_sign_in_link(&mut user_browser, &link().await).await;
     assert_eq!((done.status, done.header("location")), (303, "/o/acme/account"), "{done:?}");
     assert!(user_browser.get("/o/acme/account").await.body.contains("passwordless@acme.test"));
@@ -536,6 +545,66 @@ async fn a_sign_in_link_lets_in_once() {
     server.clock.advance(Duration::from_secs(1));
     assert_eq!(send(&mut user_browser, &csrf, &page.input("link")).await.status, 404, "expired");
     assert_eq!(open_link(&mut user_browser, &old).await.status, 404, "expired");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_click_on_the_form_of_a_sign_in_link_signs_in_too() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let made = admin.make("/api/organizations/acme/users", json!({ "email": "new@acme.test" })).await;
+    let user = format!("/api/organizations/acme/users/{}", text(&made, "id"));
+    let link = path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let sessions = async || {
+        let all = admin.read(&format!("{user}/sessions")).await;
+        all["items"]
+            .as_array()
+            .expect("sessions")
+            .iter()
+            .map(|one| text(one, "id").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (mut browser, mut other) = (server.browser(), server.browser());
+    let page = open_link(&mut browser, &link).await;
+    let elsewhere = open_link(&mut other, &link).await;
+    let (csrf, id) = (page.input("csrf"), page.input("link"));
+    let cookies = browser.cookies.header().expect("cookies");
+    let click = async || {
+        let fields = [("csrf", &*csrf), ("link", &id)];
+        server.post("/o/acme/link", &fields).header("cookie", &cookies).send().await
+    };
+    let answers = at_once((0..4).map(|_| click())).await;
+    assert!(answers.iter().all(|answer| answer.status == 303), "{answers:?}");
+    let first = sessions().await;
+    assert_eq!(first.len(), 1, "one session");
+
+    // The answer was lost: the browser sends the form again, and the session has a new secret.
+    server.clock.advance(Duration::from_secs(59));
+    let again = click().await;
+    assert_eq!((again.status, again.header("location")), (303, "/o/acme/account"), "{again:?}");
+    assert_eq!(sessions().await, first, "the same session");
+    let mut late = server.browser();
+    for (name, value) in
+        answers.iter().flat_map(|answer| &answer.headers).filter(|(name, _)| name == "set-cookie")
+    {
+        late.cookies.take_from([(name.as_str(), value)]);
+    }
+    assert_eq!(late.get("/o/acme/account").await.status, 303, "the secrets from before are void");
+    browser.cookies.take_from(again.headers.iter().map(|(name, value)| (name.as_str(), value)));
+    assert_eq!(browser.get("/o/acme/account").await.status, 200);
+    let fields = [("csrf", &*elsewhere.input("csrf")), ("link", &id)];
+    assert_eq!(other.post("/o/acme/link", &fields).await.status, 404, "another browser");
+
+    server.clock.advance(Duration::from_secs(1));
+    assert_eq!(click().await.status, 404, "a minute is over");
+    let second = path_of(text(&admin.make(&format!("{user}/sign_in_link"), Value::Null).await, "url"));
+    let page = open_link(&mut other, &second).await;
+    let cookies = other.cookies.header().expect("cookies");
+    let fields = [("csrf", &*page.input("csrf")), ("link", &*page.input("link"))];
+    assert_eq!(other.post("/o/acme/link", &fields).await.status, 303);
+    admin.change("DELETE", &format!("{user}/sessions"), Value::Null).await;
+    let ended = server.post("/o/acme/link", &fields).header("cookie", &cookies).send().await;
+    assert_eq!(ended.status, 404, "its session has ended");
     server.stop().await;
 }
 
