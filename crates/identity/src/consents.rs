@@ -1,16 +1,16 @@
 //! Consents: the scope that a user has approved for a client. A consent is stored until a newer one replaces it.
 
+use crate::Result;
 use crate::audit::{self, Actor};
 use crate::ids::{ClientId, UserId};
 use crate::scopes::Scope;
 use crate::sessions::Session;
-use crate::{Result, Time};
 use store::{Snapshot, Tx, args, sql, statements, upsert};
 
 statements! {
     static PUT = upsert("consents", &["user_id", "client_id"], &["scope", "granted_at"]);
     static DELETE_OF_USER = sql("DELETE FROM consents WHERE user_id = ?1");
-    static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2 AND granted_at >= ?3");
+    static GET = sql("SELECT scope FROM consents WHERE user_id = ?1 AND client_id = ?2");
 }
 
 /// Stores the consent of the session's user to this scope for the client.
@@ -32,14 +32,13 @@ pub(crate) fn delete_of_user(tx: &mut Tx<'_>, user: &UserId) -> Result<()> {
     Ok(())
 }
 
-/// Whether the user consented to at least this scope for the client, at `after` or later.
+/// Whether the user consented to at least this scope for the client.
 pub fn has_consented(
     snapshot: &mut Snapshot<'_>,
     user: &UserId,
     client: &ClientId,
     scope: &Scope,
-    after: Time,
 ) -> Result<bool> {
-    let known: Option<String> = snapshot.one(&GET, args![user, client, after], |row| row.get(0))?;
+    let known: Option<String> = snapshot.one(&GET, args![user, client], |row| row.get(0))?;
     Ok(known.is_some_and(|known| scope.is_within(&Scope::parse(&known))))
 }

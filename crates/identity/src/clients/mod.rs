@@ -89,6 +89,12 @@ impl Client {
         self.service.is_none()
     }
 
+    /// Whether a consent counts for later requests to this redirect URI. Any program on a machine can pretend to be its
+    /// native app, but not claim the app's https address (RFC 8252 section 8.6).
+    pub fn keeps_consent(&self, redirect_uri: &str) -> bool {
+        self.kind != Kind::Native || redirect_uri.starts_with("https://")
+    }
+
     /// The name of the product that users sign in to: its service, or the client itself if it belongs to `platform`.
     pub fn product(&self) -> &str {
         if self.is_first_party() { &self.name } else { &self.service_name }

@@ -35,7 +35,7 @@ use std::time::Duration;
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
 /// The longest posted request: any client can make the server store it.
 const POSTED_MAX: usize = 8 * 1024;
-/// The parameter of our own that says when a new sign-in or consent was asked for.
+/// The parameter of our own that says when a new sign-in was asked for.
 const ASKED: &str = "sarsen_asked=";
 /// How long a re-authentication that was asked for may take.
 const ASKED_LIFE: Duration = Duration::from_secs(1800);
@@ -45,7 +45,7 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query
         Ok(request) => request,
         Err(redirect) => return Ok(redirect),
     };
-    request.or_busy(decide(&app, &browser, &request).await)
+    request.or_busy(decide(&app, &browser, &request, false).await)
 }
 
 /// Stores the parameters of a POST and goes on with a GET.
@@ -99,7 +99,7 @@ pub(crate) struct Request {
     prompt: Vec<String>,
     max_age: Option<Duration>,
     hint: Option<String>,
-    /// When a new sign-in or consent was first asked for.
+    /// When a new sign-in was first asked for.
     asked: Time,
     /// The request as a query, with the moment when it was first asked.
     query: String,
@@ -279,7 +279,7 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
     Ok(())
 }
 
-/// When a new sign-in or consent was first asked for: our own signed note in the query, or now. A note is
+/// When a new sign-in was first asked for: our own signed note in the query, or now. A note is
 /// good for the very request that it was made for; one that is not (any more) gives way to a new one.
 fn asked(app: &App, query: &str) -> (Time, String) {
     let (notes, request): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with(ASKED));
@@ -300,7 +300,8 @@ fn asked(app: &App, query: &str) -> (Time, String) {
     }
 }
 
-async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
+/// Answers a request, whose user may have agreed to it a moment ago.
+pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_agreed: bool) -> PageResult {
     let organization = request.client.organization.clone();
     let organization = app.store.point(move |snapshot| organizations::get(snapshot, &organization)).await?;
     if organization.status != Status::Active {
@@ -336,7 +337,7 @@ async fn decide(app: &App, browser: &Browser, request: &Request) -> PageResult {
             }
         }
     }
-    if needs_consent(app, &session, request).await? {
+    if !has_agreed && needs_consent(app, &session, request).await? {
         if silent {
             return Ok(request.refuse("consent_required", "The user has not agreed yet."));
         }
@@ -359,16 +360,19 @@ fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
 }
 
 async fn needs_consent(app: &App, session: &Session, request: &Request) -> Result<bool, PageError> {
-    let asked_for = request.prompts("consent");
-    if !request.client.consent_required && !asked_for {
+    if request.prompts("consent") {
+        return Ok(true);
+    }
+    let client = &request.client;
+    if !client.consent_required {
         return Ok(false);
     }
-    let (user, client, scope) = (session.user.clone(), request.client.id.clone(), request.scope.clone());
-    let after = if asked_for { request.asked } else { Time::from_millis(0) };
-    let consented = app
-        .store
-        .point(move |snapshot| consents::has_consented(snapshot, &user, &client, &scope, after))
-        .await?;
+    if !client.keeps_consent(request.reply_to.redirect_uri()) {
+        return Ok(true);
+    }
+    let (user, client, scope) = (session.user.clone(), client.id.clone(), request.scope.clone());
+    let consented =
+        app.store.point(move |snapshot| consents::has_consented(snapshot, &user, &client, &scope)).await?;
     Ok(!consented)
 }
 

@@ -77,5 +77,7 @@ async fn allow(app: &App, browser: &Browser, session: Session, request: &Request
     let (client, scope) = (request.client.id.clone(), request.scope.clone());
     let actor = app.actor(&session.user, browser.address);
     app.store.write("consent.give", move |tx| consents::give(tx, &session, &client, &scope, &actor)).await?;
-    Ok(see_other(&request.address(), Vec::new()))
+    // The consent is for this request, so it is answered here: the address of a request that was kept from before the
+    // consent must not get a code by it.
+    authorize::decide(app, browser, request, true).await
 }

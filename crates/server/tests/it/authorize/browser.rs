@@ -123,8 +123,7 @@ async fn a_sign_out_leads_to_addresses_of_its_client_only() {
     let spa = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await.text("id_token");
     let app = {
         let ask = Ask::by(text(&native, "client_id"), "com.example.app:/callback");
-        let allowed = consent(&mut ada, &ask, "allow").await;
-        let code = ada.get(allowed.header("location")).await.redirect_param("code").expect("a code");
+        let code = consent(&mut ada, &ask, "allow").await.redirect_param("code").expect("a code");
         let client_id = text(&native, "client_id");
         redeem(&server, client_id, "com.example.app:/callback", &code).await.text("id_token")
     };

@@ -42,9 +42,7 @@ async fn a_second_click_on_a_decision_leads_to_the_client_too() {
     }
     for _ in 0..2 {
         let allowed = post_consent(&mut ada, &page, &[("decision", "allow")]).await;
-        assert_eq!(allowed.status, 303, "{allowed:?}");
-        let back = ada.get(allowed.header("location")).await;
-        assert!(back.redirect_param("code").is_some(), "{back:?}");
+        assert!(allowed.redirect_param("code").is_some(), "{allowed:?}");
     }
     server.stop().await;
 }
@@ -172,12 +170,8 @@ async fn who_says_no_gives_nothing_away() {
     // Having said no is not having said yes.
     assert_eq!(ada.get(&ask.path()).await.status, 200, "asked again");
     let said_yes = consent(&mut ada, &ask, "allow").await;
-    assert_eq!(said_yes.status, 303);
-    let answer = ada.get(said_yes.header("location")).await;
-    assert!(answer.redirect_param("code").is_some(), "{answer:?}");
-    // A later request asks anew.
-    server.clock.advance(Duration::from_secs(1));
-    assert_eq!(ada.get(&ask.path()).await.status, 200, "asked again");
+    assert!(said_yes.redirect_param("code").is_some(), "{said_yes:?}");
+    assert_eq!(ada.get(&ask.path()).await.status, 200, "a later request asks anew");
     server.stop().await;
 }
 
@@ -226,12 +220,41 @@ async fn consent_takes_a_form_of_our_own_page_from_the_user_who_saw_it() {
     assert_eq!(answer.status, 200, "asked anew: {answer:?}");
     assert!(answer.body.contains("grace@acme.test"));
 
-    // Twice the same form: the answer is the same redirect, never a code.
-    let page = answer;
-    for _ in 0..2 {
-        let answer = post_consent(&mut ada, &page, &[("decision", "allow")]).await;
-        assert_eq!(answer.status, 303);
-        assert!(answer.header("location").starts_with("/auth/authorize?"), "{answer:?}");
+    let allowed = post_consent(&mut ada, &answer, &[("decision", "allow")]).await;
+    assert!(allowed.redirect_param("code").is_some(), "{allowed:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_native_app_asks_each_time_unless_it_proves_itself_by_an_https_address() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let claimed = "https://app.example/callback";
+    let native = admin
+        .make_client("native", &["http://127.0.0.1/callback", "com.example.app:/callback", claimed])
+        .await;
+    let native = text(&native, "client_id");
+    let mut ada = ada(&server).await;
+    for uri in ["http://127.0.0.1:4711/callback", "com.example.app:/callback"] {
+        let ask = Ask::by(native, uri);
+        // Any program can fetch the address of a sign-in, with the note that it was asked for.
+        let noted = server.get(&ask.path()).send().await.redirect_param("next").expect("a sign-in page");
+        server.clock.advance(Duration::from_secs(1));
+        for _ in 0..2 {
+            let allowed = consent(&mut ada, &ask, "allow").await;
+            assert!(allowed.redirect_param("code").is_some(), "{uri}: {allowed:?}");
+        }
+        let asked = ada.get(&noted).await;
+        assert!(asked.status == 200 && asked.body.contains("asks to use your account"), "{uri}: {asked:?}");
+        let silent = ada.get(&ask.with("prompt", "none").path()).await;
+        assert_eq!(silent.redirect_param("error").as_deref(), Some("consent_required"), "{uri}: {silent:?}");
     }
+    let proven = Ask::by(native, claimed);
+    for ask in [&proven, &proven.clone().with("prompt", "none")] {
+        let answer = ada.get(&ask.path()).await;
+        assert!(answer.redirect_param("code").is_some(), "what was allowed counts here: {answer:?}");
+    }
+    let wider = proven.with("scope", "openid profile email offline_access").with("prompt", "none");
+    assert_eq!(ada.get(&wider.path()).await.redirect_param("error").as_deref(), Some("consent_required"));
     server.stop().await;
 }

@@ -41,8 +41,7 @@ async fn a_posted_request_goes_on_with_a_get() {
     assert!(address.starts_with("/auth/authorize?client_id=") && !address.contains("the-state"), "{address}");
     let page = ada.get(&address).await;
     assert_eq!(page.status, 200, "{page:?}");
-    let allowed = post_consent(&mut ada, &page, &[("decision", "allow")]).await;
-    let answer = ada.get(allowed.header("location")).await;
+    let answer = post_consent(&mut ada, &page, &[("decision", "allow")]).await;
     assert!(answer.redirect_param("code").is_some(), "{answer:?}");
     assert_eq!(answer.redirect_param("state").as_deref(), Some("the-state"));
 
