@@ -6,8 +6,12 @@
 //! among equals. From the reserve it goes to the common part; from there it is shed. The weight of a network or
 //! organization is the number of its jobs that wait or ran lately, so that one that comes again and again is heavier than
 //! one that is new.
+//!
+//! A request handler pushes under a lock, so `part.rs` keeps the counts: to find the job that leaves takes time for each
+//! source that the limit concerns, a network at an organization, and not for each job.
 
-use std::collections::{HashMap, VecDeque};
+use super::part::{Part, Source};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// How many jobs of one known browser and account may wait.
@@ -45,11 +49,21 @@ impl Room {
     }
 }
 
+/// Which of several equal jobs leaves.
+pub(super) trait Chance<J> {
+    /// Whether the job came so lately that it leaves before others.
+    fn is_late(&self, job: &J) -> bool;
+    /// The place of the one that leaves among `most` equals. The newest is the last one.
+    fn draw(&mut self, most: usize) -> usize;
+}
+
 /// Jobs in the order of their arrival.
 pub(super) struct FairQueue<J> {
-    jobs: VecDeque<Waiting<J>>,
-    /// The latest jobs that ran, of the common part and of the reserve.
-    recent: [VecDeque<Origin>; 2],
+    jobs: BTreeMap<u64, Waiting<J>>,
+    /// The number of the next job.
+    next: u64,
+    common: Part,
+    reserve: Part,
 }
 
 struct Waiting<J> {
@@ -61,7 +75,7 @@ struct Waiting<J> {
 
 impl<J> Default for FairQueue<J> {
     fn default() -> FairQueue<J> {
-        FairQueue { jobs: VecDeque::new(), recent: Default::default() }
+        FairQueue { jobs: BTreeMap::new(), next: 0, common: Part::default(), reserve: Part::default() }
     }
 }
 
@@ -72,110 +86,104 @@ impl<J> FairQueue<J> {
 
     /// The next job to run.
     pub fn pop(&mut self) -> Option<J> {
-        let Waiting { origin, reserved, job } = self.jobs.pop_front()?;
-        self.recent[usize::from(reserved)].push_back(origin);
+        let (number, Waiting { origin, reserved, job }) = self.jobs.pop_first()?;
+        let part = self.part_mut(reserved);
+        part.remove(number, &origin);
+        part.note_run(origin);
         Some(job)
     }
 
-    /// Adds a job and removes those for which there is no room, which may include the new one. `choose` gets equals, the
-    /// oldest first, and returns the place of the one that leaves.
-    pub fn push(
-        &mut self,
-        origin: Origin,
-        job: J,
-        room: Room,
-        mut choose: impl FnMut(&[&J]) -> usize,
-    ) -> Vec<J> {
-        for (recent, places) in self.recent.iter_mut().zip([room.common, room.reserve]) {
-            recent.drain(..recent.len().saturating_sub(RECENT * places));
-        }
+    /// Adds a job and removes those for which there is no room, which may include the new one.
+    pub fn push(&mut self, origin: Origin, job: J, room: Room, chance: &mut impl Chance<J>) -> Vec<J> {
+        self.common.forget_all_but(RECENT * room.common);
+        self.reserve.forget_all_but(RECENT * room.reserve);
         let mut shed = Vec::new();
         let reserved = origin.known.is_some();
-        self.jobs.push_back(Waiting { origin: origin.clone(), reserved, job });
+        let number = self.next;
+        self.next += 1;
+        self.part_mut(reserved).add(number, &origin);
+        self.jobs.insert(number, Waiting { origin: origin.clone(), reserved, job });
         if !reserved {
-            self.make_room(&origin, room, &mut choose, &mut shed);
+            self.make_room(&origin, room, chance, &mut shed);
         }
-        while reserved && let Some(leaving) = self.surplus(&origin, true, room, &mut choose) {
-            self.jobs[leaving].reserved = false;
-            let moved = self.jobs[leaving].origin.clone();
-            self.make_room(&moved, room, &mut choose, &mut shed);
+        while reserved && let Some(leaving) = self.surplus(&origin, true, room, chance) {
+            let Some(waiting) = self.jobs.get_mut(&leaving) else { break };
+            waiting.reserved = false;
+            let moved = waiting.origin.clone();
+            self.reserve.remove(leaving, &moved);
+            self.common.add(leaving, &moved);
+            self.make_room(&moved, room, chance, &mut shed);
         }
         shed
     }
 
     /// Sheds jobs until the common part is within the limits that a job from `new` may have exceeded.
-    fn make_room(
-        &mut self,
-        new: &Origin,
-        room: Room,
-        choose: &mut impl FnMut(&[&J]) -> usize,
-        shed: &mut Vec<J>,
-    ) {
-        while let Some(leaving) = self.surplus(new, false, room, choose) {
-            shed.extend(self.jobs.remove(leaving).map(|waiting| waiting.job));
+    fn make_room(&mut self, new: &Origin, room: Room, chance: &mut impl Chance<J>, shed: &mut Vec<J>) {
+        while let Some(leaving) = self.surplus(new, false, room, chance) {
+            let Some(waiting) = self.jobs.remove(&leaving) else { break };
+            self.common.remove(leaving, &waiting.origin);
+            shed.push(waiting.job);
         }
     }
 
-    /// The place of a job that leaves its part, because a job from `new` has exceeded a limit.
-    fn surplus(
-        &self,
-        new: &Origin,
-        reserved: bool,
-        room: Room,
-        choose: &mut impl FnMut(&[&J]) -> usize,
-    ) -> Option<usize> {
+    /// The number of a job that leaves its part, because a job from `new` has exceeded a limit.
+    fn surplus(&self, new: &Origin, reserved: bool, room: Room, chance: &mut impl Chance<J>) -> Option<u64> {
         let limit = self.exceeded(new, reserved, room)?;
-        let heaviest = self.heaviest(new, reserved, limit);
-        let jobs: Vec<&J> = heaviest.iter().map(|place| &self.jobs[*place].job).collect();
-        heaviest.get(choose(&jobs)).copied()
+        let mut heaviest = self.heaviest(new, reserved, limit);
+        // So that the newest of all is the last one.
+        heaviest.sort_by_key(|source| source.jobs.last());
+        let is_early = |number: &u64| !self.jobs.get(number).is_some_and(|one| chance.is_late(&one.job));
+        let all = || heaviest.iter().map(|source| source.jobs);
+        let late = all().map(|jobs| &jobs[jobs.partition_point(is_early)..]);
+        let late: Vec<&[u64]> = late.filter(|jobs| !jobs.is_empty()).collect();
+        let equals = if late.is_empty() { all().collect() } else { late };
+        let mut drawn = chance.draw(equals.iter().map(|jobs| jobs.len()).sum());
+        for jobs in equals {
+            match jobs.get(drawn) {
+                Some(number) => return Some(*number),
+                None => drawn -= jobs.len(),
+            }
+        }
+        None
     }
 
     /// A limit of a part that a job from `new` has exceeded.
     fn exceeded(&self, new: &Origin, reserved: bool, room: Room) -> Option<Limit> {
-        let places = if reserved { room.reserve } else { room.common };
+        let (part, places) =
+            if reserved { (&self.reserve, room.reserve) } else { (&self.common, room.common) };
         let limits = [
             (Limit::Known, reserved.then_some(PER_KNOWN)),
             (Limit::Network, Some((places / 4).max(room.least))),
             (Limit::Organization, (!reserved).then_some((places / 2).max(room.least))),
             (Limit::Part, Some(places)),
         ];
-        let of = |limit: Limit| self.part(reserved).filter(|(_, origin)| limit.concerns(new, origin)).count();
-        limits
-            .into_iter()
-            .find(|(limit, most)| most.is_some_and(|most| of(*limit) > most))
-            .map(|(limit, _)| limit)
+        let exceeded =
+            |limit: Limit, most: Option<usize>| most.is_some_and(|most| part.waiting(limit, new) > most);
+        limits.into_iter().find(|(limit, most)| exceeded(*limit, *most)).map(|(limit, _)| limit)
     }
 
-    /// The places of the jobs that the limit concerns and that belong to the heaviest network or organization.
-    fn heaviest(&self, new: &Origin, reserved: bool, limit: Limit) -> Vec<usize> {
-        let (mut networks, mut organizations) = (HashMap::new(), HashMap::new());
-        let waiting = self.part(reserved).map(|(_, origin)| origin);
-        for origin in waiting.chain(&self.recent[usize::from(reserved)]) {
-            *networks.entry(origin.network).or_insert(0_usize) += 1;
-            *organizations.entry(&*origin.organization).or_insert(0_usize) += 1;
-        }
+    /// The jobs that the limit concerns and that belong to the heaviest network or organization.
+    fn heaviest(&self, new: &Origin, reserved: bool, limit: Limit) -> Vec<Source<'_>> {
+        let part = if reserved { &self.reserve } else { &self.common };
         // The reserve is apart from a storm on an organization.
-        let weight = |origin: &Origin| match (networks[&origin.network], organizations[&*origin.organization])
-        {
+        let weight = |source: &Source<'_>| match (source.network_weight, source.organization_weight) {
             (network, _) if reserved => (network, 0),
             (network, organization) => (network.max(organization), network.min(organization)),
         };
-        let concerned = self.part(reserved).filter(|(_, origin)| limit.concerns(new, origin));
-        let weighed: Vec<_> = concerned.map(|(place, origin)| (place, weight(origin))).collect();
-        let heaviest = weighed.iter().map(|(_, weight)| *weight).max();
-        weighed.into_iter().filter(|(_, weight)| Some(*weight) == heaviest).map(|(place, _)| place).collect()
+        let mut concerned = part.sources(limit, new);
+        let heaviest = concerned.iter().map(weight).max();
+        concerned.retain(|source| Some(weight(source)) == heaviest);
+        concerned
     }
 
-    /// The jobs of a part with their places.
-    fn part(&self, reserved: bool) -> impl Iterator<Item = (usize, &Origin)> {
-        let jobs = self.jobs.iter().enumerate().filter(move |(_, waiting)| waiting.reserved == reserved);
-        jobs.map(|(place, waiting)| (place, &waiting.origin))
+    fn part_mut(&mut self, reserved: bool) -> &mut Part {
+        if reserved { &mut self.reserve } else { &mut self.common }
     }
 }
 
 /// A limit on the jobs of a part that have something in common with a new one.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(super) enum Limit {
     /// Of the same known browser and account.
     Known,
     /// Of the same network.
@@ -186,22 +194,26 @@ enum Limit {
     Part,
 }
 
-impl Limit {
-    fn concerns(self, new: &Origin, other: &Origin) -> bool {
-        match self {
-            Limit::Known => new.known == other.known,
-            Limit::Network => new.network == other.network,
-            Limit::Organization => new.organization == other.organization,
-            Limit::Part => true,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const ROOM: Room = Room { reserve: 4, common: 12, least: 1 };
+
+    /// No job is late, and of equals this one leaves: a number, or the newest.
+    struct Drawn(usize);
+    fn newest() -> Drawn {
+        Drawn(usize::MAX)
+    }
+
+    impl<J> Chance<J> for Drawn {
+        fn is_late(&self, _: &J) -> bool {
+            false
+        }
+        fn draw(&mut self, most: usize) -> usize {
+            if self.0 == usize::MAX { most - 1 } else { self.0 % most }
+        }
+    }
 
     fn stranger(network: u8, organization: &str) -> Origin {
         Origin { network: [10, 0, 0, network].into(), organization: organization.to_owned(), known: None }
@@ -216,9 +228,7 @@ mod tests {
         let mut queue = FairQueue::default();
         for turn in 0..100_u8 {
             let organization = if turn % 2 == 0 { "acme" } else { "platform" };
-            queue.push(stranger(turn % 7, organization), "attack", ROOM, |equals| {
-                usize::from(turn) % equals.len()
-            });
+            queue.push(stranger(turn % 7, organization), "attack", ROOM, &mut Drawn(turn.into()));
         }
         assert_eq!(queue.len(), ROOM.common);
         queue
@@ -229,8 +239,7 @@ mod tests {
         for organization in ["quiet", "acme"] {
             for draw in 0..ROOM.common {
                 let mut queue = attacked();
-                let shed =
-                    queue.push(stranger(200, organization), "user", ROOM, |equals| draw % equals.len());
+                let shed = queue.push(stranger(200, organization), "user", ROOM, &mut Drawn(draw));
                 assert_eq!(shed, ["attack"], "{organization}");
             }
         }
@@ -239,10 +248,10 @@ mod tests {
     #[test]
     fn later_attacks_do_not_shed_a_light_network() {
         let mut queue = attacked();
-        queue.push(stranger(200, "quiet"), "user", ROOM, |_| 0);
+        queue.push(stranger(200, "quiet"), "user", ROOM, &mut Drawn(0));
         for turn in 0..1000_u32 {
             let origin = stranger((turn % 7) as u8, if turn % 3 == 0 { "acme" } else { "platform" });
-            let shed = queue.push(origin, "attack", ROOM, |equals| turn as usize % equals.len());
+            let shed = queue.push(origin, "attack", ROOM, &mut Drawn(turn as usize));
             assert!(!shed.contains(&"user"));
         }
     }
@@ -251,10 +260,10 @@ mod tests {
     fn strangers_do_not_enter_the_reserve() {
         let mut queue = attacked();
         for who in 0..4_u8 {
-            assert!(queue.push(known(100 + who, &who.to_string()), "known", ROOM, |_| 0).is_empty());
+            assert!(queue.push(known(100 + who, &who.to_string()), "known", ROOM, &mut Drawn(0)).is_empty());
         }
         assert_eq!(queue.len(), ROOM.common + ROOM.reserve);
-        let shed = queue.push(known(150, "five"), "known", ROOM, |equals| equals.len() - 1);
+        let shed = queue.push(known(150, "five"), "known", ROOM, &mut newest());
         assert_eq!(shed, ["attack"], "one more takes a place of the common part, as a light network");
     }
 
@@ -263,14 +272,12 @@ mod tests {
         let mut queue = FairQueue::default();
         let room = Room { reserve: 12, ..ROOM };
         for who in 0..200_u8 {
-            queue.push(known(who % 5, &who.to_string()), "attack", room, |equals| {
-                usize::from(who) % equals.len()
-            });
+            queue.push(known(who % 5, &who.to_string()), "attack", room, &mut Drawn(who.into()));
         }
         for _ in 0..PER_KNOWN {
-            assert_eq!(queue.push(known(200, "olga"), "owner", room, |equals| equals.len() - 1), ["attack"]);
+            assert_eq!(queue.push(known(200, "olga"), "owner", room, &mut newest()), ["attack"]);
         }
-        let owners = queue.jobs.iter().filter(|waiting| waiting.job == "owner" && waiting.reserved).count();
+        let owners = queue.jobs.values().filter(|waiting| waiting.job == "owner" && waiting.reserved).count();
         assert_eq!(owners, PER_KNOWN);
     }
 
@@ -279,22 +286,131 @@ mod tests {
         for draw in 0..5 {
             let mut queue = FairQueue::default();
             for turn in 0..12_u8 {
-                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, |_| 0);
+                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, &mut Drawn(0));
                 queue.pop();
             }
             for turn in 0..12_u8 {
-                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, |_| 0);
+                queue.push(stranger(turn % 4, &turn.to_string()), "attack", ROOM, &mut Drawn(0));
             }
-            assert_eq!(
-                queue.push(stranger(100, "a"), "user", ROOM, |equals| draw % equals.len()),
-                ["attack"]
-            );
+            assert_eq!(queue.push(stranger(100, "a"), "user", ROOM, &mut Drawn(draw)), ["attack"]);
             for turn in 0..100_u8 {
-                let shed =
-                    queue.push(stranger(turn % 4, "b"), "attack", ROOM, |equals| (draw * 7) % equals.len());
+                let shed = queue.push(stranger(turn % 4, "b"), "attack", ROOM, &mut Drawn(draw * 7));
                 assert_eq!(shed, ["attack"]);
             }
-            assert!(queue.recent[0].len() <= RECENT * ROOM.common);
+            assert!(queue.common.recently() <= RECENT * ROOM.common);
+        }
+    }
+
+    /// Jobs that are true came lately.
+    struct Late(usize);
+
+    impl Chance<bool> for Late {
+        fn is_late(&self, job: &bool) -> bool {
+            *job
+        }
+        fn draw(&mut self, most: usize) -> usize {
+            self.0 % most
+        }
+    }
+
+    #[test]
+    fn of_equals_one_that_came_lately_is_shed() {
+        let room = Room { reserve: 4, common: 16, least: 1 };
+        for (new, late) in [(true, true), (false, false)] {
+            let mut places = std::collections::BTreeSet::new();
+            for draw in 0..100 {
+                let mut queue = FairQueue::default();
+                for job in [false, false, late, late] {
+                    assert!(queue.push(stranger(1, "acme"), job, room, &mut Late(0)).is_empty());
+                }
+                assert_eq!(queue.push(stranger(1, "acme"), new, room, &mut Late(draw)), [late]);
+                places.extend((0..5).filter(|number| !queue.jobs.contains_key(number)));
+            }
+            let expected = if late { vec![2, 3, 4] } else { vec![0, 1, 2, 3, 4] };
+            assert_eq!(places.into_iter().collect::<Vec<u64>>(), expected);
+        }
+    }
+
+    #[test]
+    fn one_job_more_of_a_network_costs_the_same_in_a_long_queue() {
+        /// Counts what it is asked.
+        struct Counting(std::cell::Cell<usize>);
+        impl Chance<u8> for Counting {
+            fn is_late(&self, _: &u8) -> bool {
+                self.0.set(self.0.get() + 1);
+                false
+            }
+            fn draw(&mut self, most: usize) -> usize {
+                most - 1
+            }
+        }
+        let cost = |places: usize| {
+            let room = Room::of(places, 1);
+            let mut queue = FairQueue::default();
+            for number in 0..8 * places {
+                let network = [10, 1, (number >> 8) as u8, number as u8];
+                let origin = Origin { network: network.into(), ..stranger(0, &format!("o{}", number % 5)) };
+                queue.push(origin, 0, room, &mut Counting(0.into()));
+                if number < 7 * places {
+                    queue.pop();
+                }
+            }
+            for _ in 0..room.common / 4 {
+                queue.push(stranger(1, "acme"), 1, room, &mut Counting(0.into()));
+            }
+            let mut counting = Counting(0.into());
+            let new = stranger(1, "acme");
+            let shed = queue.push(new.clone(), 1, room, &mut counting);
+            assert_eq!(shed, [1], "{places}");
+            (queue.common.sources(Limit::Network, &new).len(), counting.0.get())
+        };
+        let (short, long) = (cost(40), cost(40 << 5));
+        assert_eq!((short.0, long.0), (1, 1), "sources that are weighed");
+        // A search for those that came lately in each of these sources.
+        assert!(long.1 <= short.1 + 5, "{short:?} {long:?}");
+    }
+
+    #[test]
+    fn what_is_counted_is_what_waits_and_ran_lately() {
+        let mut queue = FairQueue::default();
+        for turn in 0..500_u16 {
+            let [_, low] = turn.to_be_bytes();
+            let origin = match turn % 3 {
+                0 => known(low % 11, &format!("{}", turn % 17)),
+                1 => stranger(low % 7, "acme"),
+                _ => stranger(low % 13, "platform"),
+            };
+            queue.push(origin, turn, ROOM, &mut Drawn(turn.into()));
+            if turn % 4 == 0 {
+                queue.pop();
+            }
+            for (reserved, part) in [(true, &queue.reserve), (false, &queue.common)] {
+                let waiting = || queue.jobs.values().filter(|one| one.reserved == reserved);
+                for new in [known(3, "5"), stranger(2, "acme"), stranger(4, "platform")] {
+                    let concerned = |limit: Limit| match limit {
+                        Limit::Known => waiting().filter(|one| one.origin.known == new.known).count(),
+                        Limit::Network => waiting().filter(|one| one.origin.network == new.network).count(),
+                        Limit::Organization => {
+                            waiting().filter(|one| one.origin.organization == new.organization).count()
+                        }
+                        Limit::Part => waiting().count(),
+                    };
+                    let limits = [Limit::Network, Limit::Organization, Limit::Part];
+                    let limits = limits.into_iter().chain(new.known.is_some().then_some(Limit::Known));
+                    for limit in limits {
+                        let sources = part.sources(limit, &new);
+                        let jobs = sources.iter().flat_map(|source| source.jobs);
+                        assert!(jobs.clone().all(|number| queue.jobs[number].reserved == reserved));
+                        let counts = (part.waiting(limit, &new), jobs.count());
+                        assert_eq!(counts, (concerned(limit), concerned(limit)), "{turn} {limit:?} {new:?}");
+                    }
+                }
+            }
+        }
+        while queue.pop().is_some() {}
+        for part in [&mut queue.common, &mut queue.reserve] {
+            part.forget_all_but(0);
+            assert!(part.is_empty(), "nothing is left behind");
         }
     }
 
@@ -302,11 +418,11 @@ mod tests {
     fn a_network_has_a_quarter_and_an_organization_half() {
         let mut queue = FairQueue::default();
         for organization in ["a", "b", "c", "d"] {
-            queue.push(stranger(1, organization), "job", ROOM, |_| 0);
+            queue.push(stranger(1, organization), "job", ROOM, &mut Drawn(0));
         }
         assert_eq!(queue.len(), 3);
         for network in 10..30 {
-            queue.push(stranger(network, "e"), "job", ROOM, |_| 0);
+            queue.push(stranger(network, "e"), "job", ROOM, &mut Drawn(0));
         }
         assert_eq!(queue.len(), 9);
     }

@@ -1,7 +1,7 @@
 //! The lane of password hashing. The queue is as long as the deadline allows; `fair_queue.rs` decides who may wait in
 //! it. A job keeps its place when its request ends.
 
-use super::fair_queue::{FairQueue, Origin, Room};
+use super::fair_queue::{Chance, FairQueue, Origin, Room};
 use identity::secrets::Random;
 use metrics::{Histogram, Page};
 use parking_lot::{Condvar, Mutex};
@@ -170,7 +170,8 @@ impl Shared {
         let room = self.room(threads);
         let mut queue = self.queue.lock();
         let wait = self.average() * ((queue.jobs.len() + queue.running) / threads) as u32;
-        let shed = queue.jobs.push(origin, job, room, |equals| self.choose(equals));
+        let chance = &mut ByChance { shared: self, now: Instant::now() };
+        let shed = queue.jobs.push(origin, job, room, chance);
         drop(queue);
         self.refused.fetch_add(shed.len() as u64, Ordering::Relaxed);
         self.arrived.notify_one();
@@ -184,13 +185,6 @@ impl Shared {
     /// As many places as threads can serve within the deadline.
     fn room(&self, threads: usize) -> Room {
         Room::of((DEADLINE.as_nanos() / self.average().as_nanos()) as usize * threads, threads)
-    }
-
-    /// The one of these jobs that is shed, by chance. Of those that came lately, if there are any: who is refused shall
-    /// hear it at once, not after a wait.
-    fn choose(&self, equals: &[&Job]) -> usize {
-        let late = equals.iter().position(|job| job.arrived.elapsed() < SHED_WITHIN).unwrap_or(0);
-        late + self.draw(equals.len() - late)
     }
 
     /// A number below `most`.
@@ -237,6 +231,23 @@ impl Shared {
     }
 }
 
+/// Chance decides which of several equals is shed. Of those that came lately, if there are any: who is refused shall hear
+/// it at once, not after a wait.
+struct ByChance<'s> {
+    shared: &'s Shared,
+    now: Instant,
+}
+
+impl Chance<Job> for ByChance<'_> {
+    fn is_late(&self, job: &Job) -> bool {
+        self.now.saturating_duration_since(job.arrived) < SHED_WITHIN
+    }
+
+    fn draw(&mut self, most: usize) -> usize {
+        self.shared.draw(most)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,21 +256,6 @@ mod tests {
 
     fn from<'a>(address: &str, organization: &'a str) -> Asker<'a> {
         Asker { address: address.parse().expect("an address"), organization, known: None }
-    }
-
-    #[tokio::test]
-    async fn of_equals_one_that_came_lately_is_shed() {
-        let lane = HashLane::start(Some(1), 0, Arc::new(Seeded::new(1)));
-        let job = |arrived| Job { arrived, run: Box::new(|| ()), wanted: Box::new(|| true) };
-        let now = Instant::now();
-        let (old, late) = (now.checked_sub(SHED_WITHIN * 40).unwrap_or(now), now + Duration::from_secs(3600));
-        let jobs = [job(old), job(old), job(late), job(late)];
-        let chosen = |jobs: &[Job]| {
-            let equals: Vec<&Job> = jobs.iter().collect();
-            (0..100).map(|_| lane.shared.choose(&equals)).collect::<std::collections::BTreeSet<usize>>()
-        };
-        assert_eq!(chosen(&jobs), [2, 3].into());
-        assert_eq!(chosen(&jobs[..2]), [0, 1].into(), "if none came lately, any");
     }
 
     #[tokio::test]

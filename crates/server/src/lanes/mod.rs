@@ -2,6 +2,7 @@
 
 mod fair_queue;
 mod hash;
+mod part;
 
 #[cfg(feature = "testing")]
 pub(crate) use hash::Full;
