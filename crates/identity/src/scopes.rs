@@ -1,6 +1,6 @@
 //! OAuth scopes: requested, granted, and described on the consent page.
 
-use crate::{Error, Result};
+use crate::{Error, Result, names};
 use std::fmt;
 
 /// The scopes that clients of every organization may request.
@@ -101,9 +101,10 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Returns the slug in `org:<slug>`, or `*` in `org:*`.
+/// Returns the slug in `org:<slug>`, or `*` in `org:*`. What is no slug is no scope: the page on which a user decides shows
+/// it, and anybody can request a scope.
 pub fn organization_of(scope: &str) -> Option<&str> {
-    scope.strip_prefix("org:").filter(|slug| !slug.is_empty())
+    scope.strip_prefix("org:").filter(|slug| *slug == "*" || names::slug("scope", slug).is_ok())
 }
 
 /// Describes a scope for the consent page.
@@ -134,6 +135,17 @@ mod tests {
         let many = |count: usize| format!("openid{}", " x".repeat(count));
         assert!(Scope::grant(Some(&many(WORDS_MAX - 1)), false).is_ok());
         assert!(Scope::grant(Some(&many(WORDS_MAX)), false).is_err());
+        for text in
+            ["", "a", "Acme", "-acme", "**", "acme\u{a0}Call\u{a0}us", "\u{202e}acme", &"a".repeat(8192)]
+        {
+            let scope = format!("openid org:{text}");
+            assert_eq!(
+                Scope::grant(Some(&scope), true).expect("one is known").to_string(),
+                "openid",
+                "{text}"
+            );
+            assert_eq!(describe(&format!("org:{text}")), format!("org:{text}"), "no word of ours");
+        }
         assert_eq!(Scope::grant(None, false).expect("default").to_string(), DEFAULT);
         assert_eq!(
             Scope::grant(Some("platform org:acme"), true).expect("a first-party client").to_string(),

@@ -45,6 +45,27 @@ async fn opening_a_link_approves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_writes_nothing_on_the_page_of_an_administrator() {
+    let server = TestServer::start().await;
+    let mut owner = server.browser();
+    owner.sign_in("platform", "owner@sarsen.test").await;
+    let long = "x".repeat(8000);
+    for text in ["Your\u{a0}session\u{a0}has\u{a0}expired,\u{a0}allow", "\u{202e}emca", &long, "ACME", "a"] {
+        let scope = format!("openid org:{text}");
+        let asked = [("client_id", "cli"), ("scope", &*scope)];
+        let codes = server.post("/auth/device/code", &asked).send().await;
+        let page = owner.type_code(&codes.text("user_code")).await;
+        assert!(page.body.contains("data-scope=\"openid\""), "{page:?}");
+        assert!(!page.body.contains("Administer the organization"), "{page:?}");
+        assert!(!page.body.contains(text) || text == "a", "{page:?}");
+        let asked = [("client_id", "cli"), ("scope", &scope["openid ".len()..])];
+        let refused = server.post("/auth/device/code", &asked).send().await;
+        assert_eq!(refused.error(), (400, "invalid_scope".to_owned()), "{refused:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_is_not_ours_does_nothing() {
     let server = TestServer::start().await;
     let mut ada = signed_in(&server, "ada@acme.test").await;
