@@ -89,6 +89,11 @@ impl Client {
         self.service.is_none()
     }
 
+    /// The audience of tokens for its service.
+    pub fn service_audience(&self) -> String {
+        format!("service:{}/{}", self.organization_slug, self.service_slug)
+    }
+
     /// Whether a consent counts for later requests to this redirect URI. Any program on a machine can pretend to be its
     /// native app, but not claim the app's https address (RFC 8252 section 8.6).
     pub fn keeps_consent(&self, redirect_uri: &str) -> bool {

@@ -67,7 +67,7 @@ impl Signer<'_> {
         AccessClaims {
             iss: self.issuer.to_owned(),
             sub: user.to_owned(),
-            aud: Audience::One(format!("service:{}/{}", client.organization_slug, client.service_slug)),
+            aud: Audience::One(client.service_audience()),
             client_id: client.id.to_string(),
             exp: (issued_at + ACCESS_LIFE).seconds(),
             iat: issued_at.seconds(),

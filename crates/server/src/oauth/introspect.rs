@@ -27,7 +27,10 @@ async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Valu
     let now = app.now();
     if let Some(access) = app.lookups.access(token.as_bytes(), now).await? {
         let terms = &access.terms;
-        if terms.service != client.service || terms.organization != client.organization {
+        let is_at_home = terms.service == client.service && terms.organization == client.organization;
+        // A token with which another client of the service administers is none for the service.
+        let is_for_it = terms.client == client.id || terms.audiences.contains(&client.service_audience());
+        if !is_at_home || !is_for_it {
             return Ok(None);
         }
         let mut body = serde_json::to_value(tokens::read_access(token)).unwrap_or_default();

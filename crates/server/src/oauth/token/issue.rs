@@ -103,7 +103,7 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
     let administers = !scope.is_empty();
     let audience = match administers {
         true => format!("org:{}", client.organization_slug),
-        false => format!("service:{}/{}", client.organization_slug, client.service_slug),
+        false => client.service_audience(),
     };
     let claims = AccessClaims {
         iss: app.settings.issuer.clone(),
@@ -164,8 +164,7 @@ async fn audiences(
     scope: &Scope,
 ) -> Result<(Vec<String>, String)> {
     if !client.is_first_party() {
-        let audience = format!("service:{}/{}", client.organization_slug, client.service_slug);
-        return Ok((vec![audience], scope.to_string()));
+        return Ok((vec![client.service_audience()], scope.to_string()));
     }
     let wanted = user.clone();
     let roles: Vec<(String, Role)> =

@@ -2,7 +2,7 @@
 
 use super::{INACTIVE, basic, introspect, introspecting, presenting, reads, refresh, token};
 use crate::device::{ada_on_a_device, end_sessions_of_ada, error, refusal, signed_in};
-use crate::support::{Ask, code};
+use crate::support::{Admin, Ask, code, text};
 use serde_json::json;
 use server::testing::{Rows, TestServer};
 use std::time::Duration;
@@ -58,6 +58,37 @@ async fn introspection_tells_the_own_service_only() {
     assert_eq!(introspect(&server, "machine", &access).await.json()["active"], true);
     server.clock.advance(Duration::from_secs(600));
     assert_eq!(introspect(&server, "machine", &access).await.body, INACTIVE, "expired");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_administers_is_none_for_the_service() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let service = &server.demo.services["web"];
+    let new = json!({ "service": service, "kind": "machine", "name": "Program" });
+    let made = owner.make("/api/organizations/acme/clients", new).await;
+    let (id, secret) = (text(&made, "client_id"), text(&made, "client_secret"));
+    let scopes = format!("/api/organizations/acme/clients/{id}/scopes");
+    owner.change("PUT", &scopes, json!({ "scopes": ["users:read"] })).await;
+    let credentials = basic(id, secret);
+    let own = async |scope: &[(&str, &str)]| {
+        let fields = [&[("grant_type", "client_credentials")], scope].concat();
+        let sent = token(&server, &fields).header("authorization", &credentials).send().await;
+        assert_eq!(sent.status, 200, "{sent:?}");
+        sent.text("access_token")
+    };
+    let seen_by_itself = async |access: &str| {
+        let asked = server.post("/auth/introspect", &[("token", access)]);
+        asked.header("authorization", &credentials).send().await.json()
+    };
+    let for_service = own(&[]).await;
+    assert_eq!(introspect(&server, "web", &for_service).await.json()["active"], true);
+    assert_eq!(seen_by_itself(&for_service).await["active"], true);
+    let administers = own(&[("scope", "users:read")]).await;
+    assert_eq!(introspect(&server, "web", &administers).await.body, INACTIVE);
+    let seen = seen_by_itself(&administers).await;
+    assert_eq!((&seen["active"], &seen["aud"]), (&json!(true), &json!("org:acme")), "{seen}");
     server.stop().await;
 }
 
