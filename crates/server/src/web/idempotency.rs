@@ -17,6 +17,7 @@ use identity::idempotent_writes::{self, Earlier, KeyedRequest};
 use identity::ids::IdempotentWriteId;
 use identity::{Error, Time};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEY_LENGTH_MAX: usize = 255;
 /// Responses of the API are far smaller.
 const ANSWER_MAX: usize = 1024 * 1024;
-/// Fields that are shown once. The stored response leaves them out.
+/// Texts that are shown once, in any object of an answer. The stored response leaves them out.
 const SECRETS: &[&str] = &["client_secret", "key", "url"];
 
 /// A request with a key.
@@ -190,17 +191,24 @@ fn conflict(code: &'static str, detail: &str) -> Problem {
     Problem::new(StatusCode::CONFLICT, code, detail)
 }
 
-/// A JSON body without the fields that are shown once.
+/// A JSON body without the texts that are shown once.
 fn without_secrets(body: &Bytes) -> Vec<u8> {
-    let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_slice(body) else {
-        return body.to_vec();
-    };
-    let count = fields.len();
-    fields.retain(|name, _| !SECRETS.contains(&name.as_str()));
-    if fields.len() == count {
-        return body.to_vec();
+    let Ok(mut value) = serde_json::from_slice(body) else { return body.to_vec() };
+    if remove_secrets(&mut value) { value.to_string().into_bytes() } else { body.to_vec() }
+}
+
+/// Returns whether there were any.
+fn remove_secrets(value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            let count = fields.len();
+            fields.retain(|name, value| !(value.is_string() && SECRETS.contains(&name.as_str())));
+            let in_fields = fields.values_mut().fold(false, |any, value| remove_secrets(value) | any);
+            fields.len() < count || in_fields
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| remove_secrets(item) | any),
+        _ => false,
     }
-    serde_json::Value::Object(fields).to_string().into_bytes()
 }
 
 /// The response to the first request.
@@ -251,6 +259,8 @@ mod tests {
             (r#"{"id":"apikey_1","key":"sarsen_sk_x"}"#, r#"{"id":"apikey_1"}"#),
             (r#"{"client_secret":"x"}"#, "{}"),
             (r#"{"url":"https://x","expires_at":"y"}"#, r#"{"expires_at":"y"}"#),
+            (r#"{"a":{"url":"https://x","id":1},"b":[{"key":"x"},2]}"#, r#"{"a":{"id":1},"b":[{},2]}"#),
+            (r#"{"limits": {"url": 3}}"#, r#"{"limits": {"url": 3}}"#),
             (r#"{"b": 1, "a": 2}"#, r#"{"b": 1, "a": 2}"#),
             ("", ""),
         ] {
