@@ -47,6 +47,11 @@ impl ManualClock {
     pub fn advance(&self, span: Duration) {
         self.0.fetch_add(span.as_millis() as i64, Ordering::SeqCst);
     }
+
+    /// Sets it back, as an administrator or NTP does, or as another instance has it.
+    pub fn set_back(&self, span: Duration) {
+        self.0.fetch_sub(span.as_millis() as i64, Ordering::SeqCst);
+    }
 }
 
 impl Clock for ManualClock {

@@ -7,6 +7,7 @@
 use super::authorization_response::{RESPONSE_MODES, ReplyTo};
 use super::error::OAuthError;
 use super::params::{Params, Posted};
+use super::sign_in_note::Note;
 use crate::app::App;
 use crate::pages::browser::Browser;
 use crate::pages::consent;
@@ -18,6 +19,7 @@ use crate::web::fetch_metadata::is_embedded_elsewhere;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
+use identity::Error;
 use identity::authorization_codes::{self, NewCode, is_pkce_text};
 use identity::clients::{Client, Pkce};
 use identity::ids::RequestId;
@@ -25,7 +27,6 @@ use identity::organizations::{self, Status};
 use identity::scopes::Scope;
 use identity::sessions::Session;
 use identity::tokens;
-use identity::{Error, Time};
 use identity::{authorization_requests, consents};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -35,10 +36,6 @@ use std::time::Duration;
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
 /// The longest posted request: any client can make the server store it.
 const POSTED_MAX: usize = 8 * 1024;
-/// The parameter of our own that says when a new sign-in was asked for.
-const ASKED: &str = "sarsen_asked=";
-/// How long a re-authentication that was asked for may take.
-const ASKED_LIFE: Duration = Duration::from_secs(1800);
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query): RawQuery) -> PageResult {
     let request = match understand(&app, &query.unwrap_or_default()).await? {
@@ -99,16 +96,19 @@ pub(crate) struct Request {
     prompt: Vec<String>,
     max_age: Option<Duration>,
     hint: Option<String>,
-    /// When a new sign-in was first asked for.
-    asked: Time,
-    /// The request as a query, with the moment when it was first asked.
+    note: Option<Note>,
+    /// The request as a query, without the note.
     query: String,
 }
 
 impl Request {
-    /// This request's own address.
-    pub(crate) fn address(&self) -> String {
-        format!("/auth/authorize?{}", self.query)
+    /// This request's own address, with a note that lets the user of `session` sign in for it.
+    pub(crate) fn address(&self, app: &App, session: Option<&Session>) -> String {
+        let note = match &self.note {
+            Some(note) if note.is_for(session) => note.text().to_owned(),
+            _ => Note::new(app, &self.query, session).text().to_owned(),
+        };
+        format!("/auth/authorize?{}&{note}", self.query)
     }
 
     /// Whether its `prompt` has a word.
@@ -209,7 +209,7 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
         Some(Ok(seconds)) => Some(Duration::from_secs(seconds.into())),
         Some(Err(_)) => return refuse("invalid_request", "max_age is not a number of seconds."),
     };
-    let (asked, query) = asked(app, &query);
+    let (note, query) = Note::read(app, &query);
     let own = |name: &str| params.get(name).map(str::to_owned);
     Ok(Ok(Request {
         scope,
@@ -218,7 +218,7 @@ pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request,
         prompt: prompts(&params),
         max_age,
         hint: own("id_token_hint"),
-        asked,
+        note,
         query,
         reply_to,
         client,
@@ -279,27 +279,6 @@ fn check(client: &Client, params: &Params) -> Result<(), (&'static str, &'static
     Ok(())
 }
 
-/// When a new sign-in was first asked for: our own signed note in the query, or now. A note is
-/// good for the very request that it was made for; one that is not (any more) gives way to a new one.
-fn asked(app: &App, query: &str) -> (Time, String) {
-    let (notes, request): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with(ASKED));
-    let (now, request) = (app.now(), request.join("&"));
-    let noted = notes.iter().find_map(|note| {
-        let (millis, tag) = note.strip_prefix(ASKED)?.split_once('.')?;
-        let good = app.secret_key.derives(&["asked", millis, &request], tag);
-        let at = Time::from_millis(millis.parse().ok()?);
-        (good && now.since(at) <= ASKED_LIFE).then_some((at, *note))
-    });
-    match noted {
-        Some((at, note)) => (at, format!("{request}&{note}")),
-        None => {
-            let millis = now.millis().to_string();
-            let tag = app.secret_key.derive(&["asked", &millis, &request]);
-            (now, format!("{request}&{ASKED}{millis}.{tag}"))
-        }
-    }
-}
-
 /// Answers a request, whose user may have agreed to it a moment ago.
 pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_agreed: bool) -> PageResult {
     let organization = request.client.organization.clone();
@@ -310,16 +289,16 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
     let silent = request.prompts("none");
     let slug = &request.client.organization_slug;
     let session = browser.session(app, slug).await?;
-    let is_known = session.is_some();
-    let session = session.filter(|session| is_fresh_enough(app, session, request));
-    let Some(session) = session else {
+    let fresh = session.as_ref().filter(|session| is_fresh_enough(app, session, request));
+    let Some(session) = fresh else {
         if silent {
             return Ok(request.refuse("login_required", "The user is not signed in."));
         }
         let prompt = if request.prompts("select_account") { Prompt::SelectAccount } else { Prompt::Login };
-        let sign_in = match is_known {
-            true => sign_in::address_with(slug, prompt, &request.address()),
-            false => sign_in::address(slug, &request.address()),
+        let back = request.address(app, session.as_ref());
+        let sign_in = match session {
+            Some(_) => sign_in::address_with(slug, prompt, &back),
+            None => sign_in::address(slug, &back),
         };
         return Ok(see_other(&sign_in, Vec::new()));
     };
@@ -337,26 +316,22 @@ pub(crate) async fn decide(app: &App, browser: &Browser, request: &Request, has_
             }
         }
     }
-    if !has_agreed && needs_consent(app, &session, request).await? {
+    if !has_agreed && needs_consent(app, session, request).await? {
         if silent {
             return Ok(request.refuse("consent_required", "The user has not agreed yet."));
         }
-        return consent::ask(app, browser, &session, request).await;
+        return consent::ask(app, browser, session, request).await;
     }
-    give_code(app, &session, request).await
+    give_code(app, session, request).await
 }
 
 fn is_fresh_enough(app: &App, session: &Session, request: &Request) -> bool {
     let again = request.prompts("login") || request.prompts("select_account");
-    if again && session.authenticated_at < request.asked {
+    let has_signed_in = request.note.as_ref().is_some_and(|note| note.is_before(session));
+    if again && !has_signed_in {
         return false;
     }
-    match request.max_age {
-        Some(age) => {
-            session.authenticated_at >= request.asked || app.now().since(session.authenticated_at) < age
-        }
-        None => true,
-    }
+    request.max_age.is_none_or(|age| has_signed_in || app.now().since(session.authenticated_at) < age)
 }
 
 async fn needs_consent(app: &App, session: &Session, request: &Request) -> Result<bool, PageError> {

@@ -11,5 +11,6 @@ pub(crate) mod logout;
 pub(crate) mod long_poll;
 pub(crate) mod params;
 pub(crate) mod revoke;
+mod sign_in_note;
 pub(crate) mod token;
 pub(crate) mod userinfo;

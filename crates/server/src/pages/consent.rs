@@ -19,7 +19,7 @@ pub(crate) async fn ask(app: &App, browser: &Browser, session: &Session, request
         request.scope.iter().map(|scope| (scope.to_owned(), scopes::describe(scope))).collect();
     let lines: Vec<ScopeLine<'_>> = said.iter().map(|(name, says)| ScopeLine { name, says }).collect();
     let csrf = browser.csrf(app);
-    let next = request.address();
+    let next = request.address(app, Some(session));
     let view = Consent {
         org_name: &request.client.organization_name,
         client_name: &request.client.name,
@@ -58,7 +58,7 @@ async fn answer(app: &App, browser: &Browser, form: &Form) -> PageResult {
 async fn decide(app: &App, browser: &Browser, form: &Form, request: &Request) -> PageResult {
     let Some(session) = browser.session(app, &request.client.organization_slug).await? else {
         return Ok(see_other(
-            &sign_in::address(&request.client.organization_slug, &request.address()),
+            &sign_in::address(&request.client.organization_slug, &request.address(app, None)),
             Vec::new(),
         ));
     };

@@ -51,8 +51,8 @@ fn masked_notes(text: &str) -> String {
     let mut masked = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let rest = piece.trim_start_matches(['=', '%', '3', 'D', '2', '5']);
-        let rest =
-            rest.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter));
+        let rest = rest
+            .trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "._-[]".contains(letter));
         masked.push_str("sarsen_asked=[note]");
         masked.push_str(rest);
     }

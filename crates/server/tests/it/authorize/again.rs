@@ -83,6 +83,62 @@ async fn a_product_that_asks_for_a_new_sign_in_signs_nobody_out_of_the_others() 
     server.stop().await;
 }
 
+/// The clock of the instance that signs in is behind that of the one that asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_sign_in_counts_although_the_clocks_of_instances_differ() {
+    let server = TestServer::start().await;
+    let behind = Duration::from_secs(30);
+    for (name, value) in [("prompt", "login"), ("prompt", "select_account"), ("max_age", "10")] {
+        let mut ada = ada(&server).await;
+        server.clock.advance(Duration::from_secs(60));
+        let ask = Ask::of(&server, "spa").with(name, value);
+        let asked = ada.get(&ask.path()).await;
+        let next = sign_in_first(&asked).unwrap_or_else(|| panic!("{name}: {asked:?}"));
+        server.clock.set_back(behind);
+        assert_eq!(ada.sign_in("acme", "ada@acme.test").await.status, 303);
+        server.clock.advance(behind);
+        let answer = ada.get(&next).await;
+        assert!(answer.redirect_param("code").is_some(), "{name}: {answer:?}");
+
+        // Nobody was signed in before, so no session shows a change: the user signs in once more, and not again and again.
+        let mut new = server.browser();
+        let mut next = sign_in_first(&new.get(&ask.path()).await).expect("asked");
+        let mut sign_ins = 0;
+        while sign_ins < 3 {
+            server.clock.set_back(behind);
+            assert_eq!(new.sign_in("acme", "ada@acme.test").await.status, 303);
+            server.clock.advance(behind + Duration::from_secs(1));
+            sign_ins += 1;
+            match sign_in_first(&new.get(&next).await) {
+                Some(again) => next = again,
+                None => break,
+            }
+        }
+        assert_eq!(sign_ins, 2, "{name}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_counts_for_the_session_that_it_was_made_for() {
+    let server = TestServer::start().await;
+    let mut ada = ada(&server).await;
+    let old = cookie(&ada);
+    server.clock.advance(Duration::from_secs(60));
+    let ask = Ask::of(&server, "spa").with("prompt", "login");
+    // Notes for another session, and for a browser without one.
+    let mut grace = server.browser();
+    grace.sign_in("acme", "grace@acme.test").await;
+    server.clock.advance(Duration::from_secs(1));
+    for other in [&mut grace, &mut server.browser()] {
+        let next = sign_in_first(&other.get(&ask.path()).await).expect("asked");
+        ada.cookies.set(COOKIE, &old);
+        let answer = ada.get(&next).await;
+        assert!(sign_in_first(&answer).is_some(), "{answer:?}");
+    }
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_is_another_session_and_ends_the_old_one() {
     let server = TestServer::start().await;
