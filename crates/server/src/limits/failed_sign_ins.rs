@@ -61,7 +61,7 @@ impl FailedSignIns {
             has_more_networks: false,
         });
         unwritten.add(failure, network(address));
-        if now.since(unwritten.written) >= AT_MOST_EVERY {
+        if unwritten.is_due(now) {
             unwritten.write(store, &user.id, actor);
         }
     }
@@ -70,7 +70,7 @@ impl FailedSignIns {
     pub(crate) fn write_due(&self, store: &Store, now: Time, random: &dyn Random) {
         let mut accounts = self.0.lock();
         accounts.retain(|user, unwritten| {
-            if now.since(unwritten.written) < AT_MOST_EVERY {
+            if !unwritten.is_due(now) {
                 return true;
             }
             !unwritten.is_empty() && {
@@ -82,6 +82,10 @@ impl FailedSignIns {
 }
 
 impl Unwritten {
+    fn is_due(&self, now: Time) -> bool {
+        now < self.written || now.since(self.written) >= AT_MOST_EVERY
+    }
+
     fn is_empty(&self) -> bool {
         self.wrong + self.refused == 0
     }
@@ -139,6 +143,9 @@ mod tests {
             networks: Vec::new(),
             has_more_networks: false,
         };
+        let minute = AT_MOST_EVERY;
+        assert!(!unwritten.is_due(now) && unwritten.is_due(now + minute));
+        assert!(unwritten.is_due(now - minute), "the clock was set back");
         for number in 0..50_u8 {
             unwritten.add(Failure::Wrong, [10, 0, 0, number % 3].into());
         }

@@ -5,6 +5,9 @@
 //! - `password_guesses.rs`: wrong passwords. `failed_sign_ins.rs`: their rows in the audit trail.
 //! - `rate_limited_writes.rs`: rows about a user or a client that are written at most once in a while.
 //!
+//! They count by the wall clock, which may be set back. A time before the one that they have counted from begins a new
+//! count, so that nobody waits until the clock is there again.
+//!
 //! Queues for slow work with a deadline are in `lanes/`.
 
 pub(crate) mod failed_sign_ins;

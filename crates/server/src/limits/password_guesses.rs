@@ -204,6 +204,9 @@ impl Meter {
     }
 
     fn forget(&mut self, rule: Rule, now: Time) {
+        // The clock was set back: what was wrong counts from now on.
+        self.since = self.since.min(now);
+        self.last = self.last.min(now);
         let forgotten = now.since(self.since).as_secs() / rule.forget.as_secs();
         if forgotten > 0 {
             self.wrong = self.wrong.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX));
@@ -282,6 +285,24 @@ mod tests {
         attempt.end(Outcome::Right, now);
         assert!(guess(&table, "ada@acme.test", 81, now).is_ok());
         assert_eq!(table.refused(), 5);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_locks_nobody_out() {
+        let (table, mut now) = (guesses(), START);
+        for from in 0..100 {
+            let _ = guess(&table, "ada@acme.test", from, now);
+        }
+        now = now - Duration::from_secs(3600);
+        let Err(wait) = guess(&table, "ada@acme.test", 200, now) else {
+            panic!("the wrong ones still count")
+        };
+        assert!(wait <= ACCOUNT.delay_max, "{wait:?}");
+        assert!(guess(&table, "ada@acme.test", 200, now + wait).is_ok());
+        let later = now + Duration::from_secs(3600);
+        for from in 300..300 + ACCOUNT.free {
+            assert!(guess(&table, "ada@acme.test", from, later).is_ok(), "forgotten within an hour");
+        }
     }
 
     #[test]

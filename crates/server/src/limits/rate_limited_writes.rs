@@ -97,12 +97,11 @@ impl AtMostEvery {
         let key = self.hasher.hash_one(key);
         let seconds = |time: Time| u32::try_from(time.seconds()).unwrap_or(0);
         let mut written = self.written.lock();
-        if now.since(written.since) >= self.at_most_every {
+        if now < written.since || now.since(written.since) >= self.at_most_every {
             written.before = std::mem::take(&mut written.recent);
             written.since = now;
         }
-        let is_recent =
-            |last: &u32| u64::from(seconds(now).saturating_sub(*last)) < self.at_most_every.as_secs();
+        let is_recent = |last: &u32| u64::from(seconds(now).abs_diff(*last)) < self.at_most_every.as_secs();
         let last = written.recent.get(&key).or_else(|| written.before.get(&key));
         if last.is_some_and(is_recent) || written.recent.len() >= REMEMBERED {
             return;
@@ -150,6 +149,14 @@ mod tests {
         assert_eq!(written(&limit, users.clone(), 1000), REMEMBERED);
         assert_eq!(written(&limit, users.clone(), 1100), 0);
         assert_eq!(written(&limit, users.clone(), 1300), REMEMBERED);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_stop_the_writes() {
+        let limit = AtMostEvery::every(EVERY);
+        for (second, expected) in [(10_000, 1), (10_100, 0), (6400, 1), (6500, 0), (6700, 1)] {
+            assert_eq!(written(&limit, 0..1, second), expected, "at {second} s");
+        }
     }
 
     #[test]

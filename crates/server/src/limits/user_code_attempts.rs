@@ -150,7 +150,7 @@ impl Attempts {
 
 impl Counts {
     fn turn(&mut self, now: Time) {
-        if now.since(self.since) >= WINDOW {
+        if now < self.since || now.since(self.since) >= WINDOW {
             *self = Counts { since: now, ..Counts::default() };
         }
     }
@@ -187,6 +187,24 @@ mod tests {
         }
         assert_eq!(attempts.begin(&one, now), Err(Refusal::Wait(WINDOW)));
         assert!(attempts.begin(&one, now + WINDOW).is_ok());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_begins_a_new_minute() {
+        let attempts = UserCodeAttempts::new(1000);
+        let now = Time::from_millis(10_000_000);
+        let one = browser(1);
+        for _ in 0..PER_BROWSER {
+            assert!(attempts.begin(&one, now).is_ok());
+            attempts.end(&one, true);
+        }
+        let before = now - Duration::from_secs(3600);
+        for _ in 0..PER_BROWSER {
+            assert!(attempts.begin(&one, before).is_ok());
+            attempts.end(&one, true);
+        }
+        assert_eq!(attempts.begin(&one, before), Err(Refusal::Wait(WINDOW)), "it is limited all the same");
+        assert!(attempts.begin(&one, before + WINDOW).is_ok());
     }
 
     #[test]
