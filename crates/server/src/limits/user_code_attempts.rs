@@ -88,15 +88,52 @@ impl Guesser {
     }
 }
 
+/// An attempt that may be made. Dropped without [`Attempt::end`] it does not count: nobody has received the answer.
+#[must_use = "an attempt that is dropped counts for nothing"]
+#[derive(Debug)]
+pub(crate) struct Attempt<'t> {
+    table: &'t UserCodeAttempts,
+    guesser: Guesser,
+    is_wrong: bool,
+}
+
+impl Attempt<'_> {
+    /// Ends the attempt: the code was wrong, or it was right, or the lookup failed.
+    pub(crate) fn end(mut self, is_wrong: bool) {
+        self.is_wrong = is_wrong;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.table.counts.lock();
+        if self.guesser.is_stranger() {
+            counts.strangers.end(self.is_wrong);
+        }
+        for (key, _) in self.guesser.budgets() {
+            let attempts = counts.by_key.entry(key.clone()).or_default();
+            attempts.end(self.is_wrong);
+            if attempts.wrong + attempts.open == 0 {
+                counts.by_key.remove(&key);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for UserCodeAttempts {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("UserCodeAttempts(…)")
+    }
+}
+
 impl UserCodeAttempts {
     /// Counts with this budget for all browsers without a user.
     pub(crate) fn new(strangers_max: u32) -> UserCodeAttempts {
         UserCodeAttempts { strangers_max, counts: Mutex::default() }
     }
 
-    /// Begins an attempt, which [`UserCodeAttempts::end`] ends. Attempts under way count as wrong ones, so that many at
-    /// once do not all get through.
-    pub(crate) fn begin(&self, guesser: &Guesser, now: Time) -> Result<(), Refusal> {
+    /// Begins an attempt. Attempts under way count as wrong ones, so that many at once do not all get through.
+    pub(crate) fn begin(&self, guesser: &Guesser, now: Time) -> Result<Attempt<'_>, Refusal> {
         let mut counts = self.counts.lock();
         counts.turn(now);
         let until_turn = WINDOW.saturating_sub(now.since(counts.since));
@@ -112,22 +149,7 @@ impl UserCodeAttempts {
         for (key, _) in budgets {
             counts.by_key.entry(key).or_default().open += 1;
         }
-        Ok(())
-    }
-
-    /// Ends an attempt: the code was wrong, or it was right, or the lookup failed.
-    pub(crate) fn end(&self, guesser: &Guesser, wrong: bool) {
-        let mut counts = self.counts.lock();
-        if guesser.is_stranger() {
-            counts.strangers.end(wrong);
-        }
-        for (key, _) in guesser.budgets() {
-            let attempts = counts.by_key.entry(key.clone()).or_default();
-            attempts.end(wrong);
-            if attempts.wrong + attempts.open == 0 {
-                counts.by_key.remove(&key);
-            }
-        }
+        Ok(Attempt { table: self, guesser: guesser.clone(), is_wrong: false })
     }
 }
 
@@ -170,40 +192,55 @@ mod tests {
         Guesser { who: Who::User(UserId::new(Time::from_millis(1), &Seeded::new(seed))), address }
     }
 
+    /// Enters a wrong code.
+    fn guess(attempts: &UserCodeAttempts, guesser: &Guesser, now: Time) -> Result<(), Refusal> {
+        attempts.begin(guesser, now).map(|attempt| attempt.end(true))
+    }
+
     #[test]
     fn guessing_ends_after_a_few_and_begins_again_a_minute_later() {
         let attempts = UserCodeAttempts::new(1000);
         let now = Time::from_millis(1_000_000);
         let (one, other) = (browser(1), browser(2));
-        for _ in 0..PER_BROWSER {
-            assert!(attempts.begin(&one, now).is_ok());
-        }
-        assert_eq!(attempts.begin(&one, now), Err(Refusal::Wait(A_MOMENT)), "as many are under way");
+        let mut under_way: Vec<_> = (0..PER_BROWSER).map_while(|_| attempts.begin(&one, now).ok()).collect();
+        assert_eq!(under_way.len(), PER_BROWSER as usize);
+        assert_eq!(guess(&attempts, &one, now), Err(Refusal::Wait(A_MOMENT)), "as many are under way");
         assert!(attempts.begin(&other, now).is_ok());
-        attempts.end(&one, false);
-        assert!(attempts.begin(&one, now).is_ok());
-        for _ in 0..PER_BROWSER {
-            attempts.end(&one, true);
+        under_way.pop().expect("one").end(false);
+        under_way.push(attempts.begin(&one, now).expect("one has ended"));
+        for attempt in under_way {
+            attempt.end(true);
         }
-        assert_eq!(attempts.begin(&one, now), Err(Refusal::Wait(WINDOW)));
+        assert_eq!(guess(&attempts, &one, now), Err(Refusal::Wait(WINDOW)));
         assert!(attempts.begin(&one, now + WINDOW).is_ok());
+    }
+
+    #[test]
+    fn an_attempt_whose_request_is_dropped_leaves_nothing_behind() {
+        let attempts = UserCodeAttempts::new(PER_BROWSER);
+        let now = Time::from_millis(1_000_000);
+        let one = browser(1);
+        for _ in 0..3 * PER_BROWSER {
+            drop(attempts.begin(&one, now).expect("the others are gone"));
+        }
+        assert!(attempts.counts.lock().by_key.is_empty());
+        for _ in 0..PER_BROWSER {
+            assert_eq!(guess(&attempts, &one, now), Ok(()));
+        }
+        assert_eq!(guess(&attempts, &one, now), Err(Refusal::Wait(WINDOW)));
     }
 
     #[test]
     fn a_clock_that_is_set_back_begins_a_new_minute() {
         let attempts = UserCodeAttempts::new(1000);
         let now = Time::from_millis(10_000_000);
-        let one = browser(1);
-        for _ in 0..PER_BROWSER {
-            assert!(attempts.begin(&one, now).is_ok());
-            attempts.end(&one, true);
+        let (one, before) = (browser(1), now - Duration::from_secs(3600));
+        for moment in [now, before] {
+            for _ in 0..PER_BROWSER {
+                assert_eq!(guess(&attempts, &one, moment), Ok(()));
+            }
+            assert_eq!(guess(&attempts, &one, moment), Err(Refusal::Wait(WINDOW)));
         }
-        let before = now - Duration::from_secs(3600);
-        for _ in 0..PER_BROWSER {
-            assert!(attempts.begin(&one, before).is_ok());
-            attempts.end(&one, true);
-        }
-        assert_eq!(attempts.begin(&one, before), Err(Refusal::Wait(WINDOW)), "it is limited all the same");
         assert!(attempts.begin(&one, before + WINDOW).is_ok());
     }
 
@@ -212,16 +249,14 @@ mod tests {
         let attempts = UserCodeAttempts::new(100);
         let now = Time::from_millis(1_000_000);
         for name in 0..100 {
-            assert!(attempts.begin(&browser(name), now).is_ok());
-            attempts.end(&browser(name), true);
+            assert_eq!(guess(&attempts, &browser(name), now), Ok(()));
         }
-        assert_eq!(attempts.begin(&browser(5000), now), Err(Refusal::SignIn(WINDOW)));
+        assert_eq!(guess(&attempts, &browser(5000), now), Err(Refusal::SignIn(WINDOW)));
         let ada = user(1, browser(0).address);
         for _ in 0..PER_BROWSER {
-            assert!(attempts.begin(&ada, now).is_ok());
-            attempts.end(&ada, true);
+            assert_eq!(guess(&attempts, &ada, now), Ok(()));
         }
-        assert_eq!(attempts.begin(&ada, now), Err(Refusal::Wait(WINDOW)), "her own budget");
+        assert_eq!(guess(&attempts, &ada, now), Err(Refusal::Wait(WINDOW)), "her own budget");
         assert!(attempts.begin(&user(2, ada.address), now).is_ok(), "a colleague has another");
     }
 
@@ -231,10 +266,9 @@ mod tests {
         let now = Time::from_millis(1_000_000);
         let address = browser(0).address;
         for seed in 0..u64::from(PER_NETWORK_OF_USERS) {
-            assert!(attempts.begin(&user(seed, address), now).is_ok());
-            attempts.end(&user(seed, address), true);
+            assert_eq!(guess(&attempts, &user(seed, address), now), Ok(()));
         }
-        assert_eq!(attempts.begin(&user(9999, address), now), Err(Refusal::Wait(WINDOW)));
+        assert_eq!(guess(&attempts, &user(9999, address), now), Err(Refusal::Wait(WINDOW)));
         assert!(attempts.begin(&browser(0), now).is_ok(), "they do not spend that of strangers");
     }
 }

@@ -170,8 +170,8 @@ async fn attempt(
         None => Who::Browser(browser.id().to_owned()),
     };
     let guesser = Guesser { who, address: browser.address };
-    match app.user_code_attempts.begin(&guesser, app.now()) {
-        Ok(()) => {}
+    let attempt = match app.user_code_attempts.begin(&guesser, app.now()) {
+        Ok(attempt) => attempt,
         Err(Refusal::Wait(wait)) => {
             let text = format!(
                 "Too many attempts. Please wait {} s, then enter the code again.",
@@ -184,7 +184,7 @@ async fn attempt(
             let page = ask_for_sign_in(app, browser, None, StatusCode::TOO_MANY_REQUESTS);
             return Ok(Found::Refused(with_wait(page, wait)));
         }
-    }
+    };
     // Text that cannot be a code is looked up too, so that the time reveals nothing.
     let user_code = user_codes::read(typed).unwrap_or_default();
     let found = async {
@@ -200,7 +200,7 @@ async fn attempt(
         Ok(made.filter(|made| made.session.as_str() == session).map(Found::Decided))
     };
     let found: Result<Option<Found>, PageError> = found.await;
-    app.user_code_attempts.end(&guesser, matches!(found, Ok(None)));
+    attempt.end(matches!(found, Ok(None)));
     Ok(found?.unwrap_or_else(|| Found::Refused(wrong(app, browser, typed))))
 }
 
