@@ -387,12 +387,7 @@ pub fn remove_platform_owner(
     if !is_platform_owner(tx.snapshot(), user)? {
         return Err(Error::NotFound { what: "platform owner" });
     }
-    if tx.one(&ANOTHER_PLATFORM_OWNER, args![user], |row| row.get::<UserId>(0))?.is_none() {
-        return Err(Error::refused(
-            "last_owner",
-            "this is the last platform owner; invite another one first",
-        ));
-    }
+    require_another_platform_owner(tx, user)?;
     if role_of(tx.snapshot(), platform, user)?.is_some() {
         let role = get(tx.snapshot(), platform, user)?;
         require_another_owner(tx, platform, &role)?;
@@ -403,6 +398,14 @@ pub fn remove_platform_owner(
     tx.exec(&REMOVE_PLATFORM_OWNER, args![user])?;
     tx.changed(key_of_platform_owner(user));
     audit::note(tx, platform, actor, "platform.owner_removed", user.as_str(), "")
+}
+
+/// Fails when `leaving` is the only platform owner who can sign in. The caller holds the lock of `platform`.
+pub(crate) fn require_another_platform_owner(tx: &mut Tx<'_>, leaving: &UserId) -> Result<()> {
+    if tx.one(&ANOTHER_PLATFORM_OWNER, args![leaving], |row| row.get::<UserId>(0))?.is_some() {
+        return Ok(());
+    }
+    Err(Error::refused("last_owner", "this is the last platform owner; invite another one first"))
 }
 
 /// Lists the platform owners by user id after `cursor`.

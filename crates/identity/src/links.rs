@@ -8,7 +8,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{self, LinkId, SessionId, UserId};
 use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
-use crate::{Error, Result, Time, administrators, organizations, passwords};
+use crate::{Error, Result, Time, administrators, organizations, passwords, user_suspensions};
 use std::time::Duration;
 use store::{Snapshot, Tx, args, insert, sql, statements};
 
@@ -116,7 +116,8 @@ pub fn create_for(tx: &mut Tx<'_>, user: &User, new: &NewLink, actor: &Actor) ->
     Ok(expires_at)
 }
 
-/// Stores a password link that lets a platform owner in again. `details` names who asked for it on the server's machine.
+/// Stores a password link that lets a platform owner in again, and ends a suspension of the owner: whoever controls the
+/// machine decides who owns the server. `details` names who asked for it on the server's machine.
 pub fn create_recovery(
     tx: &mut Tx<'_>,
     owner: &User,
@@ -124,7 +125,8 @@ pub fn create_recovery(
     details: &str,
     actor: &Actor,
 ) -> Result<()> {
-    store_for(tx, owner, new, actor)?;
+    let owner = user_suspensions::activate(tx, owner, actor)?;
+    store_for(tx, &owner, new, actor)?;
     audit::note(tx, &owner.organization, actor, "owner.recovered", owner.id.as_str(), details)
 }
 

@@ -4,7 +4,7 @@ use crate::audit::{self, Actor};
 use crate::events::{self, Entry};
 use crate::ids::UserId;
 use crate::users::{self, User};
-use crate::{Error, Result, sessions};
+use crate::{Error, Result, administrators, organizations, sessions};
 use store::{Key, Tx, args, insert_if_absent, sql, statements};
 
 statements! {
@@ -18,12 +18,18 @@ pub(crate) fn key(user: &UserId) -> Key {
     Key::row("user_suspensions", "user_id", user.as_str())
 }
 
-/// Suspends an account and ends its sessions. Idempotent. Users cannot suspend themselves.
+/// Suspends an account and ends its sessions. Idempotent. Users cannot suspend themselves, and a platform owner cannot be
+/// suspended while no other one can sign in.
 pub fn suspend(tx: &mut Tx<'_>, user: &User, reason: Option<&str>, actor: &Actor) -> Result<User> {
     let reason = audit::reason(reason)?;
     if actor.who == user.id.as_str() {
         let problem = "you cannot suspend your own account; ask another administrator";
         return Err(Error::refused("own_account", problem));
+    }
+    if administrators::is_platform_owner(tx.snapshot(), &user.id)? {
+        // Of two owners who suspend or remove each other one stays.
+        tx.lock(&organizations::LOCK, (&user.organization).into())?;
+        administrators::require_another_platform_owner(tx, &user.id)?;
     }
     tx.lock(&users::LOCK, (&user.id).into())?;
     let is_new = tx.exec(&INSERT, args![&user.id, reason.as_deref(), &actor.who, actor.now])? == 1;

@@ -36,11 +36,10 @@ enum Verb {
     #[command(flatten)]
     Api(server_owners::Verb),
     /// Create a link that sets the password of an owner; on the server's machine, whether the server runs or not
-    #[command(
-        after_help = "The link works once, for one hour. The audit trail of the organization platform says who asked for it.\n\
+    #[command(after_help = "The link works once, for one hour. A suspension of the owner ends.\n\
+                            The audit trail of the organization platform says who asked for it.\n\
                             \n\
-                            Example:  sudo -u sarsen sarsen owner recover --config /etc/sarsen/sarsen.toml --email olga@example.com"
-    )]
+                            Example:  sudo -u sarsen sarsen owner recover --config /etc/sarsen/sarsen.toml --email olga@example.com")]
     Recover(Box<Recover>),
 }
 

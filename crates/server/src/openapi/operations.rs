@@ -260,7 +260,7 @@ fn of_users(api: &mut Description) {
     let suspension = "/api/organizations/{org}/users/{user}/suspension";
     api.add(Put, suspension, users::suspension::put, "suspendUser", "Suspend a user")
         .text("All sessions of the user end.")
-        .fails(&["own_account"]);
+        .fails(&["last_owner", "own_account"]);
     api.add(Delete, suspension, users::suspension::delete, "activateUser", "End the suspension of a user");
     let sessions = "/api/organizations/{org}/users/{user}/sessions";
     api.add(Get, sessions, users::sessions::list, "listSessions", "List the sessions of a user");

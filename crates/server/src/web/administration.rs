@@ -11,9 +11,9 @@
 //! | [`PlatformOwner`] | a platform owner | write |
 //!
 //! The database is reached through them only: `read`, `point` and `list` are for all, `write` is for those that may
-//! change something. `write` looks the role up again inside the command's transaction, so that a role that was taken
-//! away meanwhile changes nothing any more. The same holds for a program (an API key, a token of a machine client) and its
-//! scope.
+//! change something. `write` checks the caller again inside the command's transaction, because the caller decides how
+//! long the body takes: the grant of the user's token must be alive (session, user and organization), and the user must
+//! still have the role. The same holds for a program (an API key, a token of a machine client) and its scope.
 //!
 //! The noun in the path after the organization decides which scope a program needs ([`PROGRAMS_MAY`]). A noun that is not
 //! in that list is for users only.
@@ -27,7 +27,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use identity::administrators::{self, Role};
 use identity::audit::Actor;
-use identity::ids::UserId;
+use identity::grants;
+use identity::ids::{GrantId, UserId};
 use identity::organizations::{self, Organization};
 use identity::programs::{Need, Program};
 use identity::secrets::{Random, SecretKey};
@@ -53,8 +54,8 @@ pub struct Caller {
 /// The caller.
 #[derive(Clone)]
 enum Who {
-    /// A user.
-    User(UserId),
+    /// A user, with the grant of the access token.
+    User { user: UserId, grant: GrantId },
     /// A program. The noun is that of the path.
     Program(Program, &'static str),
 }
@@ -72,11 +73,15 @@ impl Caller {
         authorize: impl Fn(&mut Snapshot<'_>, Time) -> Result<A> + Send + 'static,
         command: impl Fn(&mut Tx<'_>, A, &Actor) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (actor, attempt) = (self.actor(), self.attempt.clone());
+        let (actor, attempt, who) = (self.actor(), self.attempt.clone(), self.who.clone());
         if let Some(attempt) = &attempt {
             attempt.admit(&self.app, &actor.who, actor.now)?;
         }
         let write = self.app.store.write(name, move |tx| {
+            // A program is checked by `authorize`, with the scope that the command needs.
+            if let Who::User { grant, .. } = &who {
+                require_alive(tx.snapshot(), grant, actor.now)?;
+            }
             let authorized = authorize(tx.snapshot(), actor.now)?;
             if let Some(attempt) = &attempt {
                 attempt.begin(tx, &actor.who, actor.now)?;
@@ -137,7 +142,7 @@ impl Caller {
 
     fn actor(&self) -> Actor {
         match &self.who {
-            Who::User(user) => self.app.actor(user, self.address),
+            Who::User { user, .. } => self.app.actor(user, self.address),
             Who::Program(program, _) => {
                 program.actor(&self.address.to_string(), self.app.now(), self.app.random())
             }
@@ -147,10 +152,16 @@ impl Caller {
     /// The calling user; a program is refused.
     fn require_user(&self) -> std::result::Result<UserId, Problem> {
         match &self.who {
-            Who::User(user) => Ok(user.clone()),
+            Who::User { user, .. } => Ok(user.clone()),
             Who::Program(..) => Err(Problem::forbidden("A program may not do this. Sign in as an owner.")),
         }
     }
+}
+
+/// Fails unless the tokens of a grant are still valid.
+fn require_alive(snapshot: &mut Snapshot<'_>, grant: &GrantId, now: Time) -> Result<()> {
+    let is_alive = grants::get(snapshot, grant)?.is_some_and(|grant| grant.is_alive(now));
+    if is_alive { Ok(()) } else { Err(Error::InvalidGrant) }
 }
 
 /// The organization and the actor of a command, as its own transaction reads them.
@@ -201,7 +212,8 @@ impl FromRequestParts<App> for Administrator {
         }
         // A token for all organizations has the user's role in this one, which is read below.
         let good = |own: &String| *own == audience || own == scopes::ANY_ORGANIZATION;
-        let (true, Some(user)) = (access.terms.audiences.iter().any(good), access.user()) else {
+        let holder = access.user().zip(access.grant());
+        let (true, Some((user, grant))) = (access.terms.audiences.iter().any(good), holder) else {
             let detail = format!("This needs a token for the organization {slug} (scope org:{slug}).");
             return Err(Problem::insufficient_scope(detail));
         };
@@ -211,7 +223,7 @@ impl FromRequestParts<App> for Administrator {
             administrators::role_in(snapshot, &id, &wanted)
         });
         let (organization, role) = found.await?;
-        let caller = Caller::new(parts, app, Who::User(user), address);
+        let caller = Caller::new(parts, app, Who::User { user, grant }, address);
         Ok(Administrator { caller, role, organization })
     }
 }
@@ -279,7 +291,7 @@ impl Administrator {
         let (id, who) = (self.organization.id.clone(), self.who.clone());
         let authorize = move |snapshot: &mut Snapshot<'_>, now| {
             let (organization, role) = match &who {
-                Who::User(user) => administrators::role_in(snapshot, &id, user)?,
+                Who::User { user, .. } => administrators::role_in(snapshot, &id, user)?,
                 Who::Program(program, noun) => {
                     (program.require(snapshot, &id, noun, Need::Write, now)?, Role::Admin)
                 }
@@ -447,10 +459,10 @@ impl FromRequestParts<App> for PlatformUser {
         let Bearer(access) = Bearer::from_request_parts(parts, app).await?;
         let Ok(Address(address)) = Address::from_request_parts(parts, app).await;
         let good = access.terms.audiences.iter().any(|audience| audience == "platform");
-        let (true, Some(user)) = (good, access.user()) else {
+        let (true, Some((user, grant))) = (good, access.user().zip(access.grant())) else {
             return Err(Problem::insufficient_scope("This needs a token for the platform (scope platform)."));
         };
-        let caller = Caller::new(parts, app, Who::User(user.clone()), address);
+        let caller = Caller::new(parts, app, Who::User { user: user.clone(), grant }, address);
         Ok(PlatformUser { caller, user })
     }
 }

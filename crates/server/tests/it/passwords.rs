@@ -362,3 +362,34 @@ async fn an_owner_is_let_in_again_by_a_link_that_the_audit_trail_names() {
     assert_eq!(open_link(&mut browser, &path_of(&late.url)).await.status, 404, "an hour is over");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_owner_is_let_in_again() {
+    let server = TestServer::start().await;
+    let owner = Admin::sign_in(&server, "owner@sarsen.test", "platform org:platform").await;
+    let made = owner.make("/api/platform/owners", json!({ "email": "second@sarsen.test" })).await;
+    let link = path_of(text(&made, "url"));
+    assert_eq!(accept_as_new(&mut server.browser(), &link, NEW).await.status, 303);
+    let mut second = server.browser();
+    second.sign_in_with("platform", "second@sarsen.test", NEW).await;
+    let ask = Ask::by("console", CONSOLE).with("scope", "org:platform");
+    let rogue =
+        Admin { server: &server, token: tokens_of(&server, &mut second, &ask).await.text("access_token") };
+    let users = "/api/organizations/platform/users";
+    let suspension = format!("{users}/{}/suspension", text(&claims(&owner.token), "sub"));
+    rogue.change("PUT", &suspension, json!({ "reason": "mine now" })).await;
+    let suspended = server.browser().sign_in("platform", "owner@sarsen.test").await;
+    assert_eq!(suspended.status, 422, "{suspended:?}");
+
+    let made = server::owner_recovery::link(&server.app, "owner@sarsen.test", "user 7 of the machine").await;
+    let mut browser = server.browser();
+    let page = open(&mut browser, &path_of(&made.expect("a link").url)).await;
+    let done = set(&mut browser, &page, "other words in a row").await;
+    assert_eq!((done.status, done.header("location")), (303, "/console"), "{done:?}");
+    let owner =
+        Admin { server: &server, token: tokens_of(&server, &mut browser, &ask).await.text("access_token") };
+    let trail = owner.read("/api/organizations/platform/audit?action=user.activated").await;
+    assert_eq!(text(&trail["items"][0], "actor"), "system", "{trail}");
+    assert_eq!(text(&trail["items"][0], "target_name"), "owner@sarsen.test", "{trail}");
+    server.stop().await;
+}

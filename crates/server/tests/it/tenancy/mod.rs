@@ -3,6 +3,7 @@
 mod api_keys;
 mod boundaries;
 mod machine_clients;
+mod meanwhile;
 mod names;
 mod roles;
 mod service_keys;

@@ -282,7 +282,7 @@ async fn each_change_is_in_the_audit_trail() {
 }
 
 /// Returns when so many commands wait for the writer.
-async fn commands_wait(server: &TestServer, count: u64) {
+pub(super) async fn commands_wait(server: &TestServer, count: u64) {
     let waiting = async {
         while server.app.store.stats().queue_depth < count {
             tokio::task::yield_now().await;
