@@ -124,7 +124,7 @@ pub fn open_answer(id: &IdempotentWriteId, sealed: &[u8], key: &SecretKey) -> Re
 
 /// The sealed answers.
 pub(crate) static ANSWERS: SealedColumn =
-    SealedColumn { page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };
+    SealedColumn { migration: 9, page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };
 
 /// Stores the answer to a write.
 pub fn set_answer(tx: &mut Tx<'_>, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Result<()> {

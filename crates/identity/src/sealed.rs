@@ -4,13 +4,15 @@
 use crate::billing::connections;
 use crate::secrets::{Random, SecretKey};
 use crate::{Result, idempotent_writes, keys, settings};
-use store::{Snapshot, Sql, Tx, args};
+use store::{Snapshot, Sql, Tx, args, schema_version};
 
 /// Rows that one statement reads.
 const PAGE: i64 = 200;
 
 /// A sealed column of a table that is read in pages. Its value may be NULL.
 pub(crate) struct SealedColumn {
+    /// The number of the migration that creates the table. A backup of an earlier version has no such table.
+    pub(crate) migration: i64,
     /// Reads the ids and the values of the next `?2` rows after the id `?1`, in the order of their ids.
     pub(crate) page: &'static Sql,
     /// Sets the value of the row `?1` to `?2`.
@@ -60,11 +62,13 @@ impl SealedColumn {
     }
 }
 
-/// Opens each sealed value. Returns how many there are. Fails if the database belongs to another key.
+/// Opens each sealed value. Returns how many there are. Fails if the database belongs to another key. It may have the
+/// schema of an earlier version.
 pub fn open_all(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
     settings::check(snapshot, key)?;
     let mut count = keys::open_all(snapshot, key)?;
-    for column in COLUMNS {
+    let schema = schema_version(snapshot)?;
+    for column in COLUMNS.iter().filter(|column| column.migration <= schema) {
         count += column.open_all(snapshot, key)?;
     }
     Ok(count)
@@ -83,10 +87,23 @@ pub fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Ra
 
 #[cfg(test)]
 mod tests {
+    use super::COLUMNS;
+    use crate::schema::MIGRATIONS;
     use std::path::Path;
 
     /// The modules with sealed columns, as the functions above name them.
     const MODULES: [&str; 4] = ["billing/connections.rs", "idempotent_writes.rs", "keys.rs", "settings.rs"];
+
+    #[test]
+    fn each_column_is_read_from_the_schema_on_that_has_its_table() {
+        for column in COLUMNS {
+            let binding = (column.binding)("id");
+            let table = binding.split('/').next().expect("a table");
+            let creates = format!("CREATE TABLE {table} (");
+            let found = MIGRATIONS.iter().find(|migration| migration.text.contains(&creates));
+            assert_eq!(found.map(|migration| migration.number), Some(column.migration), "{table}");
+        }
+    }
 
     #[test]
     fn each_module_that_seals_a_column_is_known_here() {

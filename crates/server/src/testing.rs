@@ -12,8 +12,7 @@ use crate::openapi::contract;
 /// Objects as the description of the API has them, for tests above this crate.
 pub use crate::openapi::contract::examples as described_examples;
 use crate::{
-    App, Clock, Limits, Running, SecretKey, Settings, StoreOptions, SystemRandom, WriterLimits, first_start,
-    serve,
+    App, Clock, Limits, Running, SecretKey, Settings, SystemRandom, WriterLimits, first_start, serve,
 };
 use browser::{Cookies, Form, forms};
 use fixture::Fixture;
@@ -151,15 +150,9 @@ impl TestServer {
     }
 
     /// A server of this version on the database of an earlier one.
-    #[expect(clippy::expect_used, reason = "a test that cannot start its server has failed")]
     pub async fn start_upgraded(fixture: &Fixture) -> TestServer {
         let place = Arc::new(TestPlace::create());
-        let mut options = StoreOptions::new(place.url(), fixture.migrations());
-        options.writer = patient();
-        let before = Store::open(options).expect("opens");
-        let rows = fixture.clone();
-        before.write("test.fixture", move |tx| rows.insert(tx)).await.expect("inserts the rows");
-        before.close();
+        fixture.create(&place.url()).await;
         let server = TestServer::open_at(place, patient(), |_| {}, |_| {}, false).await;
         TestServer { demo: fixture.demo.clone(), ..server }
     }

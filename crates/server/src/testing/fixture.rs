@@ -7,12 +7,12 @@
 
 use crate::dev::demo::Credentials;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use identity::schema::MIGRATIONS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use store::transfer::{self, Table, TableRow};
-use store::{Error, Migration, Snapshot, Store, Tx, Value};
+use store::{Error, Migration, Options as StoreOptions, Snapshot, Store, Tx, Value};
 
 /// More rows than a table of a fixture has.
 const ROWS_MAX: usize = 10_000;
@@ -97,6 +97,22 @@ impl Fixture {
     /// The migrations of its database.
     pub fn migrations(&self) -> &'static [Migration] {
         &MIGRATIONS[..self.schema]
+    }
+
+    /// The text of the secret key of all fixtures.
+    pub fn secret_key() -> String {
+        URL_SAFE_NO_PAD.encode(super::SECRET_KEY)
+    }
+
+    /// Makes this database in an empty one.
+    #[expect(clippy::expect_used, reason = "a test without its fixture has failed")]
+    pub async fn create(&self, url: &str) {
+        let mut options = StoreOptions::new(url, self.migrations());
+        options.writer = super::patient();
+        let store = Store::open(options).expect("opens");
+        let rows = self.clone();
+        store.write("test.fixture", move |tx| rows.insert(tx)).await.expect("inserts the rows");
+        store.close();
     }
 
     /// Inserts all rows into an empty database that has [`Fixture::migrations`].
