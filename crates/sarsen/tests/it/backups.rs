@@ -309,6 +309,10 @@ fn doctor_asks_for_a_copy_of_the_key_and_for_backups() {
     assert_eq!(mode(&place.path("saved")), 0o700);
     let seen = place.run(&["doctor", "--connections-max", "10", "--backup-directory", "saved"]).stdout;
     assert!(seen.contains("ok    backups") && seen.contains("1 in saved"), "{seen}");
+    std::fs::write(place.path("saved/sarsen-29991231T000000Z.db"), "a clock was wrong").expect("written");
+    let seen = place.run(&["doctor", "--connections-max", "10", "--backup-directory", "saved"]).stdout;
+    let expected = "1 with names ahead of the clock";
+    assert!(seen.contains("warn  backups") && seen.contains(expected), "{seen}");
 }
 
 #[test]

@@ -52,7 +52,8 @@ async fn the_schedule_makes_backups_and_keeps_the_newest() {
     }
     let kept = names(&path);
     assert!(kept.len() == 3 && kept[0] == "notes.txt" && !kept.contains(&first[1]), "{kept:?}");
-    assert_eq!(schedule.times().expect("reads").len(), 2);
+    let found = schedule.found(server.app.now()).expect("reads");
+    assert_eq!((found.times.len(), found.ahead.len()), (2, 0));
     assert_eq!(number(&server, "sarsen_backups_total").await, 4);
     assert_eq!(
         number(&server, "sarsen_backup_last_success_seconds").await,
@@ -67,6 +68,37 @@ async fn the_schedule_makes_backups_and_keeps_the_newest() {
     server.clock.advance(DAY);
     server.back_up().await;
     assert_eq!(number(&server, "sarsen_backups_failed_total").await, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_from_a_clock_that_was_ahead_costs_no_other_backup() {
+    if TestPlace::create().is_shared() {
+        println!("skipped: only SQLite files are backed up by the server");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_owned();
+    let schedule = Schedule { folder: path.clone(), every: DAY, keep: 3 };
+    let server = TestServer::start_with(|settings| settings.backups = Some(schedule.clone()), |_| {}).await;
+    let old = ["sarsen-20260101T000000Z.db", "sarsen-20260102T000000Z.db"];
+    let ahead = "sarsen-20991231T000000Z.db";
+    for name in old.iter().chain([&ahead]) {
+        std::fs::write(path.join(name), "a backup").expect("written");
+    }
+    server.back_up().await;
+    server.clock.advance(Duration::from_secs(30));
+    server.back_up().await;
+    let found = names(&path);
+    assert_eq!(number(&server, "sarsen_backups_total").await, 1, "{found:?}");
+    assert!(found.len() == 4 && found[..2] == old && found[3] == ahead, "{found:?}");
+    // The schedule removes the oldest of those that it counts.
+    server.clock.advance(DAY);
+    server.back_up().await;
+    let found = names(&path);
+    assert!(found.len() == 4 && found[0] == old[1] && found[3] == ahead, "{found:?}");
+    let found = schedule.found(server.app.now()).expect("reads");
+    assert_eq!((found.times.len(), found.ahead.len()), (3, 1));
     server.stop().await;
 }
 

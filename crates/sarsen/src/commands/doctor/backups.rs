@@ -28,20 +28,29 @@ pub(super) fn newest(config: &Config) -> Finding {
         };
     };
     let shown = schedule.folder.display();
-    let times = match schedule.times() {
-        Ok(times) => times,
+    let now = server::Time::from_millis(api_client::now().saturating_mul(1000));
+    let found = match schedule.found(now) {
+        Ok(found) => found,
         Err(error) => {
             return fail(CHECK, format!("{shown}: {error}; create the folder, or start the server"));
         }
     };
-    let Some(newest) = times.last() else {
+    let Some(newest) = found.times.last() else {
         return warn(CHECK, format!("there is no backup in {shown} yet; start the server"));
     };
-    let now = server::Time::from_millis(api_client::now().saturating_mul(1000));
     let hours = now.since(*newest).as_secs() / 3600;
-    let message = format!("{} in {shown}, the newest {hours} hours old", times.len());
+    let message = format!("{} in {shown}, the newest {hours} hours old", found.times.len());
     if now.since(*newest) > schedule.every * 2 + Duration::from_secs(3600) {
         return warn(CHECK, format!("{message}; see the log of the server for errors"));
+    }
+    if !found.ahead.is_empty() {
+        let count = found.ahead.len();
+        let text =
+            "with names ahead of the clock of this machine, which the schedule neither counts nor removes";
+        return warn(
+            CHECK,
+            format!("{message}; {count} {text}; check the clock, then rename or remove them"),
+        );
     }
     let device = |path: &Path| std::fs::metadata(path).ok().map(|file| file.dev());
     if device(&schedule.folder) == device(&serve::beside_data(config)) {

@@ -5,7 +5,7 @@
 
 pub(crate) mod schedule;
 
-pub use schedule::Schedule;
+pub use schedule::{Found, Schedule};
 pub use store::backup::{copy, restore};
 
 use crate::app::App;

@@ -1,4 +1,5 @@
-//! Backups by the clock. The names of the files have their times, so that a restart continues the schedule.
+//! Backups by the clock. The names of the files have their times, so that a restart continues the schedule. A name with a
+//! time that has not come yet is from a clock that was ahead: such a file is not counted and not removed.
 
 use crate::app::App;
 use metrics::Page;
@@ -29,11 +30,22 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The times of the backups in the folder, oldest first.
-    pub fn times(&self) -> std::io::Result<Vec<Time>> {
+    /// The backups in the folder.
+    pub fn found(&self, now: Time) -> std::io::Result<Found> {
         let names = backup::list(&self.folder, "", "")?;
-        Ok(names.iter().filter_map(|name| time_of(name)).collect())
+        let times = names.iter().filter_map(|name| time_of(name));
+        let (times, ahead) = times.partition(|time| *time <= now);
+        Ok(Found { times, ahead })
     }
+}
+
+/// The backups in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Their times, oldest first.
+    pub times: Vec<Time>,
+    /// The times of those whose names are ahead of the clock, oldest first.
+    pub ahead: Vec<Time>,
 }
 
 /// Counters of this process.
@@ -126,10 +138,9 @@ enum Turn {
 fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<Turn, String> {
     let folder = &schedule.folder;
     let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let newest = schedule.times().map_err(unreadable)?.last().copied();
-    // A time in the future comes from a clock that was wrong.
-    if let Some(newest) = newest.filter(|newest| *newest <= now && now.since(*newest) < schedule.every) {
-        return Ok(Turn::NotDue(newest));
+    let found = schedule.found(now).map_err(unreadable)?;
+    if let Some(newest) = found.times.last().filter(|newest| now.since(**newest) < schedule.every) {
+        return Ok(Turn::NotDue(*newest));
     }
     let path = folder.join(name_at(now).ok_or("the clock is wrong")?);
     let bytes = store.backup(&path).map_err(|error| error.to_string())?;
@@ -141,7 +152,8 @@ fn make_if_due(store: &store::Store, schedule: &Schedule, now: Time) -> Result<T
 /// Removes all but the newest backups, and what a killed server left unfinished. Files with other names stay.
 fn remove_old(schedule: &Schedule, now: Time) -> std::io::Result<()> {
     let names = backup::list(&schedule.folder, "", "")?;
-    let made: Vec<&String> = names.iter().filter(|name| time_of(name).is_some()).collect();
+    let made: Vec<&String> =
+        names.iter().filter(|name| time_of(name).is_some_and(|time| time <= now)).collect();
     let old = made.iter().take(made.len().saturating_sub(schedule.keep)).copied();
     let unfinished = names.iter().filter(|name| {
         let begin = name.get(..NAME_LENGTH).and_then(time_of);
