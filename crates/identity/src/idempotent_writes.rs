@@ -50,7 +50,7 @@ pub enum Earlier {
     Different,
     /// It is being answered.
     Running,
-    /// It was executed, but its answer was lost in a crash.
+    /// It was executed, but its answer was lost in a crash, or dropped with a new secret key.
     Lost,
     /// It was answered.
     Answered {
@@ -69,7 +69,7 @@ statements! {
      WHERE caller = ?1 AND name = ?2");
     static SET_ANSWER = update("idempotent_writes", "id", &["status", "answer"]);
     static SEALED = sql("SELECT id, answer FROM idempotent_writes WHERE id > ?1 ORDER BY id LIMIT ?2");
-    static RESEAL = update("idempotent_writes", "id", &["answer"]);
+    static NEXT = sql("SELECT id FROM idempotent_writes WHERE id > ?1 ORDER BY id LIMIT ?2");
     static OLD = sql("SELECT id FROM idempotent_writes WHERE id < ?1 ORDER BY id LIMIT ?2");
     static DELETE = sql("DELETE FROM idempotent_writes WHERE id = ?1");
 }
@@ -124,12 +124,23 @@ pub fn open_answer(id: &IdempotentWriteId, sealed: &[u8], key: &SecretKey) -> Re
 
 /// The sealed answers.
 pub(crate) static ANSWERS: SealedColumn =
-    SealedColumn { migration: 9, page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };
+    SealedColumn { migration: 9, page: &SEALED, set: None, binding: |id| binding(&id) };
 
 /// Stores the answer to a write.
 pub fn set_answer(tx: &mut Tx<'_>, id: &IdempotentWriteId, status: u16, sealed: &[u8]) -> Result<()> {
     tx.exec(&SET_ANSWER, args![id, i64::from(status), sealed])?;
     Ok(())
+}
+
+/// Drops the answers of up to `most` writes after the id `after`, because the secret key changes: too many for the one
+/// transaction in which everything else is sealed again. The rows stay, so that no write is executed twice; a repeated
+/// one finds its answer lost. Returns the last id, or `None` at the end.
+pub fn drop_answers(tx: &mut Tx<'_>, after: &str, most: i64) -> Result<Option<String>> {
+    let ids: Vec<String> = tx.all(&NEXT, args![after, most], |row| row.get(0))?;
+    for id in &ids {
+        tx.exec(&SET_ANSWER, args![id, Option::<i64>::None, Option::<&[u8]>::None])?;
+    }
+    Ok(ids.into_iter().next_back())
 }
 
 /// Deletes up to `most` rows created before `moment`. Returns the number of deleted rows.

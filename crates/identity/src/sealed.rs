@@ -15,8 +15,8 @@ pub(crate) struct SealedColumn {
     pub(crate) migration: i64,
     /// Reads the ids and the values of the next `?2` rows after the id `?1`, in the order of their ids.
     pub(crate) page: &'static Sql,
-    /// Sets the value of the row `?1` to `?2`.
-    pub(crate) set: &'static Sql,
+    /// Sets the value of the row `?1` to `?2`. `None` if the values are dropped before the key changes.
+    pub(crate) set: Option<&'static Sql>,
     /// What the value of the row with this id is bound to.
     pub(crate) binding: fn(&str) -> String,
 }
@@ -41,6 +41,7 @@ impl SealedColumn {
     }
 
     fn reseal(&self, tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
+        let Some(set) = self.set else { return Ok(0) };
         let (mut count, mut after) = (0, String::new());
         loop {
             let rows = self.rows_after(tx.snapshot(), &after)?;
@@ -48,7 +49,7 @@ impl SealedColumn {
                 if let Some(sealed) = value {
                     let binding = (self.binding)(id);
                     let resealed = to.seal(&binding, &from.open(&binding, sealed)?, random)?;
-                    tx.exec(self.set, args![id, &resealed])?;
+                    tx.exec(set, args![id, &resealed])?;
                     count += 1;
                 }
             }
@@ -74,7 +75,8 @@ pub fn open_all(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<u64> {
     Ok(count)
 }
 
-/// Seals each sealed value with the key `to`. Returns how many there are.
+/// Seals each sealed value with the key `to`. Returns how many there are. The stored answers must be gone:
+/// [`idempotent_writes::drop_answers`].
 pub fn reseal(tx: &mut Tx<'_>, from: &SecretKey, to: &SecretKey, random: &dyn Random) -> Result<u64> {
     settings::check(tx.snapshot(), from)?;
     settings::reseal_check(tx, &settings::make_check(to, random)?)?;

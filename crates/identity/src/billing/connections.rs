@@ -258,4 +258,4 @@ fn erase(tx: &mut Tx<'_>, id: &BillingConnectionId, most: i64) -> Result<i64> {
 
 /// The sealed secrets.
 pub(crate) static SECRETS: SealedColumn =
-    SealedColumn { migration: 15, page: &SEALED, set: &RESEAL, binding: |id| binding(&id) };
+    SealedColumn { migration: 15, page: &SEALED, set: Some(&RESEAL), binding: |id| binding(&id) };

@@ -1,4 +1,5 @@
-//! `sarsen rekey`: a new secret key. Everything sealed is sealed again in one transaction, then the files are exchanged.
+//! `sarsen rekey`: a new secret key. The stored answers to keyed writes are dropped. Everything else that is sealed is sealed
+//! again in one transaction, then the files are exchanged.
 //!
 //! The new key is on disk as `<key>.new` before the database has anything of it, so that an interrupted run continues:
 //! if the database already belongs to the new key, only the files are left to do. No server starts in between.
@@ -12,12 +13,17 @@ use crate::{files, output, server_process};
 use server::{SecretKey, Store, SystemRandom, Time, WriterLimits, backups};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the sealing may take on SQLite.
+const COMMAND_TIME: Duration = Duration::from_secs(60);
 
 /// Replace the secret key by a new one. Stop all servers first.
 #[derive(clap::Args)]
 #[command(
     after_help = "Everything in the database that is sealed with the key is sealed with the new one. Sessions and tokens stay\n\
-    valid; codes of devices and sign-ins that are under way end. The old key is kept: backups from before need it.\n\
+    valid; codes of devices and sign-ins that are under way end. The stored answers to writes with an Idempotency-Key are\n\
+    dropped: such a write is still done once, but one that is sent again gets idempotency_answer_lost. The old key is kept: backups from before need it.\n\
     Run an interrupted command again to finish it."
 )]
 pub struct Args {
@@ -41,7 +47,9 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         backup::require_database(path)?;
     }
     server_process::keep_files_private();
-    let options = config.store_options(WriterLimits::default());
+    // Nobody else uses the database, so that on SQLite no other command waits.
+    let limits = WriterLimits { command_time: COMMAND_TIME, ..WriterLimits::default() };
+    let options = config.store_options(limits);
     let store = server_process::open_store(&config.database.value, options)?;
     let sealed = server_process::runtime()?.block_on(change(&config, &store, &old));
     store.close();

@@ -1,9 +1,13 @@
 //! Backups by the clock, the check of a database, and a new secret key.
 
+use crate::support::Admin;
+use identity::idempotent_writes;
+use identity::ids::IdempotentWriteId;
 use identity::secrets::SecretKey;
-use server::SystemRandom;
+use serde_json::json;
 use server::backups::{self, Schedule};
 use server::testing::{TestPlace, TestServer};
+use server::{SystemRandom, WriterLimits};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +135,55 @@ async fn a_new_key_opens_what_the_old_one_has_sealed() {
     assert!(!backups::is_key_of(store, old).await.expect("reads"));
     let found = backups::check_store(store, &new).await.expect("checks");
     assert!(found.problems.is_empty() && found.sealed == before, "{found:?}");
+    server.stop().await;
+}
+
+const ANSWERS: u128 = 20_000;
+
+/// Stores as many answers as busy programs leave in a day.
+async fn store_answers(server: &TestServer) {
+    let insert =
+        sql("INSERT INTO idempotent_writes (id, caller, name, fingerprint, created_at, status, answer)
+         VALUES (?1, 'user_1', ?1, ?2, ?3, 200, ?4)");
+    let (now, insert) = (server.app.now(), Arc::new(insert));
+    let ids: Vec<_> = (0..ANSWERS).map(IdempotentWriteId::from_uuid).collect();
+    for some in ids.chunks(500) {
+        let seal = |id: &IdempotentWriteId| {
+            let key = &server.app.secret_key;
+            (id.clone(), idempotent_writes::seal_answer(id, b"{}", key, &SystemRandom).expect("seals"))
+        };
+        let rows: Vec<_> = some.iter().map(seal).collect();
+        let insert = insert.clone();
+        let stored = server.app.store.write("test.answers", move |tx| {
+            rows.iter().try_for_each(|(id, answer)| {
+                tx.exec(&insert, args![id, &[7_u8; 32][..], now, answer.as_slice()]).map(drop)
+            })
+        });
+        stored.await.map_err(|error: Error| error).expect("stores");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_is_set_however_many_answers_are_stored() {
+    // The limits of a server, not those of other tests.
+    let server = TestServer::start_on(WriterLimits::default()).await;
+    let (store, old) = (&server.app.store, server.app.secret_key.clone());
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let keyed = || {
+        let request = admin.request("POST", "/api/organizations/acme/services");
+        request.header("idempotency-key", "once").json(&json!({ "slug": "atlas", "name": "Atlas" }))
+    };
+    assert_eq!(keyed().send().await.status, 201);
+    let before = backups::check_store(store, &old).await.expect("checks").sealed;
+    store_answers(&server).await;
+    let new = SecretKey::new(&[9; 32]);
+    let sealed = backups::reseal(store, old, new.clone(), Arc::new(SystemRandom)).await.expect("seals");
+    assert_eq!(sealed, before - 1, "all but the answers");
+    let found = backups::check_store(store, &new).await.expect("checks");
+    assert!(found.problems.is_empty() && found.sealed == sealed, "{found:?}");
+    server.clock.advance(Duration::from_secs(60));
+    let again = keyed().send().await;
+    assert_eq!((again.status, again.text("code").as_str()), (409, "idempotency_answer_lost"), "{again:?}");
     server.stop().await;
 }
 
