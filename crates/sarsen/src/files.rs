@@ -2,31 +2,58 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The owner may read and write, no one else.
 const PRIVATE: u32 = 0o600;
 
-/// Writes a new file, whole or not at all. Fails when there is one already.
+/// Writes a new file, whole or not at all, also when the machine loses power. Fails when there is one already.
 pub fn create_private(path: &Path, text: &str) -> Result<()> {
-    let mut file = new_private(path).map_err(Error::file("create", path))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    if written.is_err() {
-        // It is not whole, for example because the disk is full.
-        remove(path)?;
-    }
-    written.map_err(Error::file("write", path))
+    let beside = write_beside(path, text)?;
+    // A second name is given only where there is none, unlike by a rename.
+    let named = match fs::hard_link(&beside, path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
+            // A file system without hard links.
+            fs::rename(&beside, path)
+        }
+        linked => linked,
+    };
+    remove(&beside)?;
+    named.and_then(|()| flush_folder(path)).map_err(Error::file("create", path))
 }
 
 /// Creates or replaces a file. Readers see the old or the new content.
 pub fn replace_private(path: &Path, text: &str) -> Result<()> {
+    let beside = write_beside(path, text)?;
+    rename(&beside, path)
+}
+
+/// Gives a file another name, which is durable when this returns. A file that had the name is gone.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).and_then(|()| flush_folder(to)).map_err(Error::file("write", to))
+}
+
+/// Writes the text, flushed, to a file beside `path`.
+fn write_beside(path: &Path, text: &str) -> Result<PathBuf> {
     let beside = with_suffix(path, &format!(".{}.new", std::process::id()));
     // A process with the same number may have died and left it.
     let _ = fs::remove_file(&beside);
-    create_private(&beside, text)?;
-    fs::rename(&beside, path).map_err(Error::file("write", path))
+    let mut file = new_private(&beside).map_err(Error::file("create", path))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // It is not whole, for example because the disk is full.
+        remove(&beside)?;
+    }
+    written.map_err(Error::file("write", path))?;
+    Ok(beside)
+}
+
+/// Makes a new name in the folder of `path` durable.
+fn flush_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
 }
 
 fn new_private(path: &Path) -> std::io::Result<File> {
@@ -37,7 +64,7 @@ fn new_private(path: &Path) -> std::io::Result<File> {
 pub fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file("read", path)(error)),
     }
 }
@@ -45,7 +72,7 @@ pub fn read(path: &Path) -> Result<Option<String>> {
 /// Removes a file that may be there.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
         _ => Ok(()),
     }
 }
@@ -167,11 +194,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
         create_private(&path, "one").expect("made");
-        assert!(create_private(&path, "two").is_err());
+        let taken = create_private(&path, "two").expect_err("taken").to_string();
+        assert!(taken.contains("cannot create") && taken.contains("File exists"), "{taken}");
+        assert_eq!(read(&path).expect("read").as_deref(), Some("one"));
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("opened up");
         replace_private(&path, "three").expect("replaced");
         assert_eq!(read(&path).expect("read").as_deref(), Some("three"));
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, PRIVATE);
+        let names = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(names, 1, "nothing else is left");
         remove(&path).expect("removed");
         remove(&path).expect("nothing to remove is fine");
         assert_eq!(read(&path).expect("read"), None);

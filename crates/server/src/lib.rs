@@ -41,6 +41,7 @@ pub use clock::{Clock, SystemClock, SystemRandom};
 pub use dev::demo;
 #[cfg(feature = "bench-tools")]
 pub use dev::{bare_server, fixtures, signed_tokens};
+pub use identity::Error;
 pub use identity::secrets::SecretKey;
 pub use jobs::{backups, database_move, first_start, owner_recovery};
 pub use operation::look;

@@ -4,13 +4,13 @@
 //! The new key is on disk as `<key>.new` before the database has anything of it, so that an interrupted run continues:
 //! if the database already belongs to the new key, only the files are left to do. No server starts in between.
 
-use super::{backup, serve};
+use super::{backup, doctor, serve};
 use crate::api_client;
 use crate::config::{Config, ConfigFile, SECRET_KEY_VARIABLE};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::{files, output, server_process};
-use server::{SecretKey, Store, SystemRandom, Time, WriterLimits, backups};
+use server::{SecretKey, Store, StoreError, SystemRandom, Time, WriterLimits, backups};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,12 +56,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     let sealed = sealed?;
 
     let key_file = &config.secret_key_file.value;
-    let kept = files::with_suffix(key_file, &format!(".before-{}", fingerprint(&old)));
-    if !kept.exists() {
-        let text = std::fs::read_to_string(key_file).map_err(Error::file("read", key_file))?;
-        files::create_private(&kept, &text)?;
-    }
-    std::fs::rename(new_key_file(&config), key_file).map_err(Error::file("write", key_file))?;
+    let kept = keep(&old, key_file)?;
+    files::rename(&new_key_file(&config), key_file)?;
     output::print(&format!(
         "{} has a new key, with which {sealed} values were sealed now. Copy it to another place, and to every other instance.\n\
          The old key is {}: backups from before need it. Remove it with the last of them.\n",
@@ -86,12 +82,45 @@ async fn change(config: &Config, store: &Store, old: &SecretKey) -> Result<u64> 
     if backups::is_key_of(store, new.clone()).await.map_err(|error| failed(&error))? {
         return Ok(0);
     }
-    let done = backups::reseal(store, old.clone(), new.clone(), Arc::new(SystemRandom)).await;
-    // Without its file the new key would be lost; it goes only if the database surely has nothing of it.
-    if done.is_err() && matches!(backups::is_key_of(store, new).await, Ok(false)) {
-        files::remove(&new_file)?;
+    match backups::reseal(store, old.clone(), new.clone(), Arc::new(SystemRandom)).await {
+        Ok(sealed) => Ok(sealed),
+        Err(error) => Err(give_up(store, new, &new_file, &error).await?),
     }
-    done.map_err(|error| failed(&error))
+}
+
+/// Removes the file of the new key after the sealing failed, if the database surely has nothing of that key: the file is
+/// its only copy. Returns what to say.
+async fn give_up(store: &Store, new: SecretKey, new_file: &Path, error: &server::Error) -> Result<Error> {
+    // The commit may take effect after any look at the database.
+    if matches!(error, server::Error::Store(StoreError::OutcomeUnknown)) {
+        return Ok(Error::failed(format!(
+            "whether the key was changed is unknown ({error}); run the command again"
+        )));
+    }
+    if matches!(backups::is_key_of(store, new).await, Ok(false)) {
+        files::remove(new_file)?;
+    }
+    Ok(Error::failed(format!("the key was not changed: {error}")))
+}
+
+/// Keeps the old key under another name. An interrupted run may have left less than the key there.
+fn keep(old: &SecretKey, key_file: &Path) -> Result<PathBuf> {
+    let kept = files::with_suffix(key_file, &format!(".before-{}", fingerprint(old)));
+    let found = files::read(&kept)?.map(|text| SecretKey::parse(&text));
+    match found {
+        Some(Ok(key)) if doctor::fingerprint(&key) == doctor::fingerprint(old) => {}
+        Some(Ok(_)) => {
+            return Err(Error::usage(format!(
+                "{} has another key; give that file another name, and run the command again",
+                kept.display()
+            )));
+        }
+        Some(Err(_)) | None => {
+            let text = std::fs::read_to_string(key_file).map_err(Error::file("read", key_file))?;
+            files::replace_private(&kept, &text)?;
+        }
+    }
+    Ok(kept)
 }
 
 /// The new key: that of an interrupted run, or a fresh one.
@@ -126,5 +155,46 @@ fn new_key_file(config: &Config) -> PathBuf {
 
 /// A few letters that tell keys apart.
 fn fingerprint(key: &SecretKey) -> String {
-    super::doctor::fingerprint(key).chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+    doctor::fingerprint(key).chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A database that belongs to this key.
+    async fn database(folder: &Path, key: &SecretKey) -> Store {
+        let url = format!("sqlite:{}", folder.join("sarsen.db").display());
+        let store = Store::open(server::store_options(url)).expect("opens");
+        let app =
+            server_process::app(store.clone(), server::Settings::new("http://localhost"), key.clone(), None);
+        server::first_start::prepare(&app.expect("starts")).await.expect("prepares");
+        store
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_new_key_is_kept_while_the_database_may_come_to_need_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (old, new_file) = (SecretKey::new(&[7; 32]), folder.path().join("sarsen.key.new"));
+        let store = database(folder.path(), &old).await;
+        let new = new_key(&new_file).expect("a key");
+
+        // The commit has no effect yet when the database is looked at, and takes effect then.
+        let unknown = server::Error::Store(StoreError::OutcomeUnknown);
+        let error = give_up(&store, new.clone(), &new_file, &unknown).await.expect("an answer").to_string();
+        assert!(error.contains("is unknown") && error.ends_with("run the command again"), "{error}");
+        let kept = new_key(&new_file).expect("the same key");
+        assert_eq!(doctor::fingerprint(&kept), doctor::fingerprint(&new));
+        backups::reseal(&store, old.clone(), new.clone(), Arc::new(SystemRandom)).await.expect("seals");
+        // From here on it is needed whatever the error was.
+        let slow = server::Error::Store(StoreError::TooSlow { limit: Duration::from_secs(1) });
+        give_up(&store, new.clone(), &new_file, &slow).await.expect("an answer");
+        assert!(new_file.exists());
+
+        backups::reseal(&store, new.clone(), old, Arc::new(SystemRandom)).await.expect("seals");
+        let error = give_up(&store, new, &new_file, &slow).await.expect("an answer").to_string();
+        assert!(error.starts_with("the key was not changed") && !new_file.exists(), "{error}");
+        store.close();
+    }
 }

@@ -273,8 +273,24 @@ fn a_new_key_takes_the_place_of_the_old_one_also_after_an_interruption() {
     // As after a kill between the database and the files.
     std::fs::rename(&key, &new_file).expect("moved");
     std::fs::write(&key, &old).expect("written");
+    // A power loss left the name of the kept key, and nothing in it.
+    let kept = names(&place.path("demo")).into_iter().find(|name| name.contains(".before-")).expect("kept");
+    let kept = place.path("demo").join(kept);
+    std::fs::write(&kept, "").expect("written");
     works(&place.run(&["rekey"]));
     assert_eq!(std::fs::read_to_string(&key).expect("a key"), new);
+    assert_eq!(std::fs::read_to_string(&kept).expect("a key"), old);
+    assert_eq!(mode(&kept), 0o600);
+
+    // A file of that name that has another key is somebody's.
+    std::fs::rename(&key, &new_file).expect("moved");
+    std::fs::write(&key, &old).expect("written");
+    std::fs::write(&kept, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n").expect("written");
+    let refused = place.run(&["rekey"]);
+    assert!(refused.code == 2 && refused.stderr.contains("has another key"), "{}", refused.seen());
+    std::fs::remove_file(&kept).expect("removed");
+    works(&place.run(&["rekey"]));
+    assert_eq!(std::fs::read_to_string(&kept).expect("a key"), old);
 
     let of_old = place.run(&["check", "old.db"]);
     assert!(of_old.stdout.contains("created with another key"), "{}", of_old.seen());
