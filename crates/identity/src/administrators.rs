@@ -1,6 +1,6 @@
 //! Administrators: the users of `platform` who administer an organization, with their roles, and the platform owners.
 //!
-//! An organization always has an owner. Only platform owners administer `platform` itself, because its administrators
+//! An organization always has an owner, unless it was rejected or deleted. Only platform owners administer `platform` itself, because its administrators
 //! can sign in as any of its users, and these users administer the other organizations.
 
 use crate::audit::{self, Actor};
@@ -260,7 +260,8 @@ pub fn change_role(
     Ok(Administrator { role, ..administrator })
 }
 
-/// Removes an administrator. Administrators may remove themselves. The last owner cannot be removed.
+/// Removes an administrator. Administrators may remove themselves. The last owner cannot be removed, except from an
+/// organization that was rejected or deleted.
 pub fn remove(tx: &mut Tx<'_>, organization: &OrganizationId, user: &UserId, actor: &Actor) -> Result<()> {
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
@@ -281,17 +282,30 @@ pub(crate) fn remove_all(tx: &mut Tx<'_>, organization: &OrganizationId, now: Ti
     all.iter().try_for_each(|user| events::note(tx, now, &Entry::member(user)))
 }
 
-/// Fails when `leaving` is the only owner. The caller holds the lock of the organization.
+/// Fails when `leaving` is the only owner. The caller holds the lock of the organization. Nobody can use an organization
+/// that was rejected or deleted, so that it keeps no owner in.
 fn require_another_owner(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
     leaving: &Administrator,
 ) -> Result<()> {
-    let another = args![organization, &leaving.user];
-    if leaving.role != Role::Owner || tx.one(&ANOTHER_OWNER, another, |row| row.get::<UserId>(0))?.is_some() {
+    if leaving.role != Role::Owner || has_owner_but(tx.snapshot(), organization, leaving.user.as_str())? {
+        return Ok(());
+    }
+    if matches!(organizations::get(tx.snapshot(), organization)?.status, Status::Rejected | Status::Deleted) {
         return Ok(());
     }
     Err(Error::refused("last_owner", "this is the last owner; make another administrator an owner first"))
+}
+
+/// Whether an organization has an owner.
+pub(crate) fn has_owner(snapshot: &mut Snapshot<'_>, organization: &OrganizationId) -> Result<bool> {
+    has_owner_but(snapshot, organization, "")
+}
+
+/// Whether an organization has an owner with another id than `user`.
+fn has_owner_but(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, user: &str) -> Result<bool> {
+    Ok(snapshot.one(&ANOTHER_OWNER, args![organization, user], |row| row.get::<UserId>(0))?.is_some())
 }
 
 /// Gets the role of a user in an organization.

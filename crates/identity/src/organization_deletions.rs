@@ -60,13 +60,14 @@ pub fn delete(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Re
     audit::note(tx, id, actor, "organization.deleted", id.as_str(), "")
 }
 
-/// Undoes the deletion of an organization. Sessions go on where they have not expired. Fails after [`GRACE`].
+/// Undoes the deletion of an organization. Sessions go on where they have not expired. Fails after [`GRACE`], and when
+/// its last owner left or was deleted meanwhile.
 pub fn restore(tx: &mut Tx<'_>, organization: &Organization, actor: &Actor) -> Result<Organization> {
     let id = &organization.id;
     tx.lock(&organizations::LOCK, id.into())?;
     let was_suspended: Option<i64> = tx.one(&WAS_SUSPENDED, args![id], |row| row.get(0))?;
-    if tx.exec(&RESTORE, args![id, actor.now])? == 0 {
-        let problem = "this organization is not deleted, or its 30 days are over; nothing can be restored";
+    if !administrators::has_owner(tx.snapshot(), id)? || tx.exec(&RESTORE, args![id, actor.now])? == 0 {
+        let problem = "this organization is not deleted, its 30 days are over, or it has no owner any more; nothing can be restored";
         return Err(Error::refused("not_restorable", problem));
     }
     if was_suspended == Some(0) {

@@ -346,3 +346,36 @@ async fn after_thirty_days_nothing_of_an_organization_is_left_but_its_slug() {
     assert_eq!(server.get("/o/acme/login").send().await.status, 403);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_of_a_rejected_or_deleted_organization_can_leave_and_be_deleted() {
+    let server = TestServer::start().await;
+    let platform = Admin::sign_in(&server, "owner@sarsen.test", "platform org:platform").await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "platform").await;
+    let id = text(&claims(&admin.token), "sub").to_owned();
+    for slug in ["initech", "globex-2"] {
+        admin.make("/api/organizations", json!({ "slug": slug, "name": slug })).await;
+    }
+    let own = Admin::sign_in(&server, "admin@acme.test", "org:*").await;
+    let leaves = async |slug: &str| {
+        let path = format!("/api/organizations/{slug}/administrators/{id}");
+        own.call("DELETE", &path, &Value::Null).await
+    };
+    let last_owner = |answer: &Answer| (answer.status, answer.text("code")) == (409, "last_owner".to_owned());
+    let pending = leaves("initech").await;
+    assert!(last_owner(&pending), "{pending:?}");
+    for slug in ["initech", "globex-2"] {
+        let review = format!("/api/platform/organizations/{slug}/review");
+        platform.change("POST", &review, json!({ "decision": "rejected" })).await;
+    }
+    assert_eq!(leaves("initech").await.status, 204);
+
+    // They own acme too.
+    let account = format!("/api/organizations/platform/users/{id}");
+    let kept = platform.call("DELETE", &account, &Value::Null).await;
+    assert!(last_owner(&kept) && kept.text("detail").contains("last owner of acme"), "{kept:?}");
+    own.change("DELETE", "/api/organizations/acme", Value::Null).await;
+    platform.change("DELETE", &account, Value::Null).await;
+    assert_eq!(own.call("DELETE", "/api/organizations/acme/deletion", &Value::Null).await.status, 401);
+    server.stop().await;
+}
