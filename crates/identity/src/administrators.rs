@@ -100,9 +100,9 @@ statements! {
     static PENDING_OF_USER = sql("SELECT o.id FROM administrators a JOIN organizations o ON o.id = a.organization_id
      LEFT JOIN organization_reviews r ON r.organization_id = o.id
      WHERE a.user_id = ?1 AND r.organization_id IS NULL LIMIT 5");
-    static ANOTHER_OWNER = sql(
-        "SELECT user_id FROM administrators WHERE organization_id = ?1 AND role = 'owner' AND user_id <> ?2 LIMIT 1",
-    );
+    static ANOTHER_OWNER = sql("SELECT a.user_id FROM administrators a
+     LEFT JOIN user_suspensions s ON s.user_id = a.user_id
+     WHERE a.organization_id = ?1 AND a.role = 'owner' AND a.user_id <> ?2 AND s.user_id IS NULL LIMIT 1");
     static CHANGE_ROLE = sql("UPDATE administrators SET role = ?3 WHERE organization_id = ?1 AND user_id = ?2");
     static USERS = sql("SELECT user_id FROM administrators WHERE organization_id = ?1");
     static REMOVE_ALL = sql("DELETE FROM administrators WHERE organization_id = ?1");
@@ -282,7 +282,7 @@ pub(crate) fn remove_all(tx: &mut Tx<'_>, organization: &OrganizationId, now: Ti
     all.iter().try_for_each(|user| events::note(tx, now, &Entry::member(user)))
 }
 
-/// Fails when `leaving` is the only owner. The caller holds the lock of the organization. Nobody can use an organization
+/// Fails when `leaving` is the only owner who can sign in. The caller holds the lock of the organization. Nobody can use an organization
 /// that was rejected or deleted, so that it keeps no owner in.
 fn require_another_owner(
     tx: &mut Tx<'_>,
@@ -298,12 +298,12 @@ fn require_another_owner(
     Err(Error::refused("last_owner", "this is the last owner; make another administrator an owner first"))
 }
 
-/// Whether an organization has an owner.
+/// Whether an organization has an owner who can sign in.
 pub(crate) fn has_owner(snapshot: &mut Snapshot<'_>, organization: &OrganizationId) -> Result<bool> {
     has_owner_but(snapshot, organization, "")
 }
 
-/// Whether an organization has an owner with another id than `user`.
+/// The same without the user `user`.
 fn has_owner_but(snapshot: &mut Snapshot<'_>, organization: &OrganizationId, user: &str) -> Result<bool> {
     Ok(snapshot.one(&ANOTHER_OWNER, args![organization, user], |row| row.get::<UserId>(0))?.is_some())
 }

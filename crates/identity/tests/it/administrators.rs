@@ -4,7 +4,7 @@ use crate::support::{TestIdentity, not_found, refused};
 use identity::administrators::{self, Administrator, Role};
 use identity::organizations::Organization;
 use identity::users::User;
-use identity::{Result, ids::UserId};
+use identity::{Result, ids::UserId, user_suspensions};
 use std::sync::Arc;
 
 async fn remove(test: &TestIdentity, organization: &Organization, user: &User) -> Result<()> {
@@ -45,6 +45,21 @@ async fn the_last_owner_cannot_be_removed_or_demoted() {
     remove(&test, &acme, &ada).await.expect("members may leave");
     assert_eq!(role_of(&test, &acme, &ada.id).await, None);
     assert_eq!(not_found(remove(&test, &acme, &ada).await), "administrator");
+}
+
+#[tokio::test]
+async fn a_suspended_owner_is_no_other_owner() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let ada = test.administrator(&acme, "ada@sarsen.test", Role::Owner).await;
+    let bob = test.administrator(&acme, "bob@sarsen.test", Role::Owner).await;
+    let user = bob.clone();
+    let suspend = test.write(move |tx, actor| user_suspensions::suspend(tx, &user, None, actor));
+    suspend.await.expect("suspends");
+    assert_eq!(refused(remove(&test, &acme, &ada).await), "last_owner");
+    assert_eq!(refused(change(&test, &acme, &ada, Role::Admin).await), "last_owner");
+    remove(&test, &acme, &bob).await.expect("ada stays");
+    assert_eq!(refused(remove(&test, &acme, &ada).await), "last_owner");
 }
 
 #[tokio::test(flavor = "multi_thread")]
