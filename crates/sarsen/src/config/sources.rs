@@ -12,9 +12,19 @@ use std::path::PathBuf;
 /// The default configuration file.
 const FILE: &str = "sarsen.toml";
 const PREFIX: &str = "SARSEN_";
-/// Variables with the prefix of settings that are no settings …
-const NO_SETTINGS: [&str; 6] =
-    [SECRET_KEY_VARIABLE, "SARSEN_CONFIG", "SARSEN_ORG", "SARSEN_SERVER", "SARSEN_BIN", "SARSEN_SOAK"];
+/// Variables with the prefix of settings that are no settings: of other commands, of the examples of the documentation, of the
+/// test suite …
+const NO_SETTINGS: [&str; 9] = [
+    SECRET_KEY_VARIABLE,
+    "SARSEN_BIN",
+    "SARSEN_CONFIG",
+    "SARSEN_KEY",
+    "SARSEN_MOVE_FROM",
+    "SARSEN_MOVE_TO",
+    "SARSEN_ORG",
+    "SARSEN_SERVER",
+    "SARSEN_SOAK",
+];
 /// … and prefixes of such: of the test suite, of the bench, and two that Kubernetes sets beside a service named `sarsen`.
 const NO_SETTINGS_WITH: [&str; 4] = ["SARSEN_TEST_", "SARSEN_BENCH_", "SARSEN_SERVICE_", "SARSEN_PORT"];
 
@@ -74,7 +84,7 @@ impl Sources {
             let source = Source::File(file.clone(), line.line);
             given.insert(known(&line.name, &source)?, (line.raw, source));
         }
-        for variable in environment.names_with(PREFIX).filter(|name| is_setting(name)) {
+        for variable in environment.names_with(PREFIX).filter(|name| is_setting(name, environment)) {
             let source = Source::Environment(variable.to_owned());
             let name = known(&variable[PREFIX.len()..].to_lowercase(), &source)?;
             if let Some(text) = environment.get(variable) {
@@ -110,8 +120,20 @@ impl Sources {
     }
 }
 
-fn is_setting(variable: &str) -> bool {
-    !NO_SETTINGS.contains(&variable) && !NO_SETTINGS_WITH.iter().any(|prefix| variable.starts_with(prefix))
+/// Whether a variable is meant as a setting.
+pub(super) fn is_setting(variable: &str, environment: &Environment) -> bool {
+    !NO_SETTINGS.contains(&variable)
+        && !NO_SETTINGS_WITH.iter().any(|prefix| variable.starts_with(prefix))
+        && !is_service_link(variable, environment)
+}
+
+/// Whether a variable is one of those that Kubernetes sets for a service, such as `SARSEN_DB_PORT_5432_TCP` for `sarsen-db`.
+/// Each service has a `…_SERVICE_HOST`.
+fn is_service_link(variable: &str, environment: &Environment) -> bool {
+    ["_SERVICE_", "_PORT"].iter().flat_map(|part| variable.match_indices(part)).any(|(end, _)| {
+        let service = &variable[..end];
+        service.len() > PREFIX.len() && environment.get(&format!("{service}_SERVICE_HOST")).is_some()
+    })
 }
 
 fn known(name: &str, source: &Source) -> Result<&'static str> {

@@ -89,9 +89,61 @@ fn variables_that_are_no_settings_are_ignored() {
         ("SARSEN_SERVICE_HOST", "10.0.0.1"),
         ("SARSEN_PORT", "tcp://x"),
         ("SARSEN_LOG", ""),
+        ("SARSEN_MOVE_FROM", "sqlite:sarsen.db"),
+        ("SARSEN_MOVE_TO", "postgres://db/x"),
+        ("SARSEN_KEY", "sarsen_sk_x"),
+        // A service of Kubernetes with the name sarsen-postgres, beside the server.
+        ("SARSEN_POSTGRES_SERVICE_HOST", "10.0.0.2"),
+        ("SARSEN_POSTGRES_SERVICE_PORT", "5432"),
+        ("SARSEN_POSTGRES_SERVICE_PORT_SQL", "5432"),
+        ("SARSEN_POSTGRES_PORT", "tcp://10.0.0.2:5432"),
+        ("SARSEN_POSTGRES_PORT_5432_TCP", "tcp://10.0.0.2:5432"),
+        ("SARSEN_POSTGRES_PORT_5432_TCP_ADDR", "10.0.0.2"),
     ];
     let config = Case::with("").load(&variables).expect("good");
     assert_eq!(config.log.value, "info");
+    // Without such a service it is a mistake.
+    let refused = Case::with("").refusal(&[("SARSEN_LISTEN_PORT", "7070")]);
+    assert!(refused.starts_with("unknown setting listen_port (environment SARSEN_LISTEN_PORT)"), "{refused}");
+}
+
+/// The help of every command.
+const HELP: &str = include_str!("../../tests/it/snapshots/it__help__every_command_explains_itself.snap");
+
+/// The words in a text that begin like a setting in the environment.
+fn variables(text: &str) -> Vec<&str> {
+    let ends = |word: &str| word.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+    text.match_indices("SARSEN_")
+        .map(|(start, _)| &text[start..])
+        .map(|rest| &rest[..ends(rest).unwrap_or(rest.len())])
+        .filter(|word| word.len() > "SARSEN_".len() && !word.ends_with('_'))
+        .collect()
+}
+
+#[test]
+fn every_variable_of_the_documentation_and_of_the_commands_may_be_set() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let (mut folders, mut texts) = (vec![docs], vec![HELP.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                texts.push(std::fs::read_to_string(path).expect("a text"));
+            }
+        }
+    }
+    let mut found: Vec<&str> = texts.iter().flat_map(|text| variables(text)).collect();
+    found.sort_unstable();
+    found.dedup();
+    assert!(found.len() > 10, "{found:?}");
+    let is_known = |name: &&str| {
+        !sources::is_setting(name, &Environment::default())
+            || settings::find(&name["SARSEN_".len()..].to_lowercase()).is_some()
+    };
+    let unknown: Vec<&&str> = found.iter().filter(|name| !is_known(name)).collect();
+    assert!(unknown.is_empty(), "they stop the start of the server: {unknown:?}");
 }
 
 #[test]
