@@ -5,6 +5,7 @@
 //! password, a key or the URL of a database with its password. An error that other arguments or settings can mend exits
 //! with 2, every other one with 1.
 
+use server::StoreError;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -69,6 +70,28 @@ impl Error {
     /// Something failed.
     pub fn failed(text: impl Into<String>) -> Error {
         Error::Failed(text.into())
+    }
+
+    /// For `map_err`: the server did not do this with its database. Another key or another database, or the newer program,
+    /// mends some of it.
+    pub fn domain(what: &'static str) -> impl Fn(server::Error) -> Error {
+        move |error| {
+            let text = format!("{what}: {error}");
+            match error {
+                server::Error::Invalid { field: "secret_key" | "database", .. }
+                | server::Error::Store(StoreError::NewerSchema { .. }) => Error::Usage(text),
+                _ => Error::Failed(text),
+            }
+        }
+    }
+
+    /// The same error, which says what it is about.
+    pub fn about(self, what: &str) -> Error {
+        let text = format!("{what}: {self}");
+        match self {
+            Error::Usage(_) => Error::Usage(text),
+            _ => Error::Failed(text),
+        }
     }
 
     /// For `map_err`: the operating system did not `verb` the file at `path`.

@@ -82,7 +82,7 @@ pub fn private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file("create", path))?;
     let owner = fs::metadata(path).map_err(Error::file("read", path))?.uid();
     if owner != rustix::process::geteuid().as_raw() {
-        return Err(Error::failed(format!(
+        return Err(Error::usage(format!(
             "{} belongs to another user; choose another folder",
             path.display()
         )));

@@ -3,6 +3,7 @@
 use crate::config::Database;
 use crate::error::{Error, Result};
 use rustix::fs::{Access, Mode};
+use server::look::look;
 use server::{
     App, Bound, Limits, Running, SecretKey, Settings, Store, StoreError, StoreOptions, SystemClock,
     SystemRandom,
@@ -39,10 +40,40 @@ pub fn keep_files_private() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
+/// What is said about a database with another key, or of another program.
+pub const UNUSABLE: &str = "the database cannot be used";
+
 /// Opens the database, and logs a line when that takes long. It blocks: do not call it on a thread of the runtime.
 pub fn open_store(database: &Database, options: StoreOptions) -> Result<Store> {
     let waits = || tracing::warn!(%database, "waiting for the database");
     open_store_or_else(database, options, waits)
+}
+
+/// The same for a server with this key. A database that it cannot serve stays at its schema, so that the program that made
+/// it can serve it again.
+pub fn open_store_of(database: &Database, options: StoreOptions, key: &SecretKey) -> Result<Store> {
+    let waits = || tracing::warn!(%database, "waiting for the database");
+    // A file that is new, or in use, or whose server was killed, shows nothing: what is wrong with it, opening it says.
+    let looked = when_slow(waits, || look(&options, Some(key.clone())));
+    match looked.ok().flatten().and_then(|found| found.problem) {
+        Some(problem) => Err(Error::domain(UNUSABLE)(problem)),
+        None => open_store(database, options),
+    }
+}
+
+/// Does something, and calls `waits` once if it takes long.
+fn when_slow<T>(waits: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    let (done, waiting) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(OPENS_SLOWLY) {
+                waits();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// The same with what is done, once, when it takes long.
@@ -54,19 +85,9 @@ pub(crate) fn open_store_or_else(
     if let Some(path) = database.path() {
         check_folder(path)?;
     }
-    let (done, waiting) = channel::<()>();
-    let opened = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(OPENS_SLOWLY) {
-                waits();
-            }
-        });
-        let opened = Store::open(options);
-        drop(done);
-        opened
-    });
-    opened.map_err(|error| match error {
+    when_slow(waits, || Store::open(options)).map_err(|error| match error {
         StoreError::Open(text) => Error::Failed(text),
+        StoreError::NewerSchema { .. } => Error::Usage(error.to_string()),
         error => Error::failed(format!("the database cannot be opened: {error}")),
     })
 }

@@ -82,6 +82,14 @@ pub enum Error {
         /// The cache's name.
         cache: &'static str,
     },
+    /// A newer program has changed the schema. An older one would not keep its rules.
+    #[error("the database has schema {found}, this program knows up to {known}; start the newer program")]
+    NewerSchema {
+        /// The number of the last migration of the database.
+        found: i64,
+        /// The number of the last migration of this program.
+        known: i64,
+    },
     /// The database cannot be opened or migrated.
     #[error("{0}")]
     Open(String),

@@ -62,9 +62,7 @@ pub(crate) fn migrate(conn: &mut dyn Connection, schema: Schema) -> Result<(), E
     })?;
     let newest = migrations.last().map_or(0, |migration| migration.number);
     if done > newest {
-        return Err(Error::Open(format!(
-            "the database has schema {done}, this program knows up to {newest}; start the newer program"
-        )));
+        return Err(Error::NewerSchema { found: done, known: newest });
     }
     for migration in migrations.iter().filter(|migration| migration.number > done) {
         run(conn, migration).map_err(|error| match error {

@@ -79,7 +79,7 @@ async fn open(which: &'static str, url: &str) -> Result<server::Store> {
         server_process::open_store_or_else(&database, server::store_options(database.url()), waits)
     });
     let opened = opened.await.map_err(|error| Error::failed(format!("{which}: {error}")))?;
-    opened.map_err(|error| Error::usage(format!("{which}: {error}")))
+    opened.map_err(|error| error.about(which))
 }
 
 fn show(bar: &mut ProgressBar, progress: &Progress) {

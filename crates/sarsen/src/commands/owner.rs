@@ -96,14 +96,12 @@ async fn link(recover: &Recover, config: &Config, context: &Context) -> Result<V
     }
     let (database, options) = (database.clone(), config.store_options(context.writer_limits.clone()));
     server_process::keep_files_private();
-    let store = tokio::task::spawn_blocking(move || server_process::open_store(&database, options)).await;
+    let key = serve::secret_key(config)?;
+    let of_app = key.clone();
+    let open = move || server_process::open_store_of(&database, options, &key);
+    let store = tokio::task::spawn_blocking(open).await;
     let store = store.map_err(|error| Error::failed(format!("cannot open the database: {error}")))??;
-    let app = server_process::app(
-        store.clone(),
-        config.settings(&config.listen.value),
-        serve::secret_key(config)?,
-        None,
-    )?;
+    let app = server_process::app(store.clone(), config.settings(&config.listen.value), of_app, None)?;
     let made = answer(&app, &recover.email, rustix::process::geteuid().as_raw(), "in the database").await;
     tokio::task::spawn_blocking(move || store.close())
         .await

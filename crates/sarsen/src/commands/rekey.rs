@@ -141,7 +141,7 @@ fn new_key(path: &Path) -> Result<SecretKey> {
 pub fn check_finished(config: &Config) -> Result<()> {
     let new_file = new_key_file(config);
     if config.secret_key.is_none() && new_file.exists() {
-        return Err(Error::failed(format!(
+        return Err(Error::usage(format!(
             "{} exists, so a change of the secret key was interrupted; run sarsen rekey again",
             new_file.display()
         )));

@@ -51,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     let certificate = Certificate::open(&config, environment)?;
     let bound = server_process::bind(&config.listen.value)?;
     let options = config.store_options(context.writer_limits.clone());
-    let store = server_process::open_store(&config.database.value, options)?;
+    let store = server_process::open_store_of(&config.database.value, options, &key)?;
     let app = server_process::app(store.clone(), config.settings(bound.addresses()), key, None)?;
     let served = server_process::runtime()?.block_on(serve(&config, app, bound, certificate));
     if served.is_err() {
@@ -62,9 +62,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
 }
 
 async fn serve(config: &Config, app: App, bound: Bound, certificate: Option<Certificate>) -> Result<()> {
-    let failed =
-        |error: &dyn std::fmt::Display| Error::failed(format!("the database cannot be used: {error}"));
-    server::first_start::prepare(&app).await.map_err(|error| failed(&error))?;
+    server::first_start::prepare(&app).await.map_err(Error::domain(server_process::UNUSABLE))?;
     write_link(config, &app).await?;
     let limits = Limits {
         connections: config.connections_max.value,

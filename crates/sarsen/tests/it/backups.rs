@@ -220,7 +220,7 @@ fn a_restore_refuses_a_served_database_a_damaged_backup_and_another_key() {
 }
 
 /// A backup of version 0.1.0, which has no table for billing.
-const OF_0_1_0: &str = include_str!("../../../server/tests/fixtures/0.1.0.jsonl");
+pub const OF_0_1_0: &str = include_str!("../../../server/tests/fixtures/0.1.0.jsonl");
 
 #[tokio::test]
 async fn a_backup_of_an_earlier_version_is_checked_rehearsed_restored_and_served() {
@@ -263,7 +263,7 @@ fn a_new_key_takes_the_place_of_the_old_one_also_after_an_interruption() {
     std::fs::write(&new_file, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n").expect("written");
     std::fs::set_permissions(&new_file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
     let refused = place.run(&["serve", "--listen", "127.0.0.1:0"]);
-    assert!(refused.code == 1 && refused.stderr.contains("run sarsen rekey again"), "{}", refused.seen());
+    assert!(refused.code == 2 && refused.stderr.contains("run sarsen rekey again"), "{}", refused.seen());
 
     let done = place.run(&["rekey"]);
     works(&done);

@@ -1,6 +1,9 @@
 //! `sarsen serve`: the first start, the set-up link, a clean shutdown.
 
+use crate::backups::OF_0_1_0;
 use crate::support::{Place, Running, mode};
+use server::testing::fixture::Fixture;
+use server::{Store, StoreError};
 
 fn serve(place: &Place, name: &str) -> Running {
     let command = place.sarsen(&["serve", "--listen", "127.0.0.1:0"]);
@@ -82,8 +85,81 @@ fn another_key_is_refused() {
         .env("SARSEN_SECRET_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
         .output()
         .expect("it runs");
-    assert_eq!(other.status.code(), Some(1));
+    // A supervisor does not start it again: it stays wrong.
+    assert_eq!(other.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&other.stderr).contains("secret_key"), "{other:?}");
+}
+
+/// Writes to the database of a place without the program.
+async fn write(place: &Place, text: &'static str) {
+    let url = format!("sqlite:{}", place.path("sarsen.db").display());
+    let store = Store::open(server::store_options(url)).expect("opens");
+    let statement = store::sql(text);
+    let written = store.write("test.write", move |tx| tx.exec(&statement, store::args![]));
+    written.await.map_err(|error: StoreError| error).expect("writes");
+    store.close();
+}
+
+const MARKED: &str =
+    "INSERT INTO leases (name, holder, ends_at) VALUES ('move', 'another', 9007199254740991)";
+
+#[tokio::test]
+async fn a_database_that_this_program_cannot_serve_stops_the_start_for_good() {
+    for (text, expected) in [
+        (
+            "INSERT INTO sarsen_migrations (number, name) VALUES (99, 'of a newer program')",
+            "the database has schema 99",
+        ),
+        (MARKED, "a move into this database is unfinished"),
+    ] {
+        let place = Place::new();
+        assert_eq!(place.run(&["init", "--yes"]).code, 0);
+        write(&place, text).await;
+        for args in [&["serve", "--listen", "127.0.0.1:0"][..], &["owner", "recover", "--email", "x@y.test"]]
+        {
+            let refused = place.run(args);
+            assert!(refused.code == 2 && refused.stderr.contains(expected), "{args:?}: {}", refused.seen());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_with_another_key_leaves_the_schema_to_the_earlier_program() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    let (_, rows) = OF_0_1_0.split_once('\n').expect("two lines");
+    Fixture::parse(rows).create(&format!("sqlite:{}", place.path("sarsen.db").display())).await;
+    let refused = place.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(refused.code == 2 && refused.stderr.contains("another key"), "{}", refused.seen());
+    std::fs::write(place.path("sarsen.key"), Fixture::secret_key()).expect("written");
+    assert_eq!(place.json(&["check", "sarsen.db"])["schema"], 10);
+}
+
+#[test]
+fn a_folder_for_backups_of_another_user_is_a_wrong_setting() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    // A test of root gives it away; for anybody else, this one is root's.
+    let own = place.path("backups");
+    std::fs::create_dir(&own).expect("a folder");
+    let folder = if std::os::unix::fs::chown(&own, Some(1), None).is_ok() { own } else { "/usr".into() };
+    let folder = folder.to_str().expect("text");
+    let refused = place.run(&["serve", "--listen", "127.0.0.1:0", "--backup-directory", folder]);
+    assert!(refused.code == 2 && refused.stderr.contains("another user"), "{}", refused.seen());
+}
+
+#[test]
+fn a_database_that_is_away_is_no_wrong_argument() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    let mut server = serve(&place, "log");
+    server.wait_for("listening");
+    // One process owns the file.
+    let served = place.run(&["move", "--from", "sqlite:sarsen.db", "--to", "sqlite:other.db"]);
+    assert!(served.code == 1 && served.stderr.contains("--from: "), "{}", served.seen());
+    assert_eq!(server.stop(), 0);
+    let wrong = place.run(&["move", "--from", "sqlite:sarsen.db", "--to", "oracle://x"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("--to is not a database"), "{}", wrong.seen());
 }
 
 #[test]

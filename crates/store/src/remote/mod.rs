@@ -153,7 +153,7 @@ pub(crate) fn serve<L: ChangeLog>(
 /// An error of the start, in words that say so.
 pub(crate) fn opening(error: Error) -> Error {
     match error {
-        Error::Open(_) => error,
+        Error::Open(_) | Error::NewerSchema { .. } => error,
         other => Error::Open(format!("the database cannot be opened: {other}")),
     }
 }

@@ -61,6 +61,6 @@ async fn a_schema_from_a_newer_program_is_refused(database: Database) {
     let test = database.open();
     test.store.close();
     let Err(refused) = Store::open(Options { migrations: &[], ..test.options() }) else { panic!("opened") };
-    assert!(matches!(refused, Error::Open(_)), "{refused:?}");
+    assert!(matches!(refused, Error::NewerSchema { found: 1, known: 0 }), "{refused:?}");
     assert!(refused.to_string().contains("start the newer program"), "{refused}");
 }
