@@ -18,8 +18,8 @@ use store::{Key, Snapshot, Tx, args, insert, sql, statements};
 /// The time in which a deletion can be undone.
 pub const GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Sessions of a user that a command deletes, with their grants.
-const SESSIONS_MAX: i64 = 200;
+/// Rows that an object has, such as the sessions and grants of a user.
+const ROWS: i64 = 5;
 
 statements! {
     static INSERT = insert(
@@ -101,7 +101,7 @@ pub fn erase_some(tx: &mut Tx<'_>, id: &OrganizationId, most: i64, actor: &Actor
         left -= 1;
     }
     for user in page(left, |most| users::ids(tx.snapshot(), id, most))? {
-        if !erase_user(tx, &user)? {
+        if !erase_user(tx, &user, most * ROWS)? {
             return Ok(false);
         }
         left -= 1;
@@ -135,10 +135,11 @@ fn page<T>(left: i64, list: impl FnOnce(i64) -> Result<Vec<T>>) -> Result<Vec<T>
     if left > 0 { list(left) } else { Ok(Vec::new()) }
 }
 
-/// Deletes a user of an organization with everything that belongs to them. Returns false if sessions are left.
-fn erase_user(tx: &mut Tx<'_>, user: &UserId) -> Result<bool> {
-    let sessions = sessions::page_of_user(tx.snapshot(), user, "", SESSIONS_MAX)?.ended;
-    if !cleanup::delete_sessions(tx, &sessions, SESSIONS_MAX)? {
+/// Deletes a user of an organization with everything that belongs to them, but at most so many sessions and grants. Returns
+/// false if some are left.
+fn erase_user(tx: &mut Tx<'_>, user: &UserId, most: i64) -> Result<bool> {
+    let sessions = sessions::page_of_user(tx.snapshot(), user, "", most)?;
+    if !cleanup::delete_sessions(tx, &sessions.ended, most)? || sessions.last.is_some() {
         return Ok(false);
     }
     user_deletions::forget(tx, user)?;

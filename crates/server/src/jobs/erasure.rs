@@ -2,16 +2,19 @@
 //! writes only what it found. A turn reads a bounded number of pages, and the next turn continues. An instance that takes
 //! over starts with the deletion again, which blanks blank rows.
 
-use super::janitor::{BETWEEN_SLICES, PAGES, SLICE};
+use super::janitor::{PAGES, SLICE, pause};
+use super::slices::Slices;
 use identity::Result;
 use identity::ids::OrganizationId;
 use identity::user_deletions::{self, Deletion};
 use parking_lot::Mutex;
-use store::{Store, Time};
+use std::sync::Arc;
+use store::{Store, Time, Tx};
 
 /// The work of one instance, and how far it is.
 pub(super) struct Erasure {
     store: Store,
+    slices: Arc<Slices>,
     progress: Mutex<Option<Progress>>,
 }
 
@@ -25,8 +28,8 @@ struct Progress {
 }
 
 impl Erasure {
-    pub(super) fn new(store: Store) -> Erasure {
-        Erasure { store, progress: Mutex::default() }
+    pub(super) fn new(store: Store, slices: Arc<Slices>) -> Erasure {
+        Erasure { store, slices, progress: Mutex::default() }
     }
 
     /// One turn.
@@ -42,7 +45,7 @@ impl Erasure {
             };
             let next = self.page(progress, now).await?;
             *self.progress.lock() = next;
-            tokio::time::sleep(BETWEEN_SLICES).await;
+            pause().await;
         }
         Ok(())
     }
@@ -57,11 +60,9 @@ impl Erasure {
                     .store
                     .read(move |snapshot| user_deletions::sessions_of(snapshot, &wanted, &after, SLICE));
                 let page = page.await?;
-                let found = page.ended;
-                if !found.is_empty() {
-                    let blank = move |tx: &mut store::Tx<'_>| user_deletions::blank_sessions(tx, &found);
-                    self.store.write("user.blank_sessions", blank).await?;
-                }
+                let blank =
+                    |tx: &mut Tx<'_>, ids: &[_], _| user_deletions::blank_sessions(tx, ids).map(|()| true);
+                self.slices.write_all("user.blank_sessions", page.ended, SLICE, blank, pause).await?;
                 page.last.map(|id| id.to_string())
             }
             Some(organization) => {
@@ -70,13 +71,10 @@ impl Erasure {
                     user_deletions::entries_of(snapshot, &wanted, &owner, &after, SLICE)
                 });
                 let (page, user) = (page.await?, deletion.user.clone());
-                let found = page.ended;
-                if !found.is_empty() {
-                    let blank = move |tx: &mut store::Tx<'_>| {
-                        user_deletions::blank_entries(tx, &organization, &user, &found)
-                    };
-                    self.store.write("user.blank_entries", blank).await?;
-                }
+                let blank = move |tx: &mut Tx<'_>, ids: &[_], _| {
+                    user_deletions::blank_entries(tx, &organization, &user, ids).map(|()| true)
+                };
+                self.slices.write_all("user.blank_entries", page.ended, SLICE, blank, pause).await?;
                 page.last.map(|id| id.to_string())
             }
         };

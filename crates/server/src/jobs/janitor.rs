@@ -1,5 +1,5 @@
 //! Periodic work: deletes expired rows in small slices, and renews signing keys. Where several instances share a
-//! database, the one with the lease does it.
+//! database, the one with the lease does it. A step that fails does not keep the others from their work.
 //!
 //! Rows that expire in the order of their ids (codes, links, refresh tokens, revoked tokens) are deleted from the start
 //! of the table. Grants and sessions end in any order. They are found by walks through their tables, a few pages per
@@ -7,6 +7,7 @@
 
 use super::erasure::Erasure;
 use super::key_maker::KeyMaker;
+use super::slices::Slices;
 use crate::clock::Clock;
 use crate::limits::failed_sign_ins::FailedSignIns;
 use crate::operation::metrics::Housekeeping;
@@ -33,11 +34,11 @@ pub(crate) const LEASE_NAME: &str = "janitor";
 const EVERY: Duration = Duration::from_secs(30);
 /// The lease of an instance ends after this time without renewal.
 const LEASE: Duration = Duration::from_secs(90);
-/// The number of rows that one command deletes.
+/// The number of rows that one command deletes, at most.
 pub(super) const SLICE: i64 = 200;
-/// Objects of a deleted organization that one command deletes, each with several rows.
+/// Objects of a deleted organization that one command deletes, at most, each with several rows.
 const OBJECTS: i64 = 40;
-pub(super) const BETWEEN_SLICES: Duration = Duration::from_millis(20);
+const BETWEEN_SLICES: Duration = Duration::from_millis(20);
 /// Device codes are kept this long after they expired, so that a device still gets `expired_token`.
 const DEVICES_KEPT: Duration = Duration::from_secs(2 * 3600);
 /// Codes, links and revoked tokens are kept this long: a replayed code still revokes its tokens.
@@ -64,6 +65,19 @@ pub(crate) struct Janitor {
     grants: Mutex<Walk>,
     sessions: Mutex<Walk>,
     erasure: Erasure,
+    slices: Arc<Slices>,
+}
+
+/// The first error of several steps.
+#[derive(Default)]
+struct Steps(Option<identity::Error>);
+
+impl Steps {
+    fn note(&mut self, step: identity::Result<()>) {
+        if let Err(error) = step {
+            self.0.get_or_insert(error);
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -83,7 +97,8 @@ impl Janitor {
         failed_sign_ins: Arc<FailedSignIns>,
         done: Arc<Housekeeping>,
     ) -> Janitor {
-        let erasure = Erasure::new(store.clone());
+        let slices = Arc::new(Slices::new(store.clone()));
+        let erasure = Erasure::new(store.clone(), slices.clone());
         let (grants, sessions) = (Mutex::default(), Mutex::default());
         Janitor {
             store,
@@ -96,6 +111,7 @@ impl Janitor {
             grants,
             sessions,
             erasure,
+            slices,
         }
     }
 
@@ -113,7 +129,7 @@ impl Janitor {
         }
     }
 
-    /// Runs one turn. Returns false if another instance has the lease.
+    /// Runs one turn. Returns false if another instance has the lease. The error is that of the first step that failed.
     pub(crate) async fn tidy(&self) -> identity::Result<bool> {
         let (holder, now) = (self.instance.clone(), self.clock.now());
         self.failed_sign_ins.write_due(&self.store, now, &*self.random);
@@ -123,41 +139,59 @@ impl Janitor {
         if !lease.await? {
             return Ok(false);
         }
+        let mut steps = Steps::default();
         for algorithm in [Algorithm::Es256, Algorithm::Rs256] {
-            self.key_maker.renew(algorithm).await?;
+            steps.note(self.key_maker.renew(algorithm).await);
         }
-        self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await?;
+        steps.note(self.sweep("devices.tidy", now - DEVICES_KEPT, devices::delete_older).await);
         let before = now - KEPT;
-        self.sweep("codes.tidy", before, authorization_codes::delete_older).await?;
-        self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older).await?;
-        self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await?;
-        self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await?;
+        steps.note(self.sweep("codes.tidy", before, authorization_codes::delete_older).await);
+        let sweep = self.sweep("authorization_requests.tidy", before, authorization_requests::delete_older);
+        steps.note(sweep.await);
+        steps.note(self.sweep("links.tidy", before - links::LIFE_MAX, links::delete_older).await);
+        steps.note(
+            self.sweep("invitations.tidy", before - invitations::LIFE, invitations::delete_older).await,
+        );
         let before_writes = now - idempotent_writes::KEPT;
-        self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older).await?;
-        self.sweep("billing_events.tidy", now - events::KEPT, events::delete_older).await?;
-        self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await?;
-        while self.store.write("events.tidy", move |tx| product_events::tidy(tx, now)).await? {
-            tokio::time::sleep(BETWEEN_SLICES).await;
-        }
+        let sweep = self.sweep("idempotent_writes.tidy", before_writes, idempotent_writes::delete_older);
+        steps.note(sweep.await);
+        steps.note(self.sweep("billing_events.tidy", now - events::KEPT, events::delete_older).await);
+        steps.note(self.sweep("tokens.tidy", before, revoked_tokens::delete_older).await);
+        steps.note(self.trim_events(now).await);
         let before = now - ENDED_KEPT - grants::REFRESH_LIFE;
-        self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await?;
+        steps.note(self.sweep("grants.tidy", before, cleanup::delete_refresh_tokens).await);
         let delete = |tx: &mut Tx<'_>, ids: &[_], _| cleanup::delete_grants(tx, ids).map(|()| true);
-        self.walk(&self.grants, "grants.delete", grants::ended, delete).await?;
-        self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions).await?;
-        self.erase_connections().await?;
-        self.erasure.run(now).await?;
-        self.erase_organizations(now).await?;
-        self.done.succeeded(self.clock.now());
-        Ok(true)
+        steps.note(self.walk(&self.grants, "grants.delete", grants::ended, delete).await);
+        let walk = self.walk(&self.sessions, "sessions.delete", sessions::ended, cleanup::delete_sessions);
+        steps.note(walk.await);
+        steps.note(self.erase_connections().await);
+        steps.note(self.erasure.run(now).await);
+        steps.note(self.erase_organizations(now).await);
+        match steps.0 {
+            Some(error) => Err(error),
+            None => {
+                self.done.succeeded(self.clock.now());
+                Ok(true)
+            }
+        }
+    }
+
+    /// Deletes what is too old in the log of events.
+    async fn trim_events(&self, now: Time) -> identity::Result<()> {
+        while self.store.write("events.tidy", move |tx| product_events::tidy(tx, now)).await? {
+            pause().await;
+        }
+        Ok(())
     }
 
     /// Deletes the rows of billing connections that were deleted. A turn runs a bounded number of commands.
     async fn erase_connections(&self) -> identity::Result<()> {
         for _ in 0..PAGES {
-            if self.store.write("billing.erase", |tx| connections::erase_deleted(tx, SLICE)).await? == 0 {
+            let erased = self.slices.write("billing.erase", SLICE, connections::erase_deleted).await?;
+            if erased.result == 0 {
                 return Ok(());
             }
-            tokio::time::sleep(BETWEEN_SLICES).await;
+            pause().await;
         }
         Ok(())
     }
@@ -168,11 +202,11 @@ impl Janitor {
             let due = self.store.read(move |snapshot| organization_deletions::due(snapshot, now)).await?;
             let Some(organization) = due else { return Ok(()) };
             let actor = Actor::system(now, &*self.random);
-            let erase = move |tx: &mut Tx<'_>| {
-                organization_deletions::erase_some(tx, &organization, OBJECTS, &actor.clone())
+            let erase = move |tx: &mut Tx<'_>, most| {
+                organization_deletions::erase_some(tx, &organization, most, &actor.clone())
             };
-            self.store.write("organization.erase", erase).await?;
-            tokio::time::sleep(BETWEEN_SLICES).await;
+            self.slices.write("organization.erase", OBJECTS, erase).await?;
+            pause().await;
         }
         Ok(())
     }
@@ -184,10 +218,13 @@ impl Janitor {
         before: Time,
         delete: fn(&mut Tx<'_>, Time, i64) -> identity::Result<usize>,
     ) -> identity::Result<()> {
-        while self.store.write(name, move |tx| delete(tx, before, SLICE)).await? as i64 >= SLICE {
-            tokio::time::sleep(BETWEEN_SLICES).await;
+        loop {
+            let deleted = self.slices.write(name, SLICE, move |tx, most| delete(tx, before, most)).await?;
+            if deleted.result < deleted.size {
+                return Ok(());
+            }
+            pause().await;
         }
-        Ok(())
     }
 
     /// Continues a walk and deletes rows that ended more than [`ENDED_KEPT`] ago. `delete` returns whether it deleted all of
@@ -207,12 +244,7 @@ impl Janitor {
         let before = now - ENDED_KEPT;
         for _ in 0..PAGES {
             let page = self.store.read(move |snapshot| look(snapshot, &after, before, SLICE)).await?;
-            let mut is_done = page.ended.is_empty();
-            while !is_done {
-                let over = page.ended.clone();
-                is_done = self.store.write(name, move |tx| delete(tx, &over, SLICE)).await?;
-                tokio::time::sleep(BETWEEN_SLICES).await;
-            }
+            self.slices.write_all(name, page.ended, SLICE, delete, pause).await?;
             let Some(last) = page.last else {
                 *walk.lock() = Walk { after: String::new(), rests_until: now + REST };
                 return Ok(());
@@ -222,4 +254,9 @@ impl Janitor {
         }
         Ok(())
     }
+}
+
+/// Lets other commands run.
+pub(super) async fn pause() {
+    tokio::time::sleep(BETWEEN_SLICES).await;
 }

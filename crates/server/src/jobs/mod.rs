@@ -10,3 +10,4 @@ pub(crate) mod key_maker;
 pub mod owner_recovery;
 pub(crate) mod presence;
 pub(crate) mod retry;
+mod slices;

@@ -246,3 +246,25 @@ async fn a_walk_goes_on_where_the_last_turn_has_ended() {
     assert_eq!(all.difference(&left).collect::<Vec<_>>(), [last.id.as_str()]);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_fails_keeps_no_other_from_its_work() {
+    let server = TestServer::start().await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let tokens = tokens_of(&server, &mut ada, &Ask::of(&server, "spa")).await;
+    sign_out(&mut ada).await;
+    let of = Of::tokens(&tokens);
+    let rename = async |text: &'static str| {
+        let statement = sql(text);
+        let renamed = server.app.store.write("test.rename", move |tx| tx.exec(&statement, args![]));
+        renamed.await.map_err(|error: store::Error| error).expect("renames");
+    };
+    rename("ALTER TABLE authorization_codes RENAME TO elsewhere").await;
+    server.clock.advance(DAY * 8);
+    let error = server.tidy().await.expect_err("a step fails").to_string();
+    assert!(error.contains("authorization_codes"), "{error}");
+    assert_eq!(of.are_there(&server).await, (false, false), "the later steps ran");
+    rename("ALTER TABLE elsewhere RENAME TO authorization_codes").await;
+    server.tidy().await.expect("tidies");
+    server.stop().await;
+}
