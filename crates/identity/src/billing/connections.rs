@@ -81,7 +81,8 @@ statements! {
     static GET = select(COLUMNS, "WHERE id = ?1");
     static COUNT = sql("SELECT COUNT(*) FROM billing_connections WHERE organization_id = ?1 AND deleted = 0");
     static PATCH = sql("UPDATE billing_connections SET name = ?2, sealed_secret = ?3 WHERE id = ?1 AND deleted = 0");
-    static LOCK = lock("billing_connections", "id");
+    /// Locks a connection, also for what is about customers that are not known yet. Taken before the lock of any customer.
+    pub(super) static LOCK = lock("billing_connections", "id");
     static DELETE = sql(
         "UPDATE billing_connections SET deleted = 1, sealed_secret = NULL WHERE id = ?1 AND deleted = 0",
     );

@@ -1,7 +1,7 @@
 //! Which customer a customer of the provider stands for.
 
 use super::ExternalId;
-use super::connections::Connection;
+use super::connections::{self, Connection};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, CustomerId, UserId};
 use crate::{Error, Result, Time, customers, users};
@@ -70,12 +70,23 @@ fn read(row: &Row<'_>) -> std::result::Result<BillingCustomer, store::Error> {
     })
 }
 
-/// Locks the customer that a customer of the provider stands for, if there is one.
+/// Locks the customer that a customer of the provider stands for. While it stands for none, locks the connection, so that
+/// what makes it known and what is about it take turns.
 pub(super) fn lock(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId) -> Result<()> {
-    if let Some(customer) = find(tx.snapshot(), connection, external)? {
-        tx.lock(&customers::LOCK, (&customer).into())?;
+    if find(tx.snapshot(), connection, external)?.is_none() {
+        tx.lock(&connections::LOCK, (&connection.id).into())?;
     }
-    Ok(())
+    // It may have become known while the lock was waited for.
+    lock_known(tx, connection, external)
+}
+
+/// Locks the customer that a customer of the provider stands for, if there is one. The caller holds the lock of the
+/// connection.
+pub(super) fn lock_known(tx: &mut Tx<'_>, connection: &Connection, external: &ExternalId) -> Result<()> {
+    match find(tx.snapshot(), connection, external)? {
+        Some(customer) => Ok(tx.lock(&customers::LOCK, (&customer).into())?),
+        None => Ok(()),
+    }
 }
 
 /// Finds the customer that a customer of the provider stands for.
@@ -99,6 +110,7 @@ pub fn put(
 ) -> Result<bool> {
     let organization = &connection.organization;
     let customer = customers::get(tx.snapshot(), organization, customer)?;
+    lock(tx, connection, external)?;
     tx.lock(&customers::LOCK, (&customer.id).into())?;
     if let Some(user) = &customer.user {
         users::in_organization(tx.snapshot(), organization, user)?;

@@ -201,7 +201,7 @@ pub fn apply(
     actor: &Actor,
 ) -> Result<Option<Outcome>> {
     let Some(connection) = connections::find(tx.snapshot(), &connection.id)? else { return Ok(None) };
-    // Events about one customer take turns, and always in this order of locks.
+    // Events about one customer take turns, also about one that is not known yet, and always in this order of locks.
     customers::lock(tx, &connection, event.external_customer())?;
     if !events::begin(tx, &connection, event, new)? {
         return Ok(Some(Outcome::Repeated));

@@ -11,7 +11,7 @@
 //! | `unpaid`, `paused` | `canceled`, and live again when it is |
 //! | `canceled`, `incomplete_expired` | `canceled`, for good |
 
-use super::connections::Connection;
+use super::connections::{self, Connection};
 use super::{ExternalId, customers, prices};
 use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, CustomerId, SubscriptionId};
@@ -307,8 +307,9 @@ pub fn retry(
     let waiting = list(tx.snapshot(), connection, true, cursor, most)?;
     let last = waiting.last().map(|stored| stored.state.id.clone());
     let mut retried = Retried { applied: 0, waiting: 0, next: last.filter(|_| waiting.len() as i64 == most) };
+    tx.lock(&connections::LOCK, (&connection.id).into())?;
     for (stored, number) in waiting.iter().zip(0..) {
-        customers::lock(tx, connection, &stored.state.customer)?;
+        customers::lock_known(tx, connection, &stored.state.customer)?;
         match settle(tx, connection, stored, &new.plus(number), actor)? {
             Settled::Done => retried.applied += 1,
             Settled::Waits(_) => retried.waiting += 1,

@@ -13,6 +13,7 @@ use identity::users::User;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 struct Fixture {
@@ -242,4 +243,57 @@ async fn of_events_of_one_second_the_later_stage_counts() {
     fixture.apply(event("evt_0", Stage::Deleted, "canceled")).await;
     fixture.apply(event("evt_9", Stage::Changed, "active")).await;
     assert_eq!(fixture.state(&user, &customer).await.0, []);
+}
+
+const ROUNDS: u32 = 100;
+
+/// A new subscription of a customer of the provider.
+fn begins(number: u32, customer: &ExternalId) -> Event {
+    let order = [(0, 0)];
+    let life = vec![Step { second: 0, price: "price_a", status: "active" }];
+    events(&format!("begins{number}"), customer, &order, &[life, Vec::new(), Vec::new()]).remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_that_becomes_known_while_a_subscription_arrives_gets_it() {
+    let fixture = Arc::new(Fixture::begin().await);
+    let mut missed = Vec::new();
+    for number in 0..ROUNDS {
+        let user = fixture.test.user(&fixture.acme, &format!("user{number}@acme.test")).await;
+        let id = user.id.clone();
+        let own = fixture.test.read(move |snapshot| identity::customers::of_user(snapshot, &id)).await;
+        let (own, external) = (own.expect("a customer"), external(&format!("cus_{number}")));
+        let subscription = begins(number, &external);
+        let checkout = Event {
+            id: self::external(&format!("evt_checkout_{number}")),
+            kind: "checkout.session.completed",
+            content: Content::Checkout {
+                id: self::external(&format!("cs_{number}")),
+                external_customer: external.clone(),
+                customer: Some(own.clone()),
+            },
+            ..subscription.clone()
+        };
+        let (of, known) = (fixture.clone(), external.clone());
+        // By turns from a checkout, and from an administrator.
+        let becomes_known = tokio::spawn(async move {
+            if number % 2 == 0 {
+                return of.apply(checkout).await;
+            }
+            let connection = of.connection.clone();
+            let new = SubscriptionId::new(START, of.test.random());
+            let put = of.test.write(move |tx, actor| {
+                customers::put(tx, &connection, &known, &own, Existing::IsReplaced, actor)?;
+                billed::settle_external(tx, &connection, &known, &new, actor)
+            });
+            put.await.expect("is set");
+        });
+        fixture.apply(subscription).await;
+        becomes_known.await.expect("joins");
+        let (live, stored) = fixture.state(&user, &external).await;
+        if live.len() != 1 {
+            missed.push((number, stored));
+        }
+    }
+    assert!(missed.is_empty(), "{} of {ROUNDS} rounds: {missed:?}", missed.len());
 }
