@@ -4,7 +4,7 @@ use crate::openapi::words;
 use crate::web::administration::{Administrator, Caller, Owner, OwnerOfDeleted, PlatformUser};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339, sent};
 use http::StatusCode;
 use identity::ids::OrganizationId;
 use identity::organization_deletions;
@@ -61,10 +61,15 @@ impl Validate for CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeOrganization)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::device_flow)]
     device_flow: Option<String>,
     /// Whether people may create accounts themselves.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     sign_up: Option<bool>,
 }
 

@@ -4,7 +4,7 @@ use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Slug, nullable, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, nullable, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
@@ -88,10 +88,17 @@ impl Validate for CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangePlan)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     price_cents: Option<i64>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     features: Option<Vec<String>>,
-    #[schema(value_type = Option<BTreeMap<String, f64>>)]
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = BTreeMap<String, f64>)]
     limits: Option<Limits>,
     /// How many members a team may have; null: any number.
     #[serde(default, deserialize_with = "nullable")]

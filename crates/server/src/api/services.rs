@@ -4,7 +4,7 @@ use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Slug, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::catalog;
@@ -60,7 +60,10 @@ impl Validate for CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeService)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::access_token_typ)]
     access_token_typ: Option<String>,
 }

@@ -4,7 +4,7 @@ use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Params, nullable, parse_time, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::Error;
@@ -100,7 +100,10 @@ impl Validate for CreateBody {
 #[schema(as = ChangeSubscription)]
 pub(crate) struct ChangeBody {
     /// The slug of the new plan.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     plan: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::subscription_status)]
     status: Option<String>,
     #[serde(default, deserialize_with = "nullable")]

@@ -293,6 +293,16 @@ pub fn parse_time_or_date(field: &'static str, text: &str) -> identity::Result<T
     }
 }
 
+/// Reads a field of a change that may be left out, with `#[serde(default)]`. `null` is not a value of it: what is left out
+/// stays, so that it must not look as if it were removed.
+pub fn sent<'de, T, D>(deserializer: D) -> std::result::Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// Reads a field that may be `null`: with `#[serde(default)]`, a missing field (`None`, no change) differs from a
 /// `null` (`Some(None)`, remove the value).
 pub fn nullable<'de, T, D>(deserializer: D) -> std::result::Result<Option<Option<T>>, D::Error>

@@ -383,7 +383,7 @@ async fn a_suspended_owner_is_let_in_again() {
 
     let made = server::owner_recovery::link(&server.app, "owner@sarsen.test", "user 7 of the machine").await;
     let mut browser = server.browser();
-    let page = open(&mut browser, &path_of(&made.expect("a link").url)).await;
+    let page = open_link(&mut browser, &path_of(&made.expect("a link").url)).await;
     let done = set(&mut browser, &page, "other words in a row").await;
     assert_eq!((done.status, done.header("location")), (303, "/console"), "{done:?}");
     let owner =

@@ -9,7 +9,7 @@ pub(crate) mod subscriptions;
 use crate::web::administration::{Administrator, Owner};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::billing::ExternalId;
@@ -67,7 +67,11 @@ pub(crate) struct CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeBillingConnection)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     secret: Option<String>,
 }
 

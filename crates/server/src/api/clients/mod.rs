@@ -7,7 +7,7 @@ use crate::openapi::words;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339};
+use crate::web::json::{Body, Created, Json, List, Page, Params, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::clients::{
@@ -122,14 +122,26 @@ impl Validate for CreateBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeClient)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     redirect_uris: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     post_logout_redirect_uris: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     consent_required: Option<bool>,
+    #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::pkce)]
     pkce: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
     #[schema(schema_with = words::id_token_alg)]
     id_token_alg: Option<String>,
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     device_flow: Option<bool>,
 }
 

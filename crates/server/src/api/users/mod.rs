@@ -8,7 +8,7 @@ pub(crate) mod suspension;
 use crate::web::administration::{Admin, Administrator};
 use crate::web::error::Result;
 use crate::web::fields::{FieldErrors, Validate};
-use crate::web::json::{Body, Created, Encoded, Json, List, Page, Params, rfc3339};
+use crate::web::json::{Body, Created, Encoded, Json, List, Page, Params, rfc3339, sent};
 use crate::web::path::Path;
 use http::StatusCode;
 use identity::ids::UserId;
@@ -149,6 +149,8 @@ pub(crate) struct CreatedBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = ChangeUser)]
 pub(crate) struct ChangeBody {
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(nullable = false)]
     name: Option<String>,
 }
 

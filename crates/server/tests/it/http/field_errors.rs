@@ -23,7 +23,7 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             [json!({ "slug": null, "nmae": "Made" }), json!({ "slug": "platform", "name": long })]
         }
         ("PATCH", "") => [
-            json!({ "name": 1, "sign_up": "yes", "device_flow": [] }),
+            json!({ "name": null, "sign_up": "yes", "device_flow": [] }),
             json!({ "name": " ", "device_flow": "on" }),
         ],
         ("PATCH", "/administrators/{user}") => [json!({}), json!({ "role": "root" })],
@@ -31,7 +31,9 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             [json!({ "mail": "a@b.example" }), json!({ "email": "ada", "role": "platform_owner" })]
         }
         ("POST", "/services") => [json!({ "slug": {}, "name": true }), json!({ "slug": "A b", "name": "" })],
-        ("PATCH", "/services/{service}") => [json!({ "slug": "new" }), json!({ "name": "a\nb" })],
+        ("PATCH", "/services/{service}") => {
+            [json!({ "slug": "new", "name": null }), json!({ "name": "a\nb" })]
+        }
         ("POST", "/clients") => [
             json!({ "kind": 7, "redirect_uris": "https://a.example", "consent_required": 1, "secret": "x" }),
             json!({
@@ -41,7 +43,7 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
             }),
         ],
         ("PATCH", "/clients/{client}") => [
-            json!({ "kind": "web", "redirect_uris": [1, "https://a.example", null] }),
+            json!({ "kind": "web", "device_flow": null, "redirect_uris": [1, "https://a.example", null] }),
             json!({ "pkce": "on", "redirect_uris": ["ftp://a.example"], "name": long }),
         ],
         ("PUT", "/clients/{client}/scopes") => {
@@ -54,9 +56,10 @@ fn wrong_bodies(method: &str, route: &str) -> [Value; 2] {
                 "features": ["fine", ""], "limits": { "projects": 3 },
             }),
         ],
-        ("PATCH", "/plans/{plan}") => {
-            [json!({ "slug": "x", "seats": "many" }), json!({ "price_cents": -1, "seats": 0, "name": "" })]
-        }
+        ("PATCH", "/plans/{plan}") => [
+            json!({ "slug": "x", "seats": "many", "features": null, "limits": null, "price_cents": null }),
+            json!({ "price_cents": -1, "seats": 0, "name": "" }),
+        ],
         ("POST", "/subscriptions") => [
             json!({ "user": 1, "status": 1, "current_period_end": 1 }),
             json!({ "plan": "pro", "status": "paid", "current_period_end": "tomorrow" }),
