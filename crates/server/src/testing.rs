@@ -188,7 +188,7 @@ impl TestServer {
         let mut limits = Limits::default();
         limit(&mut limits);
         let key = SecretKey::new(&SECRET_KEY);
-        let demo = with_demo.then(Demo::new);
+        let demo = with_demo.then(|| Demo::new("sarsen"));
         let app =
             App::new(store, settings, key, clock.clone(), Arc::new(SystemRandom), demo).expect("ciphers");
         first_start::prepare(&app).await.expect("prepares");

@@ -2,7 +2,7 @@
 
 use super::cidr::Cidr;
 use http::{HeaderMap, HeaderName};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// The header in which proxies name the address of their client.
@@ -35,8 +35,7 @@ pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr 
         if !is_trusted(address, trusted) {
             break;
         }
-        let hop = std::str::from_utf8(hop.trim_ascii()).ok();
-        match hop.and_then(|hop| hop.parse::<IpAddr>().ok()) {
+        match named(hop.trim_ascii()) {
             Some(next) => address = next.to_canonical(),
             None => break,
         }
@@ -44,10 +43,40 @@ pub fn forwarded(headers: &HeaderMap, peer: IpAddr, trusted: &[Cidr]) -> IpAddr 
     address
 }
 
+/// The address of a hop. Some proxies add the port of their client, put brackets around an address of IPv6, or name its zone.
+fn named(hop: &[u8]) -> Option<IpAddr> {
+    let hop = std::str::from_utf8(hop).ok()?;
+    let with_port = |hop: &str| hop.parse::<SocketAddr>().map(|both| both.ip()).ok();
+    let in_brackets = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_zone = || hop.split_once('%')?.0.parse::<Ipv6Addr>().map(IpAddr::V6).ok();
+    hop.parse().ok().or_else(|| with_port(hop)).or_else(in_brackets).or_else(with_zone)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn a_port_brackets_and_a_zone_do_not_hide_an_address() {
+        let proxy: IpAddr = "127.0.0.1".parse().expect("an address");
+        for (said, expected) in [
+            ("1.2.3.4:5678", "1.2.3.4"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("[::ffff:1.2.3.4]:443", "1.2.3.4"),
+            ("fe80::1%eth0", "fe80::1"),
+            ("1.2.3.4%eth0", "127.0.0.1"),
+            ("1.2.3.4:99999", "127.0.0.1"),
+            ("[2001:db8::1", "127.0.0.1"),
+            ("unknown", "127.0.0.1"),
+            ("", "127.0.0.1"),
+        ] {
+            let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, said.parse().expect("a value"))]);
+            assert_eq!(forwarded(&headers, proxy, &[Cidr::from(proxy)]).to_string(), expected, "{said:?}");
+        }
+    }
 
     #[test]
     fn only_trusted_peers_may_say_where_a_request_comes_from() {

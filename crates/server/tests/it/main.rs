@@ -6,6 +6,7 @@ mod back_ends;
 mod backups;
 mod billing;
 mod deletion;
+mod demo;
 mod device;
 mod erasure;
 mod first_start;

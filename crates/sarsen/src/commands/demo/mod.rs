@@ -104,7 +104,12 @@ async fn start(
     loop {
         let issuer = format!("http://localhost:{}", bound.addresses().first().map_or(0, SocketAddr::port));
         let settings = Settings { request_log, ..Settings::new(&issuer) };
-        let app = server_process::app(store.clone(), settings, folder.key()?, Some(Demo::new()))?;
+        let app = server_process::app(
+            store.clone(),
+            settings,
+            folder.key()?,
+            Some(Demo::new(&summary::program())),
+        )?;
         let failed = |error: &dyn std::fmt::Display| {
             let database = folder.database();
             Error::failed(format!("{database} is not a database that a demo in this folder made: {error}"))

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use serde::Serialize;
-use server::demo::{Commands, Credentials, commands};
+use server::demo::{self, Commands, Credentials, commands};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Summary<'_> {
         let Commands { field, begin, redeem, ask } = commands(issuer, cli);
         let user = credentials.users.first().map_or("", |user| user.email.as_str());
         let administrator = &admin.email;
-        let sarsen = program();
+        let sarsen = demo::shell_word(&program());
         let _ = write!(
             text,
             "\nSign in a device, such as a terminal or a television. Request a code, open the verification_uri_complete\n\
@@ -81,7 +81,6 @@ impl Summary<'_> {
 }
 
 /// What this program was started as, so that the lines can be pasted where `sarsen` is not on the search path.
-fn program() -> String {
-    let started_as = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));
-    started_as.unwrap_or_else(|| "sarsen".to_owned())
+pub(super) fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "sarsen".to_owned())
 }

@@ -7,11 +7,12 @@ mod product;
 mod seed;
 
 use crate::app::App;
-use crate::pages::respond::{PageError, page, see_other};
+use crate::pages::respond::{PageError, PageResult, page, see_other};
 use crate::pages::views::DemoHome;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use identity::{entitlements, organizations, services, users};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -20,15 +21,26 @@ pub(crate) use product::{callback, live, show, sign_in, sign_out};
 pub use seed::{Password, new_password, seed, seed_with};
 
 /// The state of the demo; empty until it is seeded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Demo {
+    /// How a terminal finds the command line, as a word of a shell.
+    sarsen: String,
     credentials: OnceLock<Credentials>,
 }
 
 impl Demo {
-    /// A demo before seeding.
-    pub fn new() -> Demo {
-        Demo::default()
+    /// A demo before seeding. Its pages show lines for a terminal that begin with this program.
+    pub fn new(sarsen: &str) -> Demo {
+        Demo { sarsen: shell_word(sarsen), credentials: OnceLock::new() }
+    }
+}
+
+/// A text as one word of a shell.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "@%+=:,./_-".contains(char);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -100,17 +112,21 @@ pub struct Credentials {
 }
 
 /// `/`: the start page of a demo; without a demo, a redirect to the console.
-pub(crate) async fn home(State(app): State<App>) -> Response {
-    let Some(known) = app.demo.as_ref().and_then(|demo| demo.credentials.get()) else {
-        return see_other("/console", Vec::new());
-    };
-    let users: Vec<(&str, &str, &str)> = known
-        .users
+pub(crate) async fn home(State(app): State<App>) -> PageResult {
+    let demo = app.demo.as_ref().and_then(|demo| Some((&demo.sarsen, demo.credentials.get()?)));
+    let Some((sarsen, known)) = demo else { return Ok(see_other("/console", Vec::new())) };
+    let users = users_now(&app, known).await?;
+    let users: Vec<(&str, &str, &str)> = users
         .iter()
         .map(|user| (user.email.as_str(), user.password.as_str(), user.plan.as_deref().unwrap_or("free")))
         .collect();
-    let products: Vec<(&str, &str)> =
-        known.products.iter().map(|product| (product.name.as_str(), product.url.as_str())).collect();
+    // The second one signs the visitor in at once, which is what the page promises.
+    let addresses = known.products.iter().enumerate().map(|(place, product)| {
+        let path = if place == 0 { "" } else { "/login" };
+        (product.name.as_str(), format!("{}{path}", product.url))
+    });
+    let addresses: Vec<(&str, String)> = addresses.collect();
+    let products: Vec<(&str, &str)> = addresses.iter().map(|(name, url)| (*name, url.as_str())).collect();
     let cli = known.clients.get("cli").map_or("", |client| client.client_id.as_str());
     let Commands { field, begin, redeem, ask } = commands(&app.settings.issuer, cli);
     let (slug, admin) = (&known.organization.slug, &known.organization.admin);
@@ -126,11 +142,29 @@ pub(crate) async fn home(State(app): State<App>) -> Response {
         curl_line: &begin,
         token_line: &redeem,
         api_line: &ask,
-        login_line: &format!("sarsen login --server {}", app.settings.issuer),
-        plan_line: &format!("sarsen subscription change --org {slug} --user {ada} --plan starter"),
+        login_line: &format!("{sarsen} login --server {}", app.settings.issuer),
+        plan_line: &format!("{sarsen} subscription change --org {slug} --user {ada} --plan starter"),
         console_href: "/console",
     };
-    page(StatusCode::OK, view.markup(), Vec::new())
+    Ok(page(StatusCode::OK, view.markup(), Vec::new()))
+}
+
+/// The users with the plans that they have now.
+async fn users_now(app: &App, known: &Credentials) -> identity::Result<Vec<Login>> {
+    let (slug, now) = (known.organization.slug.clone(), app.now());
+    let (service, logins) = (known.services.get("web").cloned().unwrap_or_default(), known.users.clone());
+    app.store
+        .read(move |snapshot| {
+            let organization = organizations::find(snapshot, &slug)?.id;
+            let service = services::find(snapshot, &organization, &service)?.id;
+            let with_plan = |login: &Login| {
+                let user = users::find(snapshot, &organization, &login.email)?;
+                let plan = user.map(|user| entitlements::of_user(snapshot, &user.id, &service, now));
+                Ok(Login { plan: plan.transpose()?.map(|found| found.plan), ..login.clone() })
+            };
+            logins.iter().map(with_plan).collect()
+        })
+        .await
 }
 
 /// The command lines that sign in a device by hand. They can be pasted into a shell one after another.
@@ -163,4 +197,22 @@ pub fn commands(issuer: &str, client_id: &str) -> Commands {
 
 fn no_demo(slug: &str) -> Response {
     PageError::not_found(&format!("/demo/{slug}")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_word_of_a_shell_is_quoted_if_it_must_be() {
+        for (text, word) in [
+            ("ada@acme.test", "ada@acme.test"),
+            ("target/release/sarsen", "target/release/sarsen"),
+            ("", "''"),
+            ("my files/sarsen", "'my files/sarsen'"),
+            ("o'neil$(x)@acme.test", r"'o'\''neil$(x)@acme.test'"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
 }

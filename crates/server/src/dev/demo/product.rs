@@ -2,7 +2,7 @@
 //! `GET /api/subscription` for every page. It uses the routes of this server without the network. Its session is a sealed
 //! cookie.
 
-use super::{Credentials, DemoClient, DemoProduct, no_demo};
+use super::{Credentials, DemoClient, DemoProduct, no_demo, shell_word};
 use crate::app::App;
 use crate::pages::browser::{Asked, cookies, encoded};
 use crate::pages::respond::{PageError, PageResult, live_page, page, see_other};
@@ -14,11 +14,12 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use identity::secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use web::host::requested;
 
 /// The content of the cookie: the session of a visitor.
 #[derive(Serialize, Deserialize, Default)]
@@ -37,14 +38,17 @@ struct Here<'a> {
     other: &'a DemoProduct,
     accent: Accent,
     known: &'a Credentials,
+    sarsen: &'a str,
 }
 
 fn here<'a>(app: &'a App, slug: &str) -> Option<Here<'a>> {
-    let known = app.demo.as_ref()?.credentials.get()?;
+    let demo = app.demo.as_ref()?;
+    let known = demo.credentials.get()?;
     let position = known.products.iter().position(|product| product.slug == slug)?;
     let other = known.products.iter().find(|product| product.slug != slug)?;
     let accent = if position == 0 { Accent::Sea } else { Accent::Clay };
-    Some(Here { product: &known.products[position], client: known.clients.get(slug)?, other, accent, known })
+    let (product, client) = (&known.products[position], known.clients.get(slug)?);
+    Some(Here { product, client, other, accent, known, sarsen: &demo.sarsen })
 }
 
 pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, headers: HeaderMap) -> PageResult {
@@ -74,6 +78,7 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
     let organization = &here.known.organization.slug;
     let email = user.as_ref().map_or("ada@acme.test", |user| user.email);
     let plan = if user.as_ref().is_some_and(|user| user.plan == "pro") { "starter" } else { "pro" };
+    let other = if user.is_some() { "/login" } else { "" };
     let view = Product {
         product_name: &here.product.name,
         accent: here.accent,
@@ -81,10 +86,12 @@ pub(crate) async fn show(State(app): State<App>, Path(slug): Path<String>, heade
         signin_href: &format!("/demo/{slug}/login"),
         signout_href: &format!("/demo/{slug}/logout"),
         other_name: &here.other.name,
-        other_href: &here.other.url,
+        other_href: &format!("{}{other}", here.other.url),
         admin_email: &here.known.organization.admin.email,
         plan_command: &format!(
-            "sarsen subscription change --org {organization} --user {email} --plan {plan}"
+            "{} subscription change --org {organization} --user {} --plan {plan}",
+            here.sarsen,
+            shell_word(email)
         ),
         user,
     };
@@ -115,8 +122,18 @@ pub(crate) async fn live(State(app): State<App>, Path(slug): Path<String>, heade
     Ok(stream)
 }
 
-pub(crate) async fn sign_in(State(app): State<App>, Path(slug): Path<String>) -> PageResult {
+pub(crate) async fn sign_in(
+    State(app): State<App>,
+    Path(slug): Path<String>,
+    (uri, headers): (Uri, HeaderMap),
+) -> PageResult {
     let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
+    // At another name of this machine, such as 127.0.0.1, the callback would not get the cookie.
+    let own = here.product.url.parse::<Uri>().ok();
+    let own = own.as_ref().and_then(Uri::authority).map(|authority| authority.as_str().as_bytes());
+    if own.is_some_and(|own| requested(&uri, &headers) != Some(own)) {
+        return Ok(see_other(&format!("{}/login", here.product.url), Vec::new()));
+    }
     let (state, verifier) = (secrets::secret(app.random()), secrets::secret(app.random()));
     let challenge = URL_SAFE_NO_PAD.encode(secrets::hash(verifier.as_bytes()));
     let callback = here.client.redirect_uris.first().map(|uri| encoded(uri)).unwrap_or_default();

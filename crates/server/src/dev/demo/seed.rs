@@ -1,6 +1,6 @@
 //! Creates the organization of the demo with the commands of the domain and random passwords.
 
-use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login};
+use super::{Credentials, DemoClient, DemoOrganization, DemoProduct, Login, users_now};
 use crate::app::App;
 use identity::api_keys::{self, Generated, NewApiKey};
 use identity::audit::Actor;
@@ -47,7 +47,10 @@ pub async fn seed_with(
     password_of: impl Fn(&str) -> Result<Password>,
 ) -> Result<Credentials> {
     let mut credentials = match known {
-        Some(known) => move_to_issuer(app, known).await?,
+        Some(known) => {
+            let moved = move_to_issuer(app, known).await?;
+            Credentials { users: users_now(app, &moved).await?, ..moved }
+        }
         None => make(app, People::draw(app, password_of)?).await?,
     };
     if credentials.api_key.is_empty() {
