@@ -32,7 +32,7 @@ async fn a_sign_in_begins_where_its_answer_comes_back() {
     for (host, expected) in [
         ("127.0.0.1:7070", "/auth/authorize?"),
         ("localhost:7070", "http://127.0.0.1:7070/demo/sketch/login"),
-        ("127.0.0.1:7071", "http://127.0.0.1:7070/demo/sketch/login"),
+        ("127.0.0.1:7071", "/auth/authorize?"),
     ] {
         let request = format!("GET /demo/sketch/login HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         let answer = Answer::parse(&server.raw(request.as_bytes()).await);

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use identity::secrets;
@@ -128,10 +129,13 @@ pub(crate) async fn sign_in(
     (uri, headers): (Uri, HeaderMap),
 ) -> PageResult {
     let Some(here) = here(&app, &slug) else { return Ok(no_demo(&slug)) };
-    // At another name of this machine, such as 127.0.0.1, the callback would not get the cookie.
-    let own = here.product.url.parse::<Uri>().ok();
-    let own = own.as_ref().and_then(Uri::authority).map(|authority| authority.as_str().as_bytes());
-    if own.is_some_and(|own| requested(&uri, &headers) != Some(own)) {
+    // At another name of this machine, such as 127.0.0.1, the callback would not get the cookie. At another port somebody
+    // stands in between, who has a reason.
+    let at = requested(&uri, &headers).and_then(|host| Authority::try_from(host).ok());
+    let own = here.product.url.parse::<Uri>().ok().and_then(|url| url.into_parts().authority);
+    let is_elsewhere =
+        |(at, own): (Authority, Authority)| at.port_u16() == own.port_u16() && at.host() != own.host();
+    if at.zip(own).is_some_and(is_elsewhere) {
         return Ok(see_other(&format!("{}/login", here.product.url), Vec::new()));
     }
     let (state, verifier) = (secrets::secret(app.random()), secrets::secret(app.random()));

@@ -17,7 +17,10 @@ async fn an_event_changes_the_plan_once_and_the_product_shows_it_on_the_next_loa
     let mut product = server.browser();
     assert_eq!(product.sign_in("acme", "grace@acme.test").await.status, 303);
     let mut address = "/demo/sketch/login".to_owned();
+    let mut steps = 0;
     while address != "/demo/sketch" {
+        steps += 1;
+        assert!(steps < 10, "{address}");
         let answer = product.get(&address).await;
         assert_eq!(answer.status, 303, "{address}: {answer:?}");
         let location = answer.header("location");
