@@ -2,7 +2,7 @@
 //! refused.
 
 use crate::browser::Browser;
-use crate::support::{Demo, Ended, Place, Running, mode};
+use crate::support::{Demo, Ended, Place, Running, mode, rest};
 use crate::survival::traffic::{DeviceClient, sign_in};
 use server::testing::fixture::Fixture;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn backup_under_load(place: &Place, demo: &Demo, file: &str) -> Vec<String> {
             scope.spawn(|| write_codes(&terminal, &codes, &stopped));
         }
         while codes.lock().expect("a lock").len() < CODES {
-            std::thread::yield_now();
+            rest();
         }
         let before = codes.lock().expect("a lock").clone();
         let ended = place.run(&["backup", file]);

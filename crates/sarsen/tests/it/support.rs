@@ -76,6 +76,11 @@ impl Ended {
     }
 }
 
+/// Between two looks at what comes by itself, so that looking does not take the processor from it.
+pub fn rest() {
+    std::thread::sleep(std::time::Duration::from_millis(2));
+}
+
 /// A running program. Dropping it kills it.
 pub struct Running {
     child: Child,
@@ -117,7 +122,7 @@ impl Running {
             }
             let ended = self.child.try_wait().expect("a state");
             assert!(ended.is_none(), "it ended ({ended:?}) before it logged {text:?}:\n{log}");
-            std::thread::yield_now();
+            rest();
         }
     }
 
