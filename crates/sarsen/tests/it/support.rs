@@ -78,7 +78,7 @@ impl Ended {
 
 /// Between two looks at what comes by itself, so that looking does not take the processor from it.
 pub fn rest() {
-    std::thread::sleep(std::time::Duration::from_millis(2));
+    std::thread::park_timeout(std::time::Duration::from_millis(2));
 }
 
 /// A running program. Dropping it kills it.
