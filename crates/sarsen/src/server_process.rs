@@ -40,7 +40,7 @@ pub fn keep_files_private() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// What is said about a database with another key, or of another program.
+/// The error begins with this when the database has another secret key, or the schema of a newer program.
 pub const UNUSABLE: &str = "the database cannot be used";
 
 /// Opens the database, and logs a line when that takes long. It blocks: do not call it on a thread of the runtime.

@@ -67,7 +67,7 @@ async fn about(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Ex
     Ok(Json(context.store().point(move |snapshot| exams::find(snapshot, id)).await?))
 }
 
-/// Who begins.
+/// The student who begins an attempt.
 #[derive(Deserialize)]
 struct New {
     student: String,

@@ -47,7 +47,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         backup::require_database(path)?;
     }
     server_process::keep_files_private();
-    // Nobody else uses the database, so that on SQLite no other command waits.
+    // All servers are stopped, so no other command waits, also on SQLite.
     let limits = WriterLimits { command_time: COMMAND_TIME, ..WriterLimits::default() };
     let options = config.store_options(limits);
     let store = server_process::open_store(&config.database.value, options)?;

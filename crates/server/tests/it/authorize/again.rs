@@ -100,7 +100,7 @@ async fn a_new_sign_in_counts_although_the_clocks_of_instances_differ() {
         let answer = ada.get(&next).await;
         assert!(answer.redirect_param("code").is_some(), "{name}: {answer:?}");
 
-        // Nobody was signed in before, so no session shows a change: the user signs in once more, and not again and again.
+        // No session from before shows that this sign-in is new, so the user is asked once more, and only once.
         let mut new = server.browser();
         let mut next = sign_in_first(&new.get(&ask.path()).await).expect("asked");
         let mut sign_ins = 0;

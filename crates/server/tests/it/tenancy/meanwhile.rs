@@ -1,4 +1,4 @@
-//! Who is suspended or signed out while a request of theirs is under way changes nothing any more.
+//! A user who is suspended or signed out while their request is under way changes nothing with it.
 
 use super::roles::{commands_wait, hire, hired};
 use super::{PASSWORD, is, problem};
