@@ -10,7 +10,7 @@ use crate::secrets::{self, Hash, Random};
 use crate::users::{self, User};
 use crate::{Error, Result, Time, administrators, organizations, passwords, user_suspensions};
 use std::time::Duration;
-use store::{Snapshot, Tx, args, insert, sql, statements};
+use store::{Snapshot, Sql, Tx, args, insert, sql, statements};
 
 /// The lifetime of a set-up link, of a sign-in link, and of a link that recovers an owner.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
@@ -81,6 +81,7 @@ statements! {
         "SELECT hash, user_id, created_at FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3",
     );
     static USED = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2 AND used_at IS NOT NULL");
+    static ANY = sql("SELECT hash, user_id FROM links WHERE id = ?1 AND purpose = ?2");
     static NOTE_USE = sql("UPDATE links SET used_by = ?2, session_id = ?3 WHERE id = ?1");
     static USE_BY = sql("SELECT hash, user_id, session_id FROM links
      WHERE id = ?1 AND purpose = ?2 AND used_by = ?3 AND used_at > ?4");
@@ -201,10 +202,24 @@ fn find_valid(
 
 /// The user of a link that was used, for a browser that sends its form twice.
 pub fn user_of_used(snapshot: &mut Snapshot<'_>, purpose: Purpose, token: &str) -> Result<Option<UserId>> {
+    user_of(snapshot, &USED, purpose, token)
+}
+
+/// The user of a link, valid or not, for a page that says what they can do without it.
+pub fn user_of_any(snapshot: &mut Snapshot<'_>, purpose: Purpose, token: &str) -> Result<Option<UserId>> {
+    user_of(snapshot, &ANY, purpose, token)
+}
+
+fn user_of(
+    snapshot: &mut Snapshot<'_>,
+    statement: &'static Sql,
+    purpose: Purpose,
+    token: &str,
+) -> Result<Option<UserId>> {
     let Some((id, secret)) = secrets::split_token(token) else { return Ok(None) };
     let Ok(id) = LinkId::parse(id) else { return Ok(None) };
     let found: Option<(Vec<u8>, Option<UserId>)> =
-        snapshot.one(&USED, args![&id, purpose.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        snapshot.one(statement, args![&id, purpose.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(found.filter(|(hash, _)| secrets::matches(secret.as_bytes(), hash)).and_then(|(_, user)| user))
 }
 

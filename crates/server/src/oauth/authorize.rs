@@ -11,7 +11,7 @@ use super::sign_in_note::Note;
 use crate::app::App;
 use crate::pages::browser::Browser;
 use crate::pages::consent;
-use crate::pages::respond::{PageError, PageResult, see_other};
+use crate::pages::respond::{Link, PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
 use crate::web::auth::Address;
 use crate::web::error::Problem;
@@ -38,9 +38,10 @@ const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
 const POSTED_MAX: usize = 8 * 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query): RawQuery) -> PageResult {
-    let request = match understand(&app, &query.unwrap_or_default()).await? {
-        Ok(request) => request,
-        Err(redirect) => return Ok(redirect),
+    let request = match understand(&app, &query.unwrap_or_default()).await {
+        Ok(Ok(request)) => request,
+        Ok(Err(redirect)) => return Ok(redirect),
+        Err(error) => return Err(browser.lead_on(&app, error).await),
     };
     request.or_busy(decide(&app, &browser, &request, false).await)
 }
@@ -143,6 +144,11 @@ async fn known_client(app: &App, params: &Params) -> Result<Arc<Client>, PageErr
     }
 }
 
+/// Where a user of this client can sign in, or find their account.
+fn sign_in_of(client: &Client) -> Link {
+    Link::SignIn(client.organization_slug.clone())
+}
+
 fn unreadable(OAuthError { description, .. }: OAuthError) -> PageError {
     PageError::bad(description)
 }
@@ -164,19 +170,30 @@ async fn refuse_unreadable(app: &App, query: &str, error: OAuthError) -> Result<
             let reply_to = ReplyTo::new(app, &client, &uri, &Params::of(readable));
             Ok(reply_to.refuse(error.error, &error.description))
         }
-        Ok(_) | Err(Error::NotFound { .. }) => Err(unreadable(error)),
+        Ok(client) => Err(unreadable(error).or_link(sign_in_of(&client))),
+        Err(Error::NotFound { .. }) => Err(unreadable(error)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Reads a request. The inner error is an answer to the client.
 pub(crate) async fn understand(app: &App, query: &str) -> Result<Result<Request, Response>, PageError> {
-    let mut params = match Params::from_form(query.as_bytes()) {
+    let params = match Params::from_form(query.as_bytes()) {
         Ok(params) => params,
         Err(error) => return refuse_unreadable(app, query, error).await.map(Err),
     };
     let client = known_client(app, &params).await?;
-    let mut query = query.to_owned();
+    let link = sign_in_of(&client);
+    understand_of(app, client, params, query.to_owned()).await.map_err(|error| error.or_link(link))
+}
+
+/// Reads the request of a known client.
+async fn understand_of(
+    app: &App,
+    client: Arc<Client>,
+    mut params: Params,
+    mut query: String,
+) -> Result<Result<Request, Response>, PageError> {
     if let Some(id) = params.get("request_uri").and_then(|uri| uri.strip_prefix(OWN_REQUEST)) {
         let id = RequestId::parse(id).map_err(|_| PageError::bad("The request_uri is not valid."))?;
         let now = app.now();

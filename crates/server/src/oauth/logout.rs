@@ -12,7 +12,7 @@ use super::params::Params;
 use crate::app::App;
 use crate::pages::browser::{Asked, Browser, Form, ShortForm, encoded};
 use crate::pages::flash::Flash;
-use crate::pages::respond::{PageError, PageResult, page, see_other};
+use crate::pages::respond::{Link, PageError, PageResult, page, see_other};
 use crate::pages::sign_in;
 use crate::pages::views::{Done, SARSEN, SignOut};
 use axum::extract::State;
@@ -35,7 +35,11 @@ const POSTED_MAX: usize = 8 * 1024;
 const BODY_MAX: usize = POSTED_MAX + 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
-    let request = match understand(&app, &params).await? {
+    let understood = match understand(&app, &params).await {
+        Ok(understood) => understood,
+        Err(error) => return Err(browser.lead_on(&app, error).await),
+    };
+    let request = match understood {
         Logout::OfClient(request) => request,
         Logout::Everywhere => return sign_out_everywhere(&app, &browser).await,
         Logout::EverywhereIfConfirmed => return ask_everywhere(&app, &browser).await,
@@ -135,9 +139,10 @@ async fn understand(app: &App, params: &Params) -> Result<Logout, PageError> {
         Err(error) => return Err(error.into()),
     };
     if target.is_some_and(|uri| !client.may_return_to(uri)) {
-        return Err(PageError::bad(
+        let error = PageError::bad(
             "post_logout_redirect_uri is not registered for this product. It must be equal, byte for byte.",
-        ));
+        );
+        return Err(error.link(Link::SignIn(client.organization_slug.clone())));
     }
     let target = target.map(|uri| with_state(uri, params.get("state")));
     Ok(Logout::OfClient(Box::new(Request { client, claims, target })))

@@ -166,7 +166,7 @@ async fn attempt(
     decides_in: Option<&str>,
 ) -> Result<Found, PageError> {
     let who = match browser.any_session(app).await? {
-        Some(session) => Who::User(session.user),
+        Some((_, session)) => Who::User(session.user),
         None => Who::Browser(browser.id().to_owned()),
     };
     let guesser = Guesser { who, address: browser.address };

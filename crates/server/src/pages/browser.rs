@@ -3,7 +3,7 @@
 //! One cookie identifies the browser (CSRF tokens are derived from it), and one its session in
 //! each organization. On https they are `__Host-` and Secure; they are always HttpOnly and SameSite=Lax.
 
-use super::respond::{PageError, page, see_other};
+use super::respond::{Link, PageError, page, see_other};
 use crate::app::App;
 use crate::lanes::Asker;
 use crate::oauth::error::OAuthError;
@@ -182,16 +182,28 @@ impl Browser {
         }
     }
 
-    /// A live session in any organization.
-    pub(crate) async fn any_session(&self, app: &App) -> Result<Option<Session>> {
+    /// A live session in any organization, with the organization's slug.
+    pub(crate) async fn any_session(&self, app: &App) -> Result<Option<(String, Session)>> {
         let prefix = cookie_name(app, "");
         let organizations = self.cookies.iter().filter_map(|(name, _)| name.strip_prefix(&prefix));
         for organization in organizations.filter(|name| !name.starts_with('_')).take(SESSIONS_TRIED_MAX) {
             if let Some(session) = self.session(app, organization).await? {
-                return Ok(Some(session));
+                return Ok(Some((organization.to_owned(), session)));
             }
         }
         Ok(None)
+    }
+
+    /// The error with a link to the user's account page where it would have none for users. If no session can be read, the
+    /// page works without it.
+    pub(crate) async fn lead_on(&self, app: &App, error: PageError) -> PageError {
+        if !error.leads_to_start() {
+            return error;
+        }
+        match self.any_session(app).await {
+            Ok(Some((organization, _))) => error.link(Link::Account(organization)),
+            Ok(None) | Err(_) => error,
+        }
     }
 
     /// A page, with the browser's cookie if it has none yet.

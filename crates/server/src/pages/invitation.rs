@@ -41,7 +41,8 @@ async fn kept(app: &App, browser: &Browser) -> Result<(String, Valid), PageError
             "There is no invitation in this browser",
             "The link was opened more than half an hour ago, in another browser, or without cookies.",
             "Open the link of the invitation again. Cookies must be allowed.",
-        ));
+        )
+        .link(Link::SignIn(PLATFORM.to_owned())));
     };
     let valid = find(app, &token).await?;
     Ok((token, valid))
@@ -152,7 +153,8 @@ fn refused(error: Error, valid: &Valid) -> PageResult {
             "You are an administrator already",
             format!("{} administers {}.", valid.invitation.email, valid.organization.name),
             "Ask an owner if you need another role.",
-        )),
+        )
+        .link(Link::SignIn(PLATFORM.to_owned()))),
         error => Err(error.into()),
     }
 }

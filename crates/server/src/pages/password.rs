@@ -6,7 +6,7 @@
 use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
 use super::kept_link::{KeptLink, id_of};
-use super::respond::{PageError, PageResult, see_other};
+use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::{self, active, home};
 use super::sign_up::{self, BUSY, Refused};
 use super::views::SetPassword;
@@ -16,22 +16,30 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::{RETRY_AFTER, SET_COOKIE};
+use identity::ids::UserId;
 use identity::links::{self, Purpose};
 use identity::organizations::{self, Organization};
 use identity::users::{self, User};
 use identity::{Error, password_changes, passwords};
+use store::Snapshot;
 
 const PATH: &str = "/password";
 
-fn void() -> PageError {
+/// The error of a link that is not valid. It leads to the sign-in of the link's organization.
+async fn void(app: &App, browser: &Browser, token: &str) -> PageError {
     let what = "The link was already used, it is too old, or a password was set after it was made.";
     let advice = "Sign in with your password, or ask an administrator of your organization for a new link.";
-    PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice)
+    let error = PageError::new(StatusCode::NOT_FOUND, "This link does not work", what, advice);
+    match organization_of(app, token.to_owned(), links::user_of_any).await {
+        Ok(Some(slug)) => error.link(Link::SignIn(slug)),
+        Ok(None) => browser.lead_on(app, error).await,
+        Err(error) => error.into(),
+    }
 }
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): Asked) -> PageResult {
     if let Some(token) = asked.get("token") {
-        find(&app, token).await?;
+        find(&app, &browser, token).await?;
         return Ok(see_other(PATH, KeptLink::Password.keep(&app, &browser, token)?));
     }
     let link = kept(&app, &browser).await?;
@@ -74,7 +82,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         Ok(user) => user,
         Err(Error::NotFound { .. }) => match used_here(&app, &browser, &form).await? {
             Some(slug) => return Ok(done(&app, see_other(&home(&slug), Vec::new()))),
-            None => return Err(void()),
+            None => return Err(void(&app, &browser, &link.token).await),
         },
         Err(error) => return Err(error.into()),
     };
@@ -102,14 +110,15 @@ struct PasswordLink {
 /// The link in this browser.
 async fn kept(app: &App, browser: &Browser) -> Result<PasswordLink, PageError> {
     let Some(token) = KeptLink::Password.read(app, browser) else {
-        return Err(PageError::new(
+        let error = PageError::new(
             StatusCode::NOT_FOUND,
             "There is no link in this browser",
             "The link was used, or it was opened more than half an hour ago, in another browser, or without cookies.",
             "Open the link again. Cookies must be allowed. If you have set your password, sign in at the product.",
-        ));
+        );
+        return Err(browser.lead_on(app, error).await);
     };
-    find(app, &token).await
+    find(app, browser, &token).await
 }
 
 /// The organization of this browser's link, if the link was used and this is its form: a second click on the button, or
@@ -120,18 +129,27 @@ async fn used_here(app: &App, browser: &Browser, form: &Form) -> Result<Option<S
     if form.text("link") != id_of(&token) {
         return Ok(None);
     }
+    Ok(organization_of(app, token, links::user_of_used).await?)
+}
+
+/// The organization of the user that `user_of` finds for a token.
+async fn organization_of(
+    app: &App,
+    token: String,
+    user_of: fn(&mut Snapshot<'_>, Purpose, &str) -> Result<Option<UserId>, Error>,
+) -> Result<Option<String>, Error> {
     let found = app.store.point(move |snapshot| {
-        let Some(id) = links::user_of_used(snapshot, Purpose::Password, &token)? else { return Ok(None) };
+        let Some(id) = user_of(snapshot, Purpose::Password, &token)? else { return Ok(None) };
         let user = match users::get(snapshot, &id) {
             Err(Error::NotFound { .. }) => return Ok(None),
             user => user?,
         };
         Ok::<_, Error>(Some(organizations::get(snapshot, &user.organization)?.slug))
     });
-    Ok(found.await?)
+    found.await
 }
 
-async fn find(app: &App, token: &str) -> Result<PasswordLink, PageError> {
+async fn find(app: &App, browser: &Browser, token: &str) -> Result<PasswordLink, PageError> {
     let (wanted, now) = (token.to_owned(), app.now());
     let found = app.store.point(move |snapshot| {
         let Some(Some(id)) = links::peek(snapshot, Purpose::Password, &wanted, now)? else {
@@ -142,7 +160,7 @@ async fn find(app: &App, token: &str) -> Result<PasswordLink, PageError> {
         let has_password = passwords::get(snapshot, &id)?.is_some();
         Ok::<_, Error>(Some(PasswordLink { token: wanted, user, has_password, organization }))
     });
-    let link = found.await?.ok_or_else(void)?;
+    let Some(link) = found.await? else { return Err(void(app, browser, token).await) };
     active(app, &link.organization.slug).await?;
     Ok(link)
 }

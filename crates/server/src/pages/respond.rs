@@ -93,7 +93,7 @@ pub(crate) struct PageError {
 /// The link of an error page.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// To `/`.
+    /// To `/`, for administrators only: users have accounts in their own organization and none there.
     Start,
     /// Loads the same address again with GET: a form that was open for too long, a page that was busy.
     Again,
@@ -131,6 +131,19 @@ impl PageError {
     /// The same with another link.
     pub(crate) fn link(self, link: Link) -> PageError {
         PageError { link, ..self }
+    }
+
+    /// The same with the link to another page where nobody but an administrator has a link to follow.
+    pub(crate) fn or_link(self, link: Link) -> PageError {
+        match self.link {
+            Link::Start => self.link(link),
+            _ => self,
+        }
+    }
+
+    /// Whether only an administrator has a link to follow.
+    pub(crate) fn leads_to_start(&self) -> bool {
+        matches!(self.link, Link::Start)
     }
 
     /// The same as the answer to a form that stands at this address.
@@ -229,6 +242,7 @@ impl IntoResponse for PageError {
             advice: self.advice,
             link_text,
             link_href: &link_href,
+            is_for_administrators: self.leads_to_start(),
             brand: views::SARSEN,
         };
         let mut response = page(self.status, view.markup(), Vec::new());

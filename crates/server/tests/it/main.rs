@@ -9,6 +9,7 @@ mod deletion;
 mod demo;
 mod device;
 mod erasure;
+mod error_links;
 mod first_start;
 mod full_lane;
 mod guessing;

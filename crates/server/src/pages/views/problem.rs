@@ -13,6 +13,8 @@ pub struct Problem<'a> {
     pub link_text: &'a str,
     /// Empty for the page's own address.
     pub link_href: &'a str,
+    /// Whether users have nothing to do at the link.
+    pub is_for_administrators: bool,
     pub brand: &'a str,
 }
 
@@ -24,7 +26,13 @@ impl Problem<'_> {
                 h1 { (self.title) }
                 p { (self.what) }
                 p.lead { (self.advice) }
-                a.button.full href=(self.link_href) { (self.link_text) }
+                @if self.is_for_administrators {
+                    p.small {
+                        "For administrators of this server: " a href=(self.link_href) { (self.link_text) }
+                    }
+                } @else {
+                    a.button.full href=(self.link_href) { (self.link_text) }
+                }
             }
         };
         shell(self.title, self.brand, body)

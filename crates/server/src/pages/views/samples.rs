@@ -187,16 +187,18 @@ fn products(name: &str, email: &str) -> Pages {
 
 #[rustfmt::skip]
 fn endings() -> Pages {
+    let problem = Problem { status: 400, title: "This link does not fit",
+        what: "The address it wants to return to is not registered for Request Log.",
+        advice: "Go back to where you came from and try again. \
+            If that does not help, tell the people who run it.",
+        link_text: "Go to the start page", link_href: "/", is_for_administrators: true, brand: SARSEN };
     vec![
         ("done", Done { brand: "Acme", title: "Your device is connected",
             text: "You can go back to your device.", good: true }.markup()),
         ("denied", Done { brand: "Acme", title: "Nothing was allowed",
             text: "The device gets no access. You can close this page.", good: false }.markup()),
-        ("problem", Problem { status: 400, title: "This link does not fit",
-            what: "The address it wants to return to is not registered for Request Log.",
-            advice: "Go back to where you came from and try again. \
-                If that does not help, tell the people who run it.",
-            link_text: "Go to the start page", link_href: "/",
-            brand: SARSEN }.markup()),
+        ("problem", problem.markup()),
+        ("problem_of_organization", Problem { link_text: "Sign in", link_href: "/o/acme/login",
+            is_for_administrators: false, ..problem }.markup()),
     ]
 }

@@ -53,7 +53,11 @@ impl SignIn<'_> {
                         None => { "with your " strong { bdi { (self.org_name) } } " account" }
                     }
                 }
+                @if self.is_platform { p.small { "This sign-in is for administrators of this server." } }
                 (error_notice(error.as_deref()))
+                @if self.is_platform && in_error {
+                    p.small { "Users of a product sign in at the product: its accounts do not work here." }
+                }
                 @if let Some(note) = self.note { p.notice role="status" { (note.markup()) } }
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
