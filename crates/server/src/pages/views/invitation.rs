@@ -76,7 +76,17 @@ impl Invitation<'_> {
                 p.small { a href=(later_href) { "Not now" } }
             },
             InvitationStep::NewAccount { name, error, signin_href } => html! {
-                p { "Do you have an account with this address? " a href=(signin_href) { "Sign in" } }
+                p {
+                    "You need an administrator account of this server with this address. An account with which you use a \
+                     product is another one."
+                }
+                p {
+                    "If you have one, " a href=(signin_href) { "sign in" } ". You come back to this page and accept here."
+                }
+                p {
+                    "If not, create one here: enter your name and choose a password. You accept the invitation with it and \
+                     are signed in."
+                }
                 (self.person(name, error, "Create account and accept"))
             },
             InvitationStep::NewPassword { name, error } => html! {
