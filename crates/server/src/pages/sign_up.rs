@@ -28,7 +28,7 @@ pub(crate) async fn get(
 ) -> PageResult {
     let organization = active(&app, &slug).await?;
     if !organization.allows_sign_up(app.settings.sign_up) {
-        return Ok(closed(&app, &browser, &organization));
+        return Ok(closed(&app, &browser, &organization, asked.get("next")));
     }
     let fields = Fields { next: asked.get("next"), ..Fields::default() };
     Ok(show(&app, &browser, &organization, &fields, None, StatusCode::OK).await)
@@ -58,7 +58,7 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     browser.check_csrf(app, form)?;
     let organization = active(app, slug).await?;
     if !organization.allows_sign_up(app.settings.sign_up) {
-        return Ok(closed(app, browser, &organization));
+        return Ok(closed(app, browser, &organization, form.get("next")));
     }
     let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
     let made = make(app, &organization, fields.name, fields.email, form.text("password"), browser).await;
@@ -84,8 +84,9 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     }
 }
 
-fn closed(app: &App, browser: &Browser, organization: &Organization) -> Response {
-    let sign_in = sign_in::path(&organization.slug);
+fn closed(app: &App, browser: &Browser, organization: &Organization, next: Option<&str>) -> Response {
+    let home = home(&organization.slug);
+    let sign_in = sign_in::address(&organization.slug, safe_next(next, &home));
     let view = SignUpClosed { org_name: &organization.name, signin_href: &sign_in };
     browser.page_with(app, StatusCode::FORBIDDEN, view.markup())
 }

@@ -118,6 +118,50 @@ async fn a_form_that_was_open_for_too_long_leads_back_to_its_question() {
     empty.stop().await;
 }
 
+/// A user on the way to a product makes mistakes, and changes between the forms.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_way_to_a_product_survives_errors_and_the_change_of_forms() {
+    let server = TestServer::start().await;
+    let ask = Ask::of(&server, "spa");
+    let mut browser = server.browser();
+    let form_of =
+        |page: &Answer| browser::forms(&page.body).into_iter().find(|form| form.is_post).expect("a form");
+    let link_to = |page: &Answer, path: &str| {
+        let (_, rest) = page.body.split_once(&format!("href=\"{path}?")).expect("a link");
+        format!("{path}?{}", rest.split('"').next().unwrap_or_default().replace("&amp;", "&"))
+    };
+    let asked = browser.get(&ask.path()).await;
+    let mut page = browser.get(asked.header("location")).await;
+    for path in ["/o/acme/login", "/o/acme/signup", "/o/acme/login"] {
+        let action = form_of(&page).action;
+        assert_eq!(action, path);
+        let (csrf, next) = (page.input("csrf"), page.input("next"));
+        let fields =
+            [("csrf", &*csrf), ("next", &next), ("email", "nobody"), ("password", "wrong horse battery")];
+        let wrong = browser.post(&action, &fields).await;
+        assert_eq!(wrong.status, 422, "{wrong:?}");
+        assert_eq!(wrong.input("next"), next);
+        let other = if path == "/o/acme/login" { "/o/acme/signup" } else { "/o/acme/login" };
+        page = browser.get(&link_to(&wrong, other)).await;
+        assert_eq!(page.input("next"), next, "changed to {other}");
+    }
+    let sign_in = link_to(&page, "/o/acme/login");
+    let page = browser.get(&sign_in).await;
+    let (csrf, next) = (page.input("csrf"), page.input("next"));
+    let password = server.password("ada@acme.test");
+    let fields = [("csrf", &*csrf), ("next", &*next), ("email", "ada@acme.test"), ("password", password)];
+    let answer = browser.post(&form_of(&page).action, &fields).await;
+    let back = browser.get(answer.header("location")).await;
+    assert!(back.redirect_param("code").is_some(), "{back:?}");
+
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    admin.change("PATCH", "/api/organizations/acme", json!({ "sign_up": false })).await;
+    let closed = server.browser().get(&format!("/o/acme/signup?next={}", encoded(&next))).await;
+    assert_eq!(closed.status, 403, "{closed:?}");
+    assert_eq!(link_to(&closed, "/o/acme/login"), sign_in, "sign-up is closed meanwhile");
+    server.stop().await;
+}
+
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
