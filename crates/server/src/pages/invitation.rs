@@ -2,21 +2,22 @@
 //! invited address, or with a new one. Opening the link changes nothing.
 
 use super::browser::{Asked, Browser, Form};
+use super::form_errors::{self, check_new_account};
 use super::kept_link::KeptLink;
 use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::{self, Prompt};
 use super::sign_up::{self, BUSY, Refused};
-use super::views::{self, InvitationStep};
+use super::views::{self, FormError, InvitationStep};
 use crate::app::App;
 use crate::web::error::retry_after_value;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::Error;
 use identity::invitations::{self, Offer, Valid};
 use identity::organizations::PLATFORM;
 use identity::users::{NewUser, Profile, User};
-use identity::{Error, passwords};
 
 /// The page's own address, without a secret.
 const HERE: &str = "/invitation";
@@ -96,20 +97,18 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
 /// The page for a person who is not signed in, or whose account needs a new password.
 async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid, form: &Form) -> PageResult {
     let (name, password) = (form.text("name"), form.text("password"));
-    let again = async |status: StatusCode, error: &str| {
+    let again = async |status: StatusCode, error: &FormError| {
         let visitor = visitor(app, browser).await?;
         let typed = Typed { status, name, error: Some(error) };
         Ok(show(app, browser, valid, visitor.as_ref(), &typed))
     };
-    let organization = &valid.organization;
-    let own_names = [&*valid.invitation.email, name, &organization.name, &organization.slug];
-    if let Err(error) = passwords::check(password, &own_names) {
-        return again(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()).await;
+    if let Err(wrong) = check_new_account(name, &valid.invitation.email, password, &valid.organization) {
+        return again(StatusCode::UNPROCESSABLE_ENTITY, &wrong).await;
     }
     let hash = match sign_up::hash(app, password, browser.asker(PLATFORM)).await {
         Ok(hash) => hash,
         Err(Refused::Full(wait)) => {
-            let mut response = again(StatusCode::TOO_MANY_REQUESTS, BUSY).await?;
+            let mut response = again(StatusCode::TOO_MANY_REQUESTS, &FormError::of_form(BUSY)).await?;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             return Ok(response);
         }
@@ -128,10 +127,10 @@ async fn accept_as_new(app: &App, browser: &Browser, token: &str, valid: &Valid,
         Ok((_, user)) => Ok(done(app, browser.sign_in(app, &user, PLATFORM, CONSOLE).await?)),
         Err(Error::Taken { .. }) => {
             let text = "There is an account with this e-mail address already. Sign in to accept.";
-            again(StatusCode::UNPROCESSABLE_ENTITY, text).await
+            again(StatusCode::UNPROCESSABLE_ENTITY, &FormError::of_form(text)).await
         }
         Err(error @ Error::Invalid { .. }) => {
-            again(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()).await
+            again(StatusCode::UNPROCESSABLE_ENTITY, &form_errors::of(&error)).await
         }
         Err(error) => refused(error, valid),
     }
@@ -163,7 +162,7 @@ fn refused(error: Error, valid: &Valid) -> PageResult {
 struct Typed<'a> {
     status: StatusCode,
     name: &'a str,
-    error: Option<&'a str>,
+    error: Option<&'a FormError>,
 }
 
 impl Default for Typed<'_> {

@@ -5,11 +5,12 @@
 
 use super::browser::{Asked, Browser, Form};
 use super::flash::Flash;
+use super::form_errors;
 use super::kept_link::{KeptLink, id_of};
 use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::{self, active, home};
 use super::sign_up::{self, BUSY, Refused};
-use super::views::SetPassword;
+use super::views::{FormError, SetPassword};
 use crate::app::App;
 use crate::web::error::retry_after_value;
 use axum::extract::State;
@@ -61,13 +62,13 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         return Ok(done(&app, see_other(&sign_in::path(slug), said.into_iter().collect())));
     }
     if let Err(error) = passwords::check_for(form.text("password"), &link.user, &link.organization) {
-        return Ok(show(&app, &browser, &link, Some(&error.to_string())));
+        return Ok(show(&app, &browser, &link, Some(&form_errors::of(&error))));
     }
     let hash =
         match sign_up::hash(&app, form.text("password"), browser.asker_for(&app, slug, &link.user)).await {
             Ok(hash) => hash,
             Err(Refused::Full(wait)) => {
-                let mut response = show(&app, &browser, &link, Some(BUSY));
+                let mut response = show(&app, &browser, &link, Some(&FormError::of_form(BUSY)));
                 *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
                 response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
                 return Ok(response);
@@ -165,7 +166,7 @@ async fn find(app: &App, browser: &Browser, token: &str) -> Result<PasswordLink,
     Ok(link)
 }
 
-fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&str>) -> Response {
+fn show(app: &App, browser: &Browser, link: &PasswordLink, error: Option<&FormError>) -> Response {
     let csrf = browser.csrf(app);
     let view = SetPassword {
         brand: &link.organization.name,

@@ -2,11 +2,12 @@
 //! moves into a cookie ([`KeptLink`]).
 
 use super::browser::{Asked, Browser, Form};
+use super::form_errors::{self, check_new_account};
 use super::kept_link::{KeptLink, id_of};
 use super::respond::{Link, PageError, PageResult, see_other};
 use super::sign_in::active;
 use super::sign_up::{self, BUSY, Refused};
-use super::views::SetUp;
+use super::views::{FormError, SetUp};
 use crate::app::App;
 use crate::web::error::retry_after_value;
 use axum::extract::State;
@@ -16,7 +17,7 @@ use http::header::RETRY_AFTER;
 use identity::links::{self, Purpose};
 use identity::organizations::PLATFORM;
 use identity::users::{self, NewUser, Profile};
-use identity::{Error, administrators, names, passwords};
+use identity::{Error, administrators, passwords};
 
 const PATH: &str = "/setup";
 
@@ -54,7 +55,14 @@ pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(asked): 
     Ok(show(&app, &browser, &token, "", "", None))
 }
 
-fn show(app: &App, browser: &Browser, token: &str, email: &str, name: &str, error: Option<&str>) -> Response {
+fn show(
+    app: &App,
+    browser: &Browser,
+    token: &str,
+    email: &str,
+    name: &str,
+    error: Option<&FormError>,
+) -> Response {
     let csrf = browser.csrf(app);
     let hidden = [("link", id_of(token))];
     let view = SetUp { csrf: &csrf, action: PATH, hidden: &hidden, error, email, name };
@@ -71,14 +79,13 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
     }
     check(&app, &token).await?;
     let organization = active(&app, PLATFORM).await?;
-    let checked = names::email(email).and_then(|_| passwords::check(form.text("password"), &[email, name]));
-    if let Err(error) = checked {
-        return Ok(show(&app, &browser, &token, email, name, Some(&error.to_string())));
+    if let Err(wrong) = check_new_account(name, email, form.text("password"), &organization) {
+        return Ok(show(&app, &browser, &token, email, name, Some(&wrong)));
     }
     let hash = match sign_up::hash(&app, form.text("password"), browser.asker(PLATFORM)).await {
         Ok(hash) => hash,
         Err(Refused::Full(wait)) => {
-            let mut response = show(&app, &browser, &token, email, name, Some(BUSY));
+            let mut response = show(&app, &browser, &token, email, name, Some(&FormError::of_form(BUSY)));
             *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             return Ok(response);
@@ -109,7 +116,7 @@ pub(crate) async fn post(State(app): State<App>, browser: Browser, form: Form) -
         }
         Err(Error::NotFound { .. }) => Err(void()),
         Err(error @ (Error::Invalid { .. } | Error::Taken { .. })) => {
-            Ok(show(&app, &browser, &token, email, name, Some(&error.to_string())))
+            Ok(show(&app, &browser, &token, email, name, Some(&form_errors::of(&error))))
         }
         Err(error) => Err(error.into()),
     }

@@ -4,9 +4,10 @@
 //! once, and a taken one cannot. See docs/design/0031.
 
 use super::browser::{Asked, Browser, Form, encoded, safe_next};
+use super::form_errors::{self, check_new_account};
 use super::respond::PageResult;
 use super::sign_in::{self, Fixed, active, home};
-use super::views::{SignUp, SignUpClosed};
+use super::views::{FormError, SignUp, SignUpClosed};
 use crate::app::App;
 use crate::lanes::Asker;
 use crate::web::error::retry_after_value;
@@ -17,8 +18,10 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 use identity::organizations::Organization;
 use identity::users::{self, NewUser, Profile, User};
-use identity::{Error, names, passwords};
+use identity::{Error, passwords};
 use std::time::Duration;
+
+const UNPROCESSABLE: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
 
 pub(crate) async fn get(
     State(app): State<App>,
@@ -60,25 +63,24 @@ async fn answer(app: &App, slug: &str, browser: &Browser, form: &Form) -> PageRe
     if !organization.allows_sign_up(app.settings.sign_up) {
         return Ok(closed(app, browser, &organization, form.get("next")));
     }
-    let fields = Fields { name: form.text("name"), email: form.text("email"), next: form.get("next") };
-    let made = make(app, &organization, fields.name, fields.email, form.text("password"), browser).await;
+    let (name, email, next) = (form.text("name"), form.text("email"), form.get("next"));
+    let (fields, password) = (Fields { name, email, next, is_taken: false }, form.text("password"));
+    if let Err(wrong) = check_new_account(name, email, password, &organization) {
+        return Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await);
+    }
+    let made = make(app, &organization, name, email, password, browser).await;
     match made {
         Ok(user) => browser.sign_in(app, &user, slug, safe_next(fields.next, &home(slug))).await,
         Err(Refused::Full(wait)) => {
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let wrong = Some(Wrong::Other(BUSY));
-            let mut response = show(app, browser, &organization, &fields, wrong, status).await;
+            let (status, busy) = (StatusCode::TOO_MANY_REQUESTS, FormError::of_form(BUSY));
+            let mut response = show(app, browser, &organization, &fields, Some(&busy), status).await;
             response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
             Ok(response)
         }
         Err(Refused::Error(error @ (Error::Invalid { .. } | Error::Taken { .. }))) => {
-            let text = error.to_string();
-            let wrong = match error {
-                Error::Taken { .. } => Wrong::Taken,
-                _ => Wrong::Other(&text),
-            };
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(show(app, browser, &organization, &fields, Some(wrong), status).await)
+            let is_taken = matches!(error, Error::Taken { .. });
+            let (fields, wrong) = (Fields { is_taken, ..fields }, form_errors::of(&error));
+            Ok(show(app, browser, &organization, &fields, Some(&wrong), UNPROCESSABLE).await)
         }
         Err(Refused::Error(error)) => Err(error.into()),
     }
@@ -96,14 +98,8 @@ struct Fields<'a> {
     name: &'a str,
     email: &'a str,
     next: Option<&'a str>,
-}
-
-/// The error of the form.
-#[derive(Clone, Copy)]
-enum Wrong<'a> {
     /// The e-mail address has an account: the page leads to the sign-in, with the address filled in.
-    Taken,
-    Other(&'a str),
+    is_taken: bool,
 }
 
 async fn show(
@@ -111,18 +107,13 @@ async fn show(
     browser: &Browser,
     organization: &Organization,
     fields: &Fields<'_>,
-    wrong: Option<Wrong<'_>>,
+    error: Option<&FormError>,
     status: StatusCode,
 ) -> Response {
     let csrf = browser.csrf(app);
     let home = home(&organization.slug);
     let next = safe_next(fields.next, &home);
-    let (error, is_taken) = match wrong {
-        None => (None, false),
-        Some(Wrong::Taken) => (Some("There is an account with this e-mail address already."), true),
-        Some(Wrong::Other(text)) => (Some(text), false),
-    };
-    let sign_in = match is_taken {
+    let sign_in = match fields.is_taken {
         true => sign_in::address_for(&organization.slug, fields.email, next),
         false => sign_in::address(&organization.slug, next),
     };
@@ -133,7 +124,7 @@ async fn show(
         name: fields.name,
         email: fields.email,
         error,
-        is_taken,
+        is_taken: fields.is_taken,
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &path(&organization.slug),
@@ -157,9 +148,9 @@ impl From<Error> for Refused {
     }
 }
 
-/// Creates an account with a password. The password is hashed before the lookup of the address, so that free and taken
+/// Creates an account with a password, whose fields were checked. The password is hashed before the lookup of the address, so that free and taken
 /// addresses take the same time.
-pub(crate) async fn make(
+async fn make(
     app: &App,
     organization: &Organization,
     name: &str,
@@ -167,8 +158,6 @@ pub(crate) async fn make(
     password: &str,
     browser: &Browser,
 ) -> Result<User, Refused> {
-    names::email(email)?;
-    passwords::check(password, &[email, name, &organization.name, &organization.slug])?;
     let hash = hash(app, password, browser.asker(&organization.slug)).await?;
     let now = app.now();
     let new = NewUser { profile: Profile::named(name), ..NewUser::new(email, now, app.random()) };

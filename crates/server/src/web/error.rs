@@ -205,7 +205,7 @@ pub(super) fn capitalised(noun: &str) -> String {
 }
 
 /// With a full stop.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 

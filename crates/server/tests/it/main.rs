@@ -11,6 +11,7 @@ mod device;
 mod erasure;
 mod error_links;
 mod first_start;
+mod form_errors;
 mod full_lane;
 mod guessing;
 mod housekeeping;

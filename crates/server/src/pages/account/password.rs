@@ -4,10 +4,11 @@
 use crate::app::App;
 use crate::pages::browser::{Browser, Form};
 use crate::pages::flash::Flash;
+use crate::pages::form_errors;
 use crate::pages::respond::{PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Checked, THROTTLED, active, check_password};
 use crate::pages::sign_up::{self, BUSY, Refused};
-use crate::pages::views::{ChangePassword, OldPassword};
+use crate::pages::views::{ChangePassword, FormError, OldPassword};
 use crate::web::error::retry_after_value;
 use crate::web::path::Path;
 use axum::extract::State;
@@ -39,24 +40,29 @@ pub(crate) async fn post(
     let Some((session, asking)) = Asking::of(&app, &browser, organization).await? else {
         return Ok(to_sign_in(&slug));
     };
-    let refused = |text: &str| Ok(asking.show(&app, &browser, Some(text)));
+    let refused = |error: FormError| Ok(asking.show(&app, &browser, Some(&error)));
     let busy = |text: &str, wait| {
-        let mut response = asking.show(&app, &browser, Some(text));
+        let mut response = asking.show(&app, &browser, Some(&FormError::of_form(text)));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(RETRY_AFTER, retry_after_value(wait));
         Ok(response)
     };
     if let Err(error) = passwords::check_for(form.text("new_password"), &asking.user, &asking.organization) {
-        return refused(&error.to_string());
+        return refused(FormError { field: Some("new_password"), ..form_errors::of(&error) });
     }
     match asking.old {
         OldPassword::NotNeeded => {}
-        OldPassword::None => return refused("This account has no password to prove who you are."),
+        OldPassword::None => {
+            return refused(FormError::of_form("This account has no password to prove who you are."));
+        }
         OldPassword::Needed => {
             let (email, old) = (&asking.user.email, form.text("password"));
             match check_password(&app, &asking.organization, email, old, &browser).await? {
                 Checked::Right(user) if user.id == session.user => {}
-                Checked::Right(_) | Checked::Wrong => return refused("The current password is wrong."),
+                Checked::Right(_) | Checked::Wrong => {
+                    let text = "The current password is wrong.".to_owned();
+                    return refused(FormError { text, field: Some("password") });
+                }
                 Checked::Full(wait) => return busy(BUSY, wait),
                 Checked::Throttled(wait) => return busy(THROTTLED, wait),
             }
@@ -120,7 +126,7 @@ impl Asking {
         Ok(Some((session, Asking { organization, user, old })))
     }
 
-    fn show(&self, app: &App, browser: &Browser, error: Option<&str>) -> Response {
+    fn show(&self, app: &App, browser: &Browser, error: Option<&FormError>) -> Response {
         let (csrf, slug) = (browser.csrf(app), &self.organization.slug);
         let view = ChangePassword {
             brand: &self.organization.name,

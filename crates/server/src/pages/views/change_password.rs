@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::{
+    FormError,
     field::{self, Field},
-    parts::{error_notice, hidden_fields, titled},
+    parts::{error_notice, hidden_fields, text_of, titled},
     shell,
 };
 
@@ -27,7 +28,7 @@ pub struct ChangePassword<'a> {
     pub csrf: &'a str,
     pub action: &'a str,
     pub account_href: &'a str,
-    pub error: Option<&'a str>,
+    pub error: Option<&'a FormError>,
 }
 
 impl ChangePassword<'_> {
@@ -36,7 +37,7 @@ impl ChangePassword<'_> {
             div.card.stack {
                 h1 { "Change your password" }
                 p.lead { "for the account " strong { bdi { (self.user_email) } } }
-                (error_notice(self.error))
+                (error_notice(text_of(self.error)))
                 @if self.old == OldPassword::None {
                     p {
                         "This account has no password, and you signed in more than ten minutes ago. Ask an administrator \
@@ -48,20 +49,19 @@ impl ChangePassword<'_> {
                 p.small { a href=(self.account_href) { "Back to your account" } }
             }
         };
-        shell(&titled(self.error, "Change your password"), self.brand, body)
+        shell(&titled(text_of(self.error), "Change your password"), self.brand, body)
     }
 
     fn form(&self) -> Markup {
-        let asks = self.old == OldPassword::Needed;
-        let in_error = self.error.is_some();
-        let old = Field { label: "Current password", autofocus: true, in_error, ..Field::PASSWORD };
+        let old = Field { label: "Current password", ..Field::PASSWORD };
+        let old = (self.old == OldPassword::Needed).then_some(old);
         let new = field::new_password("new_password", "New password");
+        let fields = old.into_iter().chain([new]).collect();
         html! {
             form.stack method="post" action=(self.action) {
                 (hidden_fields(self.csrf, &[]))
                 (field::username(self.user_email))
-                @if asks { (old.markup()) }
-                (Field { autofocus: !asks, in_error, ..new }.markup())
+                (field::fields(fields, self.error))
                 button.full type="submit" { "Change the password" }
                 p.small { "You stay signed in here and are signed out everywhere else." }
             }

@@ -4,10 +4,40 @@ use maud::{Markup, html};
 
 /// Fewest characters of a password that a person may choose.
 const PASSWORD_LENGTH_MIN: u32 = 8;
+/// Most characters of a name.
+const NAME_LENGTH_MAX: u32 = 100;
 const PASSWORD_HINT: &str = "At least 8 characters. 15 or more, such as a few unrelated words, is far safer.";
 
 /// The id of the notice with the form's error.
 pub(super) const ERROR_ID: &str = "form-error";
+
+/// The error of a form.
+pub struct FormError {
+    /// A sentence.
+    pub text: String,
+    /// The name of the field that is wrong, if it is one.
+    pub field: Option<&'static str>,
+}
+
+impl FormError {
+    /// An error that no field is to blame for.
+    pub fn of_form(text: &str) -> FormError {
+        FormError { text: text.to_owned(), field: None }
+    }
+}
+
+/// The fields of a form. The wrong one is marked and has the focus; without a wrong one, the first empty one has it.
+pub(super) fn fields(fields: Vec<Field<'_>>, error: Option<&FormError>) -> Markup {
+    let wrong = error.and_then(|error| error.field);
+    let at = |is_it: &dyn Fn(&Field<'_>) -> bool| fields.iter().position(is_it);
+    let wrong = at(&|field| Some(field.name) == wrong);
+    let focused = wrong.or_else(|| at(&|field| field.value.is_empty()));
+    html! {
+        @for (index, field) in fields.into_iter().enumerate() {
+            (Field { autofocus: focused == Some(index), in_error: wrong == Some(index), ..field }.markup())
+        }
+    }
+}
 
 pub(super) struct Field<'a> {
     pub name: &'a str,
@@ -20,6 +50,8 @@ pub(super) struct Field<'a> {
     pub hint: Option<&'a str>,
     /// The minimum length.
     pub length_min: Option<u32>,
+    /// The maximum length.
+    pub length_max: Option<u32>,
     pub autofocus: bool,
     /// Its value cannot be changed.
     pub read_only: bool,
@@ -36,17 +68,25 @@ impl Field<'_> {
         value: "",
         hint: None,
         length_min: None,
+        length_max: Some(NAME_LENGTH_MAX),
         autofocus: false,
         read_only: false,
         in_error: false,
     };
-    pub const EMAIL: Field<'static> =
-        Field { name: "email", label: "E-mail", kind: "email", autocomplete: "username", ..Field::NAME };
+    pub const EMAIL: Field<'static> = Field {
+        name: "email",
+        label: "E-mail",
+        kind: "email",
+        autocomplete: "username",
+        length_max: None,
+        ..Field::NAME
+    };
     pub const PASSWORD: Field<'static> = Field {
         name: "password",
         label: "Password",
         kind: "password",
         autocomplete: "current-password",
+        length_max: None,
         ..Field::NAME
     };
 
@@ -62,7 +102,7 @@ impl Field<'_> {
                 input id=(self.name) name=(self.name) type=(self.kind) required
                     value=[Some(self.value).filter(|value| !value.is_empty())]
                     autocomplete=(self.autocomplete) autocapitalize=[self.autocapitalize()]
-                    spellcheck="false" minlength=[self.length_min] autofocus[self.autofocus] readonly[self.read_only]
+                    spellcheck="false" minlength=[self.length_min] maxlength=[self.length_max] autofocus[self.autofocus] readonly[self.read_only]
                     aria-describedby=[described_by] aria-invalid=[self.in_error.then_some("true")];
             }
         }

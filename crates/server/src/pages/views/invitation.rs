@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{
-    SARSEN,
+    FormError, SARSEN,
     field::Field,
-    parts::{error_notice, hidden_fields, titled},
+    parts::{error_notice, hidden_fields, text_of, titled},
     shell,
     sign_up::person_fields_for,
 };
@@ -15,9 +15,9 @@ pub enum InvitationStep<'a> {
     /// They are signed in with the invited address.
     Accept { later_href: &'a str },
     /// The visitor is signed out. `name` is the earlier input.
-    NewAccount { name: &'a str, error: Option<&'a str>, signin_href: &'a str },
+    NewAccount { name: &'a str, error: Option<&'a FormError>, signin_href: &'a str },
     /// They are signed in, but their address was not verified before the link proved it.
-    NewPassword { name: &'a str, error: Option<&'a str> },
+    NewPassword { name: &'a str, error: Option<&'a FormError> },
     /// They are signed in with another address.
     OtherUser { user_email: &'a str, switch_href: &'a str },
 }
@@ -56,10 +56,10 @@ impl Invitation<'_> {
                 p.small { "The invitation can be accepted once. If you did not expect it, close this page." }
             }
         };
-        shell(&titled(self.error(), "Invitation"), SARSEN, body)
+        shell(&titled(text_of(self.error()), "Invitation"), SARSEN, body)
     }
 
-    fn error(&self) -> Option<&str> {
+    fn error(&self) -> Option<&FormError> {
         match self.step {
             InvitationStep::NewAccount { error, .. } | InvitationStep::NewPassword { error, .. } => error,
             _ => None,
@@ -106,13 +106,13 @@ impl Invitation<'_> {
         }
     }
 
-    fn person(&self, name: &str, error: Option<&str>, button: &str) -> Markup {
+    fn person(&self, name: &str, error: Option<&FormError>, button: &str) -> Markup {
         let email = Field { read_only: true, value: self.email, ..Field::EMAIL };
         html! {
-            (error_notice(error))
+            (error_notice(text_of(error)))
             form.stack method="post" action=(self.action) {
                 (hidden_fields(self.csrf, self.hidden))
-                (person_fields_for(name, email, error.is_some()))
+                (person_fields_for(name, email, error))
                 button.full type="submit" { (button) }
             }
         }

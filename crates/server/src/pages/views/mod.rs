@@ -46,6 +46,7 @@ pub use consent::{Consent, ScopeLine};
 pub use console::{Console, OrgLine};
 pub use demo_home::DemoHome;
 pub use done::Done;
+pub use field::FormError;
 pub use form_post::FormPost;
 #[cfg(test)]
 pub use form_post::SCRIPT;

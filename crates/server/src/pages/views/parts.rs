@@ -2,11 +2,19 @@
 
 use maud::{Markup, html};
 
-use super::{ScopeLine, field::ERROR_ID};
+use super::{
+    ScopeLine,
+    field::{ERROR_ID, FormError},
+};
 
 /// The title of a page with a form: a screen reader announces an error first.
 pub(super) fn titled(error: Option<&str>, title: &str) -> String {
     if error.is_some() { format!("Error: {title}") } else { title.to_owned() }
+}
+
+/// The text of a form's error.
+pub(super) fn text_of(error: Option<&FormError>) -> Option<&str> {
+    error.map(|error| &*error.text)
 }
 
 pub(super) fn error_notice(error: Option<&str>) -> Markup {

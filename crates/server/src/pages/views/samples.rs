@@ -34,14 +34,16 @@ pub fn hostile() -> Pages {
 #[rustfmt::skip]
 pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&str>) -> Pages {
     let (org_name, csrf, hidden) = (org, "token", HIDDEN);
+    let wrong = error.map(|text| FormError { text: text.to_owned(), field: Some("password") });
+    let wrong = wrong.as_ref();
     let sign_in = SignIn { org_name, client_name: Some(client), email, error, note: None, csrf, hidden,
         action: "/o/acme/login", signup_href: Some("/o/acme/signup"), is_platform: false, retry_after_s: None };
-    let sign_up = SignUp { org_name, client_name: Some(client), name, email, error, is_taken: true, csrf, hidden,
+    let sign_up = SignUp { org_name, client_name: Some(client), name, email, error: wrong, is_taken: true, csrf, hidden,
         action: "/o/acme/signup", signin_href: "/o/acme/login" };
     let set_password = |has_password| SetPassword { brand: org, user_email: email, has_password, csrf, hidden,
-        action: "/password", error }.markup();
+        action: "/password", error: wrong }.markup();
     let change_password = |old| ChangePassword { brand: org, user_email: email, old, csrf,
-        action: "/o/acme/account/password", account_href: "/o/acme/account", error }.markup();
+        action: "/o/acme/account/password", account_href: "/o/acme/account", error: wrong }.markup();
     vec![
         ("sign_in", sign_in.markup()),
         ("sign_in_fresh",
@@ -62,7 +64,7 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
         ("change_password", change_password(OldPassword::Needed)),
         ("change_password_recent", change_password(OldPassword::NotNeeded)),
         ("change_password_without", change_password(OldPassword::None)),
-        ("set_up", SetUp { csrf, action: "/setup", hidden, error, email: "", name: "" }.markup()),
+        ("set_up", SetUp { csrf, action: "/setup", hidden, error: wrong, email: "", name: "" }.markup()),
         ("sign_up_closed", SignUpClosed { org_name, signin_href: "/o/acme/login" }.markup()),
         ("one_time_link",
             OneTimeLink { org_name, user_email: email, csrf, hidden, action: "/o/acme/link" }.markup()),
@@ -84,6 +86,8 @@ pub fn invitations(org: &str, inviter: &str, email: &str, name: &str, error: Opt
         }
         .markup()
     };
+    let wrong = error.map(|text| FormError { text: text.to_owned(), field: Some("name") });
+    let error = wrong.as_ref();
     let signin_href = "/login?next=%2Finvitation";
     let (accept, again) = (
         InvitationStep::Accept { later_href: "/console" },

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{
-    field::{self, Field},
-    parts::{error_notice, hidden_fields, titled},
+    FormError, field,
+    parts::{error_notice, hidden_fields, text_of, titled},
     shell,
 };
 
@@ -17,22 +17,21 @@ pub struct SetPassword<'a> {
     pub csrf: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
     pub action: &'a str,
-    pub error: Option<&'a str>,
+    pub error: Option<&'a FormError>,
 }
 
 impl SetPassword<'_> {
     pub fn markup(&self) -> Markup {
         let title = if self.has_password { "Choose a new password" } else { "Choose a password" };
-        let in_error = self.error.is_some();
         let body = html! {
             div.card.stack {
                 h1 { (title) }
                 p.lead { "for the account " strong { bdi { (self.user_email) } } }
-                (error_notice(self.error))
+                (error_notice(text_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
                     (field::username(self.user_email))
-                    (Field { autofocus: true, in_error, ..field::new_password("password", "Password") }.markup())
+                    (field::fields(vec![field::new_password("password", "Password")], self.error))
                     div.decide {
                         button type="submit" { "Set password" }
                         button.plain type="submit" name="later" value="yes" formnovalidate { "Not now" }
@@ -44,6 +43,6 @@ impl SetPassword<'_> {
                 }
             }
         };
-        shell(&titled(self.error, title), self.brand, body)
+        shell(&titled(text_of(self.error), title), self.brand, body)
     }
 }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{
-    SARSEN,
-    parts::{error_notice, hidden_fields, titled},
+    FormError, SARSEN,
+    parts::{error_notice, hidden_fields, text_of, titled},
     shell,
     sign_up::person_fields,
 };
@@ -13,7 +13,7 @@ pub struct SetUp<'a> {
     pub csrf: &'a str,
     pub action: &'a str,
     pub hidden: &'a [(&'a str, &'a str)],
-    pub error: Option<&'a str>,
+    pub error: Option<&'a FormError>,
     /// The earlier input, or empty.
     pub email: &'a str,
     /// The earlier input, or empty.
@@ -29,15 +29,15 @@ impl SetUp<'_> {
                     "Make the account of its owner. The owner approves organizations and can do everything "
                     "else, so choose a password that you use nowhere else."
                 }
-                (error_notice(self.error))
+                (error_notice(text_of(self.error)))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (person_fields(self.name, self.email, self.error.is_some()))
+                    (person_fields(self.name, self.email, self.error))
                     button.full type="submit" { "Become the owner" }
                 }
                 p.small { "This link works once. When the account exists, the link is void." }
             }
         };
-        shell(&titled(self.error, "Set up"), SARSEN, body)
+        shell(&titled(text_of(self.error), "Set up"), SARSEN, body)
     }
 }

@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::{
+    FormError,
     field::{self, Field},
-    parts::{error_notice_with, hidden_fields, titled},
+    parts::{error_notice_with, hidden_fields, text_of, titled},
     shell,
 };
 
@@ -16,7 +17,7 @@ pub struct SignUp<'a> {
     pub name: &'a str,
     /// The earlier input, or empty.
     pub email: &'a str,
-    pub error: Option<&'a str>,
+    pub error: Option<&'a FormError>,
     /// Whether the error is that the e-mail address has an account: then it links to `signin_href`.
     pub is_taken: bool,
     pub csrf: &'a str,
@@ -27,6 +28,7 @@ pub struct SignUp<'a> {
 
 impl SignUp<'_> {
     pub fn markup(&self) -> Markup {
+        let error = text_of(self.error);
         let body = html! {
             div.card.stack {
                 h1 { "Create an account" }
@@ -36,37 +38,26 @@ impl SignUp<'_> {
                         None => { "One account for everything from " strong { bdi { (self.org_name) } } }
                     }
                 }
-                (error_notice_with(self.error, self.is_taken.then_some(("Sign in instead", self.signin_href))))
+                (error_notice_with(error, self.is_taken.then_some(("Sign in instead", self.signin_href))))
                 form.stack method="post" action=(self.action) {
                     (hidden_fields(self.csrf, self.hidden))
-                    (person_fields(self.name, self.email, self.error.is_some()))
+                    (person_fields(self.name, self.email, self.error))
                     button.full type="submit" { "Create account" }
                 }
                 p.small { "Have an account already? " a href=(self.signin_href) { "Sign in" } }
             }
         };
-        shell(&titled(self.error, "Create an account"), self.org_name, body)
+        shell(&titled(error, "Create an account"), self.org_name, body)
     }
 }
 
-/// Name, e-mail and a new password; the first empty one has the focus.
-pub(super) fn person_fields(name: &str, email: &str, in_error: bool) -> Markup {
-    let focused = !name.is_empty() && email.is_empty();
-    let field = Field { value: email, autofocus: focused, in_error, ..Field::EMAIL };
-    person_fields_for(name, field, in_error)
+/// Name, e-mail and a new password.
+pub(super) fn person_fields(name: &str, email: &str, error: Option<&FormError>) -> Markup {
+    person_fields_for(name, Field { value: email, ..Field::EMAIL }, error)
 }
 
 /// The same with the page's own e-mail field.
-pub(super) fn person_fields_for(name: &str, email: Field<'_>, in_error: bool) -> Markup {
-    let (no_name, no_email) = (name.is_empty(), email.value.is_empty());
-    let new_password = Field {
-        autofocus: !no_name && !no_email,
-        in_error,
-        ..field::new_password(Field::PASSWORD.name, Field::PASSWORD.label)
-    };
-    html! {
-        (Field { value: name, autofocus: no_name, in_error, ..Field::NAME }.markup())
-        (email.markup())
-        (new_password.markup())
-    }
+pub(super) fn person_fields_for(name: &str, email: Field<'_>, error: Option<&FormError>) -> Markup {
+    let new_password = field::new_password(Field::PASSWORD.name, Field::PASSWORD.label);
+    field::fields(vec![Field { value: name, ..Field::NAME }, email, new_password], error)
 }
