@@ -2,17 +2,17 @@
 //! code is not consumed.
 
 use crate::app::App;
-use crate::oauth::error::Result;
+use crate::oauth::error::{OAuthError, Result};
 use crate::web::json::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
-use identity::Time;
 use identity::administrators::{self, Role};
 use identity::clients::Client;
 use identity::ids::{AuditId, GrantId, SessionId, UserId};
 use identity::keys::{Algorithm, Ring};
 use identity::scopes::{self, Scope};
 use identity::tokens::{self, ACCESS_LIFE, AccessClaims, Audience, IdClaims};
+use identity::{Error, Time};
 use serde::Serialize;
 
 /// The maximum number of organizations in a token, which must fit into a header of any proxy.
@@ -51,8 +51,16 @@ struct TokenBody {
     scope: String,
 }
 
-/// Reads the claims for the tokens of a user within a scope.
+/// Reads the claims for the tokens of a user within a scope. A user who was deleted since the code or token was issued
+/// has no grant.
 pub(crate) async fn prepare(app: &App, client: &Client, user: &UserId, scope: &Scope) -> Result<Prepared> {
+    read_claims(app, client, user, scope).await.map_err(|error| match error {
+        Error::NotFound { .. } => OAuthError::invalid_grant(),
+        error => error.into(),
+    })
+}
+
+async fn read_claims(app: &App, client: &Client, user: &UserId, scope: &Scope) -> identity::Result<Prepared> {
     let now = app.now();
     let (audiences, named) = audiences(app, client, user, scope).await?;
     let customer = match &client.service {
@@ -162,7 +170,7 @@ async fn audiences(
     client: &Client,
     user: &UserId,
     scope: &Scope,
-) -> Result<(Vec<String>, String)> {
+) -> identity::Result<(Vec<String>, String)> {
     if !client.is_first_party() {
         return Ok((vec![client.service_audience()], scope.to_string()));
     }
@@ -199,19 +207,19 @@ async fn audiences(
 }
 
 /// The signing keys. Creates the RSA key of a new installation if it does not exist yet.
-async fn ring(app: &App, for_id_token: bool, now: Time) -> Result<Ring> {
+async fn ring(app: &App, for_id_token: bool, now: Time) -> identity::Result<Ring> {
     let ring = app.lookups.ring(now).await?;
     if !for_id_token || ring.signer(Algorithm::Rs256, now).is_some() {
         return Ok(ring);
     }
     app.key_maker().renew(Algorithm::Rs256).await?;
-    Ok(app.lookups.ring(now).await?)
+    app.lookups.ring(now).await
 }
 
 /// Signs on a blocking thread, because RS256 takes most of a millisecond.
 async fn sign_id(ring: Ring, claims: IdClaims, algorithm: Algorithm, now: Time) -> Result<String> {
     let signed = tokio::task::spawn_blocking(move || tokens::sign_id(&ring, &claims, algorithm, now));
-    Ok(signed.await.map_err(|error| identity::Error::Internal(format!("signing: {error}")))??)
+    Ok(signed.await.map_err(|error| Error::Internal(format!("signing: {error}")))??)
 }
 
 fn id_claims(app: &App, client: &Client, issue: &Issue, subject: SubjectClaims, now: Time) -> IdClaims {

@@ -1,11 +1,14 @@
 //! Authorization codes: replayed, raced, not fitting, downgraded, outliving.
 
 use super::{basic, but, presenting, reads, refreshing, spa_code, token};
-use crate::device::{error, in_acme, refusal, sign_out, signed_in, suspend_acme};
-use crate::support::{Ask, CALLBACK, VERIFIER, code, until_both_keys_sign};
+use crate::device::{
+    allow, codes as codes_of_a_device, error, in_acme, poll, refusal, sign_out, signed_in, suspend_acme,
+};
+use crate::support::{Admin, Ask, CALLBACK, VERIFIER, code, text, until_both_keys_sign};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use identity::secrets;
+use serde_json::Value;
 use server::testing::{Rows, TestBrowser, TestServer, at_once};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,6 +40,29 @@ async fn a_code_that_comes_back_ends_what_it_gave() {
     let late = token(&server, &presenting(&server, &second)).send().await;
     assert_eq!(refusal(&late), error(400, "invalid_grant"));
     assert_eq!(reads(&server, &tokens).await, 401, "also when it comes back after its minute");
+    server.stop().await;
+}
+
+/// The codes were issued, and the user is deleted before they are redeemed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_of_a_deleted_user_is_no_grant() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let mut ada = signed_in(&server, "ada@acme.test").await;
+    let mut codes = Vec::new();
+    for scope in ["profile", "openid email", "openid offline_access"] {
+        codes.push((scope, code(&mut ada, &Ask::of(&server, "spa").with("scope", scope)).await));
+    }
+    let device = codes_of_a_device(&server).await;
+    allow(&mut ada, &device).await;
+    let users = "/api/organizations/acme/users";
+    let found = admin.read(&format!("{users}?email=ada@acme.test")).await;
+    admin.change("DELETE", &format!("{users}/{}", text(&found["items"][0], "id")), Value::Null).await;
+    for (scope, code) in &codes {
+        let answer = token(&server, &presenting(&server, code)).send().await;
+        assert_eq!(refusal(&answer), error(400, "invalid_grant"), "{scope}");
+    }
+    assert_eq!(refusal(&poll(&server, &device).await), error(400, "invalid_grant"), "a device");
     server.stop().await;
 }
 
