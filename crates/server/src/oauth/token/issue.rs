@@ -48,7 +48,9 @@ struct TokenBody {
     refresh_token: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id_token: Option<String>,
-    scope: String,
+    /// A scope has at least one word (RFC 6749 section 3.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
 }
 
 /// Reads the claims for the tokens of a user within a scope. A user who was deleted since the code or token was issued
@@ -101,7 +103,8 @@ pub(crate) async fn answer(app: &App, client: &Client, issue: Issue, prepared: P
         }
         None => None,
     };
-    Ok(respond(access_token, issue.refresh_token, id_token, scope))
+    // An empty one says that the user has lost every role since. Without it, the scope would count as granted.
+    Ok(respond(access_token, issue.refresh_token, id_token, Some(scope)))
 }
 
 /// Signs an access token of a client that acts for itself, and returns it. Its audience is the client's service, or with
@@ -129,7 +132,7 @@ pub(crate) async fn answer_machine(app: &App, client: &Client, scope: &Scope) ->
     };
     let ring = app.lookups.ring(now).await?;
     let access_token = sign_access(app, &ring, &claims, client, now)?;
-    Ok(respond(access_token, None, None, scope.to_string()))
+    Ok(respond(access_token, None, None, administers.then(|| scope.to_string())))
 }
 
 /// Signs an access token, and notes that its signature is right.
@@ -149,7 +152,7 @@ fn respond(
     access_token: String,
     refresh_token: Option<String>,
     id_token: Option<String>,
-    scope: String,
+    scope: Option<String>,
 ) -> Response {
     let body = TokenBody {
         access_token,
