@@ -219,7 +219,10 @@ async fn understand_of(
     }
     let scope = match Scope::grant(params.get("scope"), client.is_first_party()) {
         Ok(scope) => scope,
-        Err(_) => return refuse("invalid_scope", "None of the scopes that were asked for is known."),
+        Err(error) => {
+            let OAuthError { error, description, .. } = error.into();
+            return refuse(error, &description);
+        }
     };
     let max_age = match params.get("max_age").map(str::parse::<u32>) {
         None => None,

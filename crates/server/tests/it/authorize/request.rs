@@ -196,6 +196,19 @@ async fn what_else_is_wrong_is_told_to_the_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refused_scope_says_why() {
+    let server = TestServer::start().await;
+    for (scope, why) in [("fly", "no requested scope is known"), (&*"openid ".repeat(65), "too many scopes")]
+    {
+        let answer = server.get(&Ask::of(&server, "spa").with("scope", scope).path()).send().await;
+        assert_eq!(refusal(&answer), "invalid_scope");
+        let description = answer.redirect_param("error_description").unwrap_or_default();
+        assert!(description.starts_with(why), "{description}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_parameter_is_an_error_and_none_of_its_values_counts() {
     let server = TestServer::start().await;
     let mut ada = ada(&server).await;
