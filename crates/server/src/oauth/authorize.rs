@@ -9,7 +9,7 @@ use super::error::OAuthError;
 use super::params::{Params, Posted};
 use super::sign_in_note::Note;
 use crate::app::App;
-use crate::pages::browser::Browser;
+use crate::pages::browser::{Browser, encoded};
 use crate::pages::consent;
 use crate::pages::respond::{Link, PageError, PageResult, see_other};
 use crate::pages::sign_in::{self, Prompt};
@@ -36,6 +36,10 @@ use std::time::Duration;
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
 /// The longest posted request: any client can make the server store it.
 const POSTED_MAX: usize = 8 * 1024;
+/// The longest request: with our note, it is one parameter of the sign-in page.
+const REQUEST_MAX: usize = 7680;
+/// The longest request as it stands in the address of the sign-in page. A head has 16 KiB, with the browser's cookies.
+const ENCODED_MAX: usize = 12 * 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, RawQuery(query): RawQuery) -> PageResult {
     let request = match understand(&app, &query.unwrap_or_default()).await {
@@ -85,6 +89,11 @@ async fn store_posted(app: &App, address: IpAddr, posted: &Posted, form: String)
         &format!("/auth/authorize?client_id={}&request_uri={OWN_REQUEST}{id}", client.id),
         Vec::new(),
     ))
+}
+
+/// Whether the sign-in page cannot get this request as the place where it leads to.
+fn is_too_long(query: &str) -> bool {
+    query.len() > REQUEST_MAX || encoded(query).len() > ENCODED_MAX
 }
 
 /// A request whose client and redirect URI are good, and whose parameters make sense.
@@ -230,6 +239,12 @@ async fn understand_of(
         Some(Err(_)) => return refuse("invalid_request", "max_age is not a number of seconds."),
     };
     let (note, query) = Note::read(app, &query);
+    if is_too_long(&query) {
+        let text = format!(
+            "The request is too long: {REQUEST_MAX} bytes are allowed, and {ENCODED_MAX} when it is encoded once more."
+        );
+        return refuse("invalid_request", &text);
+    }
     let own = |name: &str| params.get(name).map(str::to_owned);
     Ok(Ok(Request {
         scope,

@@ -29,13 +29,17 @@ use std::sync::Arc;
 const PARAMETERS: [&str; 5] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", ASK];
 /// The parameter of our own with which a confirmation of all sign-outs asks again.
 const ASK: &str = "sarsen_ask";
-/// A posted request may be this long, because it becomes an address.
-const POSTED_MAX: usize = 8 * 1024;
+/// The most bytes of a request. A posted one becomes an address, and one in an address becomes the form of a confirmation.
+const REQUEST_MAX: usize = 8 * 1024;
 /// The most bytes of a posted form: a request, and the CSRF token of a confirmation.
-const BODY_MAX: usize = POSTED_MAX + 1024;
+const BODY_MAX: usize = REQUEST_MAX + 1024;
 
 pub(crate) async fn get(State(app): State<App>, browser: Browser, Asked(params): Asked) -> PageResult {
-    let understood = match understand(&app, &params).await {
+    let understood = match as_query(&params) {
+        Ok(_) => understand(&app, &params).await,
+        Err(error) => Err(error),
+    };
+    let understood = match understood {
         Ok(understood) => understood,
         Err(error) => return Err(browser.lead_on(&app, error).await),
     };
@@ -61,11 +65,7 @@ pub(crate) async fn post(
     ShortForm(form): ShortForm<BODY_MAX>,
 ) -> PageResult {
     if form.get("csrf").is_none() {
-        let query = form.params().to_form();
-        if query.len() > POSTED_MAX {
-            let text = format!("The request is too long: {POSTED_MAX} bytes are allowed.");
-            return Err(PageError::bad(text));
-        }
+        let query = as_query(form.params())?;
         return Ok(see_other(&format!("/auth/logout?{query}"), Vec::new()));
     }
     let asked = Params::of(sent_again(form.params()).map(|(name, value)| (name, value.to_owned())));
@@ -79,6 +79,15 @@ async fn confirmed(app: &App, browser: &Browser, form: &Form) -> PageResult {
         Logout::OfClient(request) => request.sign_out(app, browser).await,
         Logout::Everywhere | Logout::EverywhereIfConfirmed => sign_out_everywhere(app, browser).await,
     }
+}
+
+/// A request as a query, if it is not too long.
+fn as_query(params: &Params) -> Result<String, PageError> {
+    let query = params.to_form();
+    if query.len() > REQUEST_MAX {
+        return Err(PageError::bad(format!("The request is too long: {REQUEST_MAX} bytes are allowed.")));
+    }
+    Ok(query)
 }
 
 /// The parameters that a confirmation sends again.

@@ -52,6 +52,18 @@ async fn a_client_without_a_hint_asks_first_and_gets_the_user_back() {
     assert_eq!(confirm(&mut ada, &page).await.status, 303);
     let long = "x".repeat(8192);
     assert_shown_here(&ada.post("/auth/logout", &[("state", &long)]).await, "too long");
+    // What is asked can also be confirmed.
+    let length = |fields: &[(&str, &str)]| logout(fields).len() - "/auth/logout?".len();
+    let rest = 8192 - length(&[fields[0], fields[1], ("state", ""), ("id_token_hint", "")]);
+    let (hint, state) = (&long[..rest / 2], &long[..rest - rest / 2]);
+    let mut longest = [fields[0], fields[1], ("state", state), ("id_token_hint", hint)];
+    assert_eq!(length(&longest), 8192);
+    ada.sign_in("acme", "ada@acme.test").await;
+    let page = ada.get(&logout(&longest)).await;
+    assert_eq!(confirm(&mut ada, &page).await.status, 303);
+    ada.sign_in("acme", "ada@acme.test").await;
+    longest[2].1 = &long[..state.len() + 1];
+    assert_shown_here(&ada.get(&logout(&longest)).await, "a byte too long to be confirmed");
     server.stop().await;
 }
 

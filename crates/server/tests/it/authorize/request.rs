@@ -195,6 +195,37 @@ async fn what_else_is_wrong_is_told_to_the_client() {
     server.stop().await;
 }
 
+/// A request that is taken gets through the sign-in; one that would not is refused before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_request_gets_through_the_sign_in() {
+    let server = TestServer::start().await;
+    let ask = Ask::of(&server, "spa");
+    let room = 7680 - ask.clone().with("state", "").query().len();
+    for (letter, count, is_taken) in
+        [("x", room, true), ("x", room + 1, false), ("%", 2250, true), ("%", 2420, false), ("x", 8100, false)]
+    {
+        let state = letter.repeat(count);
+        let mut browser = server.browser();
+        let answer = browser.get(&ask.clone().with("state", &state).path()).await;
+        let what = format!("{count} {letter}");
+        assert_eq!(answer.status, 303, "{what}: {answer:?}");
+        if !is_taken {
+            assert_eq!(answer.redirect_param("error").as_deref(), Some("invalid_request"), "{what}");
+            assert_eq!(answer.redirect_param("state").as_deref(), Some(&*state), "{what}");
+            continue;
+        }
+        let page = browser.get(answer.header("location")).await;
+        let (csrf, next) = (page.input("csrf"), page.input("next"));
+        let password = server.password("ada@acme.test");
+        let fields = [("csrf", &*csrf), ("next", &*next), ("email", "ada@acme.test"), ("password", password)];
+        let action = page.form().expect("a form").action;
+        let signed_in = browser.post(&action, &fields).await;
+        let back = browser.get(signed_in.header("location")).await;
+        assert!(back.redirect_param("code").is_some(), "{what}: {back:?}");
+    }
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_scope_says_why() {
     let server = TestServer::start().await;
