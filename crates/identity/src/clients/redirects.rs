@@ -52,7 +52,8 @@ fn same_but_for_loopback_port(known: &str, uri: &str) -> bool {
 }
 
 /// Validates a redirect URI at registration. It must be absolute and without a fragment, with the scheme `https`,
-/// `http` on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1).
+/// `http` on a loopback address, or a private scheme with a dot (RFC 8252 section 7.1). `*` stands for nothing: a host with
+/// it would never match, because requests are compared byte for byte.
 pub fn check_redirect_uri(field: &'static str, uri: &str) -> Result<()> {
     let wrong = |problem: &str| Err(Error::invalid(field, format!("{uri:?}: {problem}")));
     if uri.len() > 2000
@@ -63,21 +64,34 @@ pub fn check_redirect_uri(field: &'static str, uri: &str) -> Result<()> {
         );
     }
     if uri.contains('#') {
-        return wrong("remove the fragment");
+        return wrong(
+            "remove the fragment, which begins with #; use a URI like https://app.example.com/callback",
+        );
     }
     let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-        return wrong("use an absolute URI");
+        return wrong("this is not an absolute URI; use one like https://app.example.com/callback");
     };
     let authority = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or(""));
+    if authority.is_some_and(|authority| authority.contains('*')) {
+        return wrong(
+            "wildcards are not supported; register each address, like https://app.example.com/callback",
+        );
+    }
     match (scheme, authority) {
         ("https", Some(host)) if !host.is_empty() && !host.contains('@') => Ok(()),
         ("http", Some(host)) if is_loopback(host) => Ok(()),
-        ("http", _) => {
-            wrong("http is allowed only for loopback addresses (127.0.0.1, [::1], localhost); use https")
+        ("http", _) => wrong(
+            "http is allowed only for loopback addresses (127.0.0.1, [::1], localhost); use https, like \
+                 https://app.example.com/callback",
+        ),
+        ("https", _) => {
+            wrong("name a host, without a user name; use a URI like https://app.example.com/callback")
         }
-        ("https", _) => wrong("use https://host/… without a user name"),
         (private, _) if private.contains('.') => Ok(()),
-        _ => wrong("use a private scheme with a dot, like com.example.app:/callback"),
+        _ => wrong(
+            "use https, like https://app.example.com/callback, or in a native app a private scheme with a dot, like \
+             com.example.app:/callback",
+        ),
     }
 }
 
@@ -181,7 +195,21 @@ mod tests {
             "/my.app:callback",
             "http://localhost:+80/callback",
         ] {
-            assert!(check_redirect_uri("redirect_uris", bad).is_err(), "{bad}");
+            let refused = check_redirect_uri("redirect_uris", bad).expect_err(bad).to_string();
+            assert!(refused.contains("use "), "{bad} is told what would be right: {refused}");
+        }
+        assert!(
+            check_redirect_uri("redirect_uris", "https://app.example/*").is_ok(),
+            "a path may have the letter"
+        );
+        for wildcard in [
+            "https://*.app.example/callback",
+            "https://*/callback",
+            "http://localhost:*/callback",
+            "a.b://*/callback",
+        ] {
+            let refused = check_redirect_uri("redirect_uris", wildcard).expect_err(wildcard).to_string();
+            assert!(refused.contains("wildcards are not supported; register each address"), "{refused}");
         }
     }
 
