@@ -19,6 +19,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
+use identity::ids::UserId;
 use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::passwords::{self, Verdict};
 use identity::users::User;
@@ -252,13 +253,14 @@ pub(crate) async fn check_password(
 ) -> Result<Checked, Error> {
     let now = app.now();
     let (typed, email) = (email, names::email(email).unwrap_or_default());
-    let id = organization.id.clone();
+    // An attempt that is refused hashes nothing, so an unknown address must take as many reads as a known one.
+    let (id, nobody) = (organization.id.clone(), UserId::new(now, app.random()));
     let found = app.store.point(move |snapshot| {
-        let Some(user) = users::find(snapshot, &id, &email)? else { return Ok::<_, Error>(None) };
-        let hash = passwords::get(snapshot, &user.id)?;
-        Ok(Some((user, hash)))
+        let user = users::find(snapshot, &id, &email)?;
+        let hash = passwords::get(snapshot, user.as_ref().map_or(&nobody, |user| &user.id))?;
+        Ok::<_, Error>((user, hash))
     });
-    let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
+    let (user, hash) = found.await?;
     let begun = match &user {
         Some(user) if browser.is_known(app, user) => {
             app.password_guesses.begin_known(&user.id, browser.id(), now)
