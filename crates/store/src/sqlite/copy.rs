@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Pages a step: a megabyte.
 const STEP_PAGES: i32 = 256;
@@ -32,11 +32,28 @@ const NO_LOG: [u8; 2] = [1, 1];
 
 /// Copies the database at `source` to `target`, which must not exist. Returns the size of the copy.
 pub(crate) fn copy(source: &Path, target: &Path) -> Result<u64, Error> {
-    copy_within(source, target, LOG_MAX)
+    copy_within(source, target, &Limits::default())
 }
 
-/// The same with another limit for the length of the write-ahead log.
-fn copy_within(source: &Path, target: &Path, log_max: u64) -> Result<u64, Error> {
+/// The same, but ends with an error soon after `stopped` was set.
+pub(super) fn copy_until(source: &Path, target: &Path, stopped: &AtomicBool) -> Result<u64, Error> {
+    copy_within(source, target, &Limits { stopped: Some(stopped), ..Limits::default() })
+}
+
+/// What ends a copy before it is complete.
+struct Limits<'a> {
+    /// The length of the write-ahead log.
+    log_max: u64,
+    stopped: Option<&'a AtomicBool>,
+}
+
+impl Default for Limits<'_> {
+    fn default() -> Self {
+        Limits { log_max: LOG_MAX, stopped: None }
+    }
+}
+
+fn copy_within(source: &Path, target: &Path, limits: &Limits<'_>) -> Result<u64, Error> {
     if target.is_dir() {
         return Err(failed(target, "is a folder; name a file in it"));
     }
@@ -46,7 +63,7 @@ fn copy_within(source: &Path, target: &Path, log_max: u64) -> Result<u64, Error>
     let reader = Connection::open(source, Role::Reader, false)?;
     let unfinished = Unfinished::create(target)?;
     let log = super::beside(source, "-wal");
-    fill(reader, &unfinished, &log, log_max)?;
+    fill(reader, &unfinished, &log, limits)?;
     unfinished.mark_as_closed()?;
     let bytes = checksum::append(&unfinished.file).map_err(|error| unfinished.error(&error))?;
     unfinished.finish(target)?;
@@ -54,7 +71,12 @@ fn copy_within(source: &Path, target: &Path, log_max: u64) -> Result<u64, Error>
 }
 
 /// Copies all pages of one snapshot.
-fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u64) -> Result<(), Error> {
+fn fill(
+    mut reader: Connection,
+    unfinished: &Unfinished,
+    log: &Path,
+    limits: &Limits<'_>,
+) -> Result<(), Error> {
     reader.run("BEGIN")?;
     // The snapshot begins with the first read.
     let first = reader.raw().query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
@@ -81,7 +103,10 @@ fn fill(mut reader: Connection, unfinished: &Unfinished, log: &Path, log_max: u6
             steps += 1;
             if steps.is_multiple_of(STEPS_A_FLUSH) {
                 unfinished.flush()?;
-                check_log(log, log_max)?;
+                check_log(log, limits.log_max)?;
+            }
+            if limits.stopped.is_some_and(|stopped| stopped.load(Ordering::Relaxed)) {
+                return Err(Error::Stopped);
             }
         }
     }
@@ -231,11 +256,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (source, target) = (folder.path().join("a.db"), folder.path().join("copy.db"));
         let store = Store::open(Options::new(format!("sqlite:{}", source.display()), BLOBS)).expect("opens");
+        let limits = Limits { log_max: MIB as u64, ..Limits::default() };
         // More than the pages between two looks at the log.
         for id in 0..20 {
             write(&store, id).await;
         }
-        let ended = copy_within(&source, &target, MIB as u64).expect_err("too long");
+        let ended = copy_within(&source, &target, &limits).expect_err("too long");
         let Error::Unavailable { what, advice } = ended else { panic!("{ended:?}") };
         assert!(what.contains("has grown to") && advice.contains("a faster disk"), "{what}; {advice}");
         let names = fs::read_dir(folder.path()).expect("a folder");
@@ -244,7 +270,12 @@ mod tests {
         assert!(!names.iter().any(|name| name.starts_with("copy.db")), "{names:?}");
 
         write(&store, 20).await;
-        assert!(copy(&source, &target).expect("a copy") > 20 * MIB as u64);
+        let stopped = AtomicBool::new(true);
+        let ended = copy_until(&source, &target, &stopped).expect_err("the store was closed");
+        assert!(matches!(ended, Error::Stopped), "{ended:?}");
+        assert!(!target.exists());
+        stopped.store(false, Ordering::Relaxed);
+        assert!(copy_until(&source, &target, &stopped).expect("a copy") > 20 * MIB as u64);
         store.close();
     }
 }

@@ -37,6 +37,7 @@ pub(crate) use replace::replace;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use writer::Writer;
@@ -72,6 +73,8 @@ struct SqliteBackend {
     checkpointer: Arc<Checkpointer>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<FileLock>>,
+    /// Ends a backup that is under way.
+    closed: AtomicBool,
 }
 
 impl Database for Sqlite {
@@ -110,6 +113,7 @@ impl Database for Sqlite {
             checkpointer,
             threads: Mutex::new(threads),
             lock: Mutex::new(Some(lock)),
+            closed: AtomicBool::new(false),
         };
         Ok((shared, Box::new(backend)))
     }
@@ -216,10 +220,11 @@ impl Backend for SqliteBackend {
 
     fn backup(&self, target: &Path) -> Result<u64, Error> {
         let _held = self.checkpointer.hold();
-        copy(&self.path, target)
+        copy::copy_until(&self.path, target, &self.closed)
     }
 
     fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
         self.shared.commands.close();
         self.shared.queries.close();
         let mut reads = self.point_reads.lock();
