@@ -10,6 +10,8 @@ use identity::schema::MIGRATIONS;
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// An answer does not wait longer for a write that is tried.
+const TRY_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn healthz() -> &'static str {
     "ok"
@@ -33,9 +35,12 @@ pub(crate) async fn check(app: &App) -> Result<()> {
         return Err(Problem::unavailable(detail, RETRY_AFTER));
     }
     if !app.store.is_shared() {
-        // Tried now, for the next answer.
-        let app = app.clone();
-        tokio::spawn(async move { presence::renew(&app).await });
+        // Tried now, for the next answer. If the last try failed, it may have been long ago: only this one counts.
+        let trying = app.clone();
+        let tried = tokio::spawn(async move { presence::renew(&trying).await });
+        if !app.presence.can_write(now) {
+            let _ = tokio::time::timeout(TRY_MAX, tried).await;
+        }
     }
     match app.presence.can_write(now) {
         true => Ok(()),

@@ -40,6 +40,27 @@ async fn an_instance_that_could_not_write_for_ten_seconds_is_not_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_ready_again_at_the_first_question_after_a_failed_write() {
+    static HIDE: Sql = sql("ALTER TABLE leases RENAME TO leases_hidden");
+    static SHOW: Sql = sql("ALTER TABLE leases_hidden RENAME TO leases");
+    let server = TestServer::start().await;
+    if kind() != Kind::Sqlite {
+        return server.stop().await; // There a write is tried every few seconds.
+    }
+    let change = async |name: &'static str, statement: &'static Sql| {
+        let changed = server.app.store.write(name, move |tx| tx.exec(statement, args![]));
+        changed.await.map_err(|error: store::Error| error).expect("writes");
+    };
+    change("test.hide", &HIDE).await;
+    server.renew_presence().await.expect_err("the table is gone");
+    server.clock.advance(Duration::from_secs(30));
+    assert_eq!(ready(&server).await, NOT_READY, "writes still fail");
+    change("test.show", &SHOW).await;
+    assert_eq!(ready(&server).await, READY);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_instance_whose_database_has_a_newer_schema_is_not_ready() {
     static NEWER: Sql = sql("INSERT INTO sarsen_migrations (number, name) VALUES (?1, ?2)");
     let server = TestServer::start().await;
