@@ -261,6 +261,14 @@ impl TestServer {
         self.app.streams.hub.release(&self.app);
     }
 
+    /// Stops it and starts it again on the same database, with the usual settings. The clock goes on.
+    pub async fn restart(self) -> TestServer {
+        self.running.stop().await;
+        let again = TestServer::open_at(self.place, patient(), |_| {}, |_| {}, false).await;
+        again.clock.0.store(self.clock.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        TestServer { demo: self.demo, ..again }
+    }
+
     /// Stops it; its database goes with the last instance.
     pub async fn stop(self) {
         self.running.stop().await;

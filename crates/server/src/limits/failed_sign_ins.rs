@@ -1,16 +1,17 @@
 //! Failed sign-ins in the audit trail: the first one of an account at once, then one row a minute with their number and
-//! networks. Failures without a row yet are kept in memory.
+//! networks. Failures without a row yet are kept in memory, and written when the server stops.
 
 use identity::Time;
 use identity::audit::{self, Actor};
 use identity::ids::{OrganizationId, UserId};
 use identity::secrets::Random;
-use identity::users::User;
+use identity::users::{self, User};
+use identity::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
-use store::Store;
+use store::{Store, Tx};
 use web::network::network;
 
 /// The most accounts in memory. Beyond it, accounts without an unwritten failure are dropped first, then all.
@@ -18,6 +19,8 @@ const ACCOUNTS_MAX: usize = 20_000;
 /// The most networks that a row names.
 const NETWORKS_MAX: usize = 20;
 const AT_MOST_EVERY: Duration = Duration::from_secs(60);
+/// The most rows that one command writes at the stop.
+const ROWS_AT_ONCE: usize = 50;
 
 #[derive(Default)]
 pub(crate) struct FailedSignIns(Mutex<HashMap<UserId, Unwritten>>);
@@ -30,6 +33,15 @@ struct Unwritten {
     refused: u32,
     networks: Vec<IpAddr>,
     has_more_networks: bool,
+}
+
+/// An entry of the audit trail.
+#[derive(Clone)]
+struct Row {
+    organization: OrganizationId,
+    user: UserId,
+    details: String,
+    actor: Actor,
 }
 
 /// Why a sign-in failed.
@@ -79,6 +91,34 @@ impl FailedSignIns {
             }
         });
     }
+
+    /// Writes all rows, also those that are not due, before the server stops.
+    pub(crate) async fn write_all(&self, store: &Store, now: Time, random: &dyn Random) -> Result<()> {
+        let accounts = std::mem::take(&mut *self.0.lock());
+        let rows: Vec<Row> = accounts
+            .iter()
+            .filter(|(_, unwritten)| !unwritten.is_empty())
+            .map(|(user, unwritten)| unwritten.row(user, Actor::unknown("", now, random)))
+            .collect();
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            let rows = rows.to_vec();
+            let write = move |tx: &mut Tx<'_>| rows.iter().try_for_each(|row| row.write(tx));
+            store.write("user.sign_ins_failed", write).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    /// A user who was deleted meanwhile gets no row: what named them is erased.
+    fn write(&self, tx: &mut Tx<'_>) -> Result<()> {
+        match users::get(tx.snapshot(), &self.user) {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            found => found?,
+        };
+        let (actor, target) = (self.actor.clone(), self.user.as_str());
+        audit::note(tx, &self.organization, &actor, "user.sign_in_failed", target, &self.details)
+    }
 }
 
 impl Unwritten {
@@ -105,15 +145,17 @@ impl Unwritten {
 
     /// Queues a row. If the writer has no room for it, the next failure retries.
     fn write(&mut self, store: &Store, user: &UserId, actor: Actor) {
-        let (organization, target, details, now) =
-            (self.organization.clone(), user.clone(), self.details(), actor.now);
-        let queued = store.write_later("user.sign_in_failed", move |tx| {
-            audit::note(tx, &organization, &actor, "user.sign_in_failed", target.as_str(), &details)
-        });
+        let now = actor.now;
+        let row = self.row(user, actor);
+        let queued = store.write_later("user.sign_in_failed", move |tx| row.write(tx));
         if queued {
             (self.written, self.wrong, self.refused) = (now, 0, 0);
             (self.networks, self.has_more_networks) = (Vec::new(), false);
         }
+    }
+
+    fn row(&self, user: &UserId, actor: Actor) -> Row {
+        Row { organization: self.organization.clone(), user: user.clone(), details: self.details(), actor }
     }
 
     fn details(&self) -> String {

@@ -13,9 +13,13 @@ use http::Request;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use web::{Bound, ConnectionCounts, Limits, Peer, Running, Service};
+
+/// A stop does not wait longer for the rows of failed sign-ins.
+const LAST_ROWS_MAX: Duration = Duration::from_secs(5);
 
 /// Serves on all of `addresses`. An address with port 0 gets a free one.
 pub async fn serve(app: App, addresses: &[SocketAddr], limits: Limits) -> std::io::Result<Running> {
@@ -77,7 +81,7 @@ impl Service for Serving {
         self.app.streams.close();
     }
 
-    /// Drains the writer and leaves no log of the database behind.
+    /// Writes what is only in memory, drains the writer and leaves no log of the database behind.
     async fn finish(&self) {
         let Jobs { presence, others } = std::mem::take(&mut *self.jobs.lock());
         others.into_iter().for_each(|job| job.abort());
@@ -85,9 +89,23 @@ impl Service for Serving {
             presence.abort();
             presence::end(&self.app).await;
         }
+        self.write_failed_sign_ins().await;
         let store = self.app.store.clone();
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the database was not closed cleanly");
         }
+    }
+}
+
+impl Serving {
+    async fn write_failed_sign_ins(&self) {
+        let app = &self.app;
+        let written = app.failed_sign_ins.write_all(&app.store, app.now(), app.random());
+        let why = match tokio::time::timeout(LAST_ROWS_MAX, written).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the database did not answer in time".to_owned(),
+        };
+        tracing::warn!(error = why, "failed sign-ins of the last minute are missing in the audit trail");
     }
 }

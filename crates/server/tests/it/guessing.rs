@@ -115,6 +115,51 @@ async fn the_audit_trail_has_one_row_a_minute_with_count_and_networks() {
     server.stop().await;
 }
 
+/// The rows of a user, with the number of failures that they report.
+async fn failures(server: &TestServer) -> (usize, u32) {
+    let rows = failed(&Admin::sign_in(server, "admin@acme.test", "org:acme").await).await;
+    let counts = rows.iter().map(|row| {
+        let (count, _) = text(row, "details").split_once(" failed").expect("a count");
+        count.parse::<u32>().expect("a number")
+    });
+    (rows.len(), counts.sum())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_writes_the_failures_of_the_last_minute() {
+    let server = TestServer::start().await;
+    for number in 0..5 {
+        let address = format!("203.0.113.{number}");
+        assert_eq!(sign_in(&server, &address, "ada@acme.test", "guess").await.status, 422);
+    }
+    let server = server.restart().await;
+    assert_eq!(failures(&server).await, (2, 5));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_user_gets_no_row() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    for number in 0..5 {
+        let address = format!("203.0.113.{number}");
+        assert_eq!(sign_in(&server, &address, "ada@acme.test", "guess").await.status, 422);
+    }
+    let found = admin.read("/api/organizations/acme/users?email=ada@acme.test").await;
+    let id = text(&found["items"][0], "id").to_owned();
+    let path = format!("/api/organizations/acme/users/{id}");
+    let deleted = admin.request("DELETE", &path).send().await;
+    assert_eq!(deleted.status, 204, "{deleted:?}");
+    server.tidy().await.expect("tidies");
+    server.clock.advance(Duration::from_secs(60));
+    server.tidy().await.expect("tidies");
+    let server = server.restart().await;
+    let rows = failed(&Admin::sign_in(&server, "admin@acme.test", "org:acme").await).await;
+    let details: Vec<&str> = rows.iter().map(|row| text(row, "details")).collect();
+    assert_eq!(details, [""], "the row from before the deletion, erased");
+    server.stop().await;
+}
+
 async fn sign_up(browser: &mut TestBrowser<'_>, email: &str, name: &str, password: &str) -> Answer {
     let csrf = browser.get("/o/acme/signup").await.input("csrf");
     let fields = [("csrf", &*csrf), ("email", email), ("name", name), ("password", password)];
