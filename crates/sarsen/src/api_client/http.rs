@@ -13,7 +13,7 @@ use ureq::{Agent, Proxy};
 
 /// A long poll takes ten seconds; other requests are short.
 const TIME_MAX: Duration = Duration::from_secs(30);
-/// How often a request is sent while the answer is 429 or 503, and the longest `Retry-After` that is obeyed.
+/// How often a request is sent while the answer asks to send it again, and the longest `Retry-After` that is obeyed.
 const TRIES_MAX: u32 = 4;
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
@@ -67,7 +67,8 @@ impl HttpClient {
         Ok(HttpClient { proxied: agent(Proxy::try_from_env()), direct: agent(None) })
     }
 
-    /// Sends a request, and again after `Retry-After` when the server answers 429 or 503.
+    /// Sends a request, and again after `Retry-After` when the server answers 429 or 503, or when an earlier try with the
+    /// same [`IDEMPOTENCY_KEY`] is not answered yet. A proxy may answer 503 for a server that stopped after the change.
     pub fn send(
         &self,
         method: &Method,
@@ -77,8 +78,7 @@ impl HttpClient {
     ) -> Result<Answer> {
         for _ in 1..TRIES_MAX {
             let answer = self.send_once(method, url, headers, body)?;
-            // With these the server has changed nothing.
-            if !matches!(answer.status, 429 | 503) {
+            if !matches!(answer.status, 429 | 503) && !answer.is_in_progress() {
                 return Ok(answer);
             }
             let Some(wait) = answer.retry_after().filter(|wait| *wait <= WAIT_MAX) else { return Ok(answer) };
@@ -166,6 +166,16 @@ impl Answer {
         Error::Refused { status: self.status, code, detail }
     }
 
+    /// Whether an earlier try is being answered, or its answer was lost.
+    fn is_in_progress(&self) -> bool {
+        self.status == 409 && self.body.get("code").and_then(Value::as_str) == Some(IN_PROGRESS)
+    }
+
+    /// Whether this is the answer to an earlier try. It lacks what is shown once.
+    pub fn is_replay(&self) -> bool {
+        self.headers.contains_key("idempotency-replayed")
+    }
+
     /// A line for each wrong field, if the server names several.
     fn wrong_fields(&self) -> Option<String> {
         let errors = self.body.get("errors").and_then(Value::as_array).filter(|errors| errors.len() > 1)?;
@@ -191,6 +201,11 @@ pub fn bearer(token: &str) -> String {
 
 /// The name of that header.
 pub const BEARER: HeaderName = AUTHORIZATION;
+
+/// Its value is new for each change, so that a change that is sent again is made once.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The code of a server that has not answered an earlier try with that key.
+pub const IN_PROGRESS: &str = "idempotency_in_progress";
 
 fn unreachable(url: &str, error: &ureq::Error) -> Error {
     let origin = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");

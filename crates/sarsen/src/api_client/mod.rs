@@ -14,6 +14,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use server::{SystemRandom, random_secret};
 use ureq::http::Method;
 
 /// A token is refreshed when it expires within these seconds.
@@ -55,19 +56,38 @@ impl ApiClient {
         if self.login.expires_at - MARGIN_S <= oauth::now() {
             self.refresh()?;
         }
-        match self.send_once(method, path, body) {
+        let key = (*method == Method::POST).then(|| random_secret(&SystemRandom));
+        let sent = match self.send_once(method, path, key.as_deref(), body) {
             // The token may be older than the organization that it should cover, or revoked: a new one may do.
             Err(Error::Refused { code, .. }) if ["insufficient_scope", "invalid_token"].contains(&&*code) => {
                 self.refresh()?;
-                self.send_once(method, path, body)
+                self.send_once(method, path, key.as_deref(), body)
             }
             other => other,
-        }
+        };
+        sent.map_err(|error| match error {
+            Error::Refused { code, .. } if [http::IN_PROGRESS, "idempotency_answer_lost"].contains(&&*code) => {
+                Error::failed(
+                    "the server stopped before it answered; the change was made, or is being made: look at the list before \
+                     you try again",
+                )
+            }
+            error => error,
+        })
     }
 
-    fn send_once(&self, method: &Method, path: &str, body: &Body<'_>) -> Result<Value> {
+    fn send_once(&self, method: &Method, path: &str, key: Option<&str>, body: &Body<'_>) -> Result<Value> {
         let bearer = http::bearer(&self.login.access_token);
-        self.http.send(method, &format!("{}{path}", self.server), &[(http::BEARER, &bearer)], body)?.ok()
+        let mut headers = vec![(http::BEARER, &*bearer)];
+        headers.extend(key.map(|key| (http::IDEMPOTENCY_KEY, key)));
+        let answer = self.http.send(method, &format!("{}{path}", self.server), &headers, body)?;
+        if answer.is_replay() {
+            eprintln!(
+                "sarsen: the first answer was lost. This one is complete but for a key, a secret or a link: if it should have \
+                 one, delete what was made and repeat the command."
+            );
+        }
+        answer.ok()
     }
 
     /// Gets new tokens. They cover the organizations that exist by now.
@@ -116,4 +136,91 @@ pub fn parse<T: DeserializeOwned>(json: &Value) -> Result<T> {
 /// `text` as one part of a path.
 pub fn segment(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::{JoinHandle, spawn};
+
+    /// Gives these answers, one to each request. Returns the `Idempotency-Key` of each.
+    fn answer(listener: TcpListener, answers: &'static [&'static str]) -> JoinHandle<Vec<Option<String>>> {
+        spawn(move || {
+            let answer = |text: &&str| {
+                let (stream, _) = listener.accept().expect("a connection");
+                let mut reader = BufReader::new(stream);
+                let (mut key, mut length) = (None, 0);
+                loop {
+                    let mut line = String::new();
+                    reader.read_line(&mut line).expect("a line");
+                    let Some((name, value)) = line.trim_end().split_once(": ") else {
+                        if line.trim_end().is_empty() {
+                            break;
+                        }
+                        continue;
+                    };
+                    match name.to_lowercase().as_str() {
+                        "idempotency-key" => key = Some(value.to_owned()),
+                        "content-length" => length = value.parse().expect("a length"),
+                        _ => {}
+                    }
+                }
+                reader.read_exact(&mut vec![0; length]).expect("a body");
+                reader.get_mut().write_all(text.as_bytes()).expect("writes");
+                key
+            };
+            answers.iter().map(answer).collect()
+        })
+    }
+
+    fn client(listener: &TcpListener) -> ApiClient {
+        let environment = Environment::of(&[("HOME", "/nonexistent")]);
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        let login = Login {
+            email: "ada@acme.test".to_owned(),
+            scope: "org:acme".to_owned(),
+            access_token: "token".to_owned(),
+            refresh_token: "token".to_owned(),
+            expires_at: oauth::now() + 3600,
+            token_endpoint: format!("{server}/auth/token"),
+            revocation_endpoint: None,
+        };
+        let credentials_file = CredentialsFile::new(&environment).expect("a place");
+        ApiClient { http: HttpClient::new(&environment).expect("a client"), credentials_file, server, login }
+    }
+
+    const UNAVAILABLE: &str =
+        "HTTP/1.1 503 x\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const IN_PROGRESS: &str = "HTTP/1.1 409 x\r\nretry-after: 0\r\ncontent-type: application/problem+json\r\n\
+        content-length: 34\r\nconnection: close\r\n\r\n{\"code\":\"idempotency_in_progress\"}";
+    const DONE: &str = "HTTP/1.1 201 x\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\
+        connection: close\r\n\r\n{\"id\":\"1\"}";
+
+    #[test]
+    fn a_change_that_is_sent_again_has_the_same_key() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let mut client = client(&listener);
+        let answering = answer(listener, &[UNAVAILABLE, IN_PROGRESS, DONE, DONE, DONE]);
+        for _ in 0..2 {
+            let made = client.send(&Method::POST, "/api/x", &Body::Json(&Value::Null)).expect("an answer");
+            assert_eq!(made["id"], "1");
+        }
+        client.send(&Method::GET, "/api/x", &Body::None).expect("an answer");
+        let keys = answering.join().expect("five requests");
+        let [Some(first), second, third, Some(next), None] = keys.as_slice() else { panic!("{keys:?}") };
+        assert!(second.as_ref() == Some(first) && third.as_ref() == Some(first), "{keys:?}");
+        assert!(first != next && first.len() > 20, "{keys:?}");
+    }
+
+    #[test]
+    fn a_change_whose_answer_was_lost_is_not_repeated_blindly() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let mut client = client(&listener);
+        let answering = answer(listener, &[UNAVAILABLE, IN_PROGRESS, IN_PROGRESS, IN_PROGRESS]);
+        let refused = client.send(&Method::POST, "/api/x", &Body::None).expect_err("no answer").to_string();
+        assert!(refused.contains("look at the list before you try again"), "{refused}");
+        answering.join().expect("four requests");
+    }
 }

@@ -259,6 +259,17 @@ impl Api {
         if self.json { output::print_json(&answer.json) } else { output::print_record(&answer.read()?) }
     }
 
+    /// Asks to save a text that is shown once. It is missing in the answer to a request that was sent again.
+    pub fn ask_to_save(&self, what: &str, secret: Option<&String>) -> Result<()> {
+        if secret.is_none() {
+            return Err(Error::failed(format!(
+                "the {what} was made but not shown; delete it and make another"
+            )));
+        }
+        self.confirm(&format!("Save the {what} now: it is not shown again."));
+        Ok(())
+    }
+
     /// Confirms on stderr what was done, where there is no object to print.
     pub fn confirm(&self, text: &str) {
         eprintln!("{}", output::sanitize(text));

@@ -255,8 +255,7 @@ fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
         SecretVerb::Add { client } => {
             let created = api.post_empty::<Secret>(&api.path(&["clients", client, "secrets"]))?;
             api.show(&created)?;
-            warn_of_secret(api, created.read()?.client_secret.as_ref());
-            Ok(())
+            api.ask_to_save("secret", created.read()?.client_secret.as_ref())
         }
         SecretVerb::List { client } => {
             let found = api.list::<Secret>(&api.path(&["clients", client, "secrets"]), &[])?;
