@@ -92,6 +92,7 @@ pub fn reason(text: Option<&str>) -> Result<Option<String>> {
         let problem = format!("use at most {REASON_LENGTH_MAX} characters on one line");
         return Err(Error::wrong(code, "reason", problem));
     }
+    names::refuse_deceptive("reason", text)?;
     Ok(Some(text.to_owned()))
 }
 
@@ -363,9 +364,15 @@ mod tests {
         assert_eq!(reason(Some("  spam ")).expect("valid").as_deref(), Some("spam"));
         assert_eq!(reason(Some("  ")).expect("valid"), None);
         assert_eq!(reason(None).expect("valid"), None);
-        for wrong in ["two\nlines", &"x".repeat(REASON_LENGTH_MAX + 1)] {
-            let error = reason(Some(wrong)).expect_err("too much").to_string();
-            assert!(error.starts_with("reason: ") && error.contains("500 characters"), "{error}");
+        let long = "x".repeat(REASON_LENGTH_MAX + 1);
+        for (wrong, why) in [
+            ("two\nlines", "500 characters"),
+            (&*long, "500 characters"),
+            ("drawkcab \u{202e}txet", "changes the direction"),
+            ("in\u{200b}visible", "an invisible character"),
+        ] {
+            let error = reason(Some(wrong)).expect_err("it is refused").to_string();
+            assert!(error.starts_with("reason: ") && error.contains(why), "{error}");
         }
     }
 }

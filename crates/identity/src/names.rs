@@ -65,17 +65,23 @@ pub fn display(field: &'static str, text: &str) -> Result<String> {
         let code = if length > DISPLAY_LENGTH_MAX { "too_long" } else { "invalid" };
         return Err(Error::wrong(code, field, "use 1 to 100 characters on one line"));
     }
-    if name.chars().any(is_deceptive) {
+    refuse_deceptive(field, name)?;
+    Ok(name.to_owned())
+}
+
+/// Refuses a text with a character that is invisible or changes the order of the text around it.
+pub(crate) fn refuse_deceptive(field: &'static str, text: &str) -> Result<()> {
+    if text.chars().any(is_deceptive) {
         let problem =
-            "the name has an invisible character or one that changes the direction of the text; remove it";
+            "the text has an invisible character or one that changes the direction of the text; remove it";
         return Err(Error::invalid(field, problem));
     }
-    Ok(name.to_owned())
+    Ok(())
 }
 
 /// Whether a character is not visible, or reorders visible ones (bidirectional controls). Two names that look the same
 /// could differ by such characters, and one of them could change the text after it.
-fn is_deceptive(letter: char) -> bool {
+pub fn is_deceptive(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{3164}'
         | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ffa0}'

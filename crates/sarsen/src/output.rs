@@ -1,6 +1,7 @@
 //! Results on stdout: tables and records for people, JSON for programs.
 //!
-//! Text from a server is printed without control characters: a name must not move the cursor. Tables fit the width of
+//! Text from a server is printed without control characters and those that reorder a line: a name must not move the
+//! cursor. Tables fit the width of
 //! a terminal; in a pipe every value is whole.
 
 mod cell;
@@ -53,7 +54,18 @@ pub fn print_json(value: &Value) -> Result<()> {
     print(&text)
 }
 
-/// The text without characters that a terminal would obey.
+/// The text without characters that a terminal would obey, that are invisible, or that reorder the text around them.
 pub fn sanitize(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{FFFD}' } else { letter }).collect()
+    let is_bad = |letter: char| letter.is_control() || server::is_deceptive(letter);
+    text.chars().map(|letter| if is_bad(letter) { '\u{FFFD}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_move_the_cursor_or_reorder_a_line() {
+        assert_eq!(sanitize("a\u{1b}[2Jb\u{202e}c\u{200b}ü"), "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}ü");
+    }
 }

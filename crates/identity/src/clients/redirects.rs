@@ -63,6 +63,7 @@ pub fn check_redirect_uri(field: &'static str, uri: &str) -> Result<()> {
             "use a URI of at most 2000 characters without spaces, control characters and backslashes",
         );
     }
+    names::refuse_deceptive(field, uri)?;
     if uri.contains('#') {
         return wrong(
             "remove the fragment, which begins with #; use a URI like https://app.example.com/callback",
@@ -202,6 +203,8 @@ mod tests {
             check_redirect_uri("redirect_uris", "https://app.example/*").is_ok(),
             "a path may have the letter"
         );
+        let reversed = check_redirect_uri("redirect_uris", "https://app.example/\u{202e}callback");
+        assert!(reversed.expect_err("a deceptive character").to_string().contains("remove it"));
         for wildcard in [
             "https://*.app.example/callback",
             "https://*/callback",
