@@ -7,7 +7,7 @@ use crate::scan::Page;
 use crate::secrets::{self, Hash};
 use crate::users::{self, User};
 use crate::{Error, Result, Time};
-use store::{Key, Row, Snapshot, Tx, args, insert, lock, sql, statements};
+use store::{Key, Row, Snapshot, Tx, Where, args, insert, lock, select, sql, statements};
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -57,6 +57,11 @@ pub struct NewSession {
     pub expires_at: Time,
 }
 
+/// The most sessions that the account page shows.
+const SHOWN_MAX: i64 = 200;
+
+const COLUMNS: &str = "SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at FROM sessions";
+
 statements! {
     static INSERT = insert(
         "sessions",
@@ -67,14 +72,11 @@ statements! {
     );
     /// Commands that create a grant of a session take this lock first, so that its end comes before or after.
     pub(crate) static LOCK = lock("sessions", "id");
-    static LIVE = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
-     FROM sessions WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
+    static LIVE = select(COLUMNS, "WHERE id = ?1 AND ended_at IS NULL AND expires_at > ?2");
     static OF_COOKIE = sql("SELECT s.id, s.organization_id, s.user_id, s.kind, s.address, s.agent, s.created_at, s.authenticated_at,
             s.expires_at, s.hash
      FROM sessions s JOIN organizations o ON o.id = s.organization_id
      WHERE s.id = ?1 AND o.slug = ?2 AND s.ended_at IS NULL AND s.expires_at > ?3");
-    static LIVE_OF_USER = sql("SELECT id, organization_id, user_id, kind, address, agent, created_at, authenticated_at, expires_at
-     FROM sessions WHERE user_id = ?1 AND ended_at IS NULL AND expires_at > ?2 ORDER BY id DESC LIMIT 200");
     static END = sql("UPDATE sessions SET ended_at = ?2, ended_by = ?3 WHERE id = ?1 AND ended_at IS NULL");
     static RENEW = sql(
         "UPDATE sessions SET hash = ?2, authenticated_at = ?3, expires_at = ?4 WHERE id = ?1 AND ended_at IS NULL",
@@ -198,9 +200,25 @@ pub fn live(snapshot: &mut Snapshot<'_>, id: &SessionId, now: Time) -> Result<Op
     Ok(snapshot.one(&LIVE, args![id, now], read)?)
 }
 
-/// Lists the live sessions of a user, newest first.
+/// The newest live sessions of a user, newest first: as many as a page shows.
 pub fn of_user(snapshot: &mut Snapshot<'_>, user: &UserId, now: Time) -> Result<Vec<Session>> {
-    Ok(snapshot.all(&LIVE_OF_USER, args![user, now], read)?)
+    list(snapshot, user, now, None, SHOWN_MAX)
+}
+
+/// Lists the live sessions of a user before `cursor`, newest first.
+pub fn list(
+    snapshot: &mut Snapshot<'_>,
+    user: &UserId,
+    now: Time,
+    cursor: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Session>> {
+    let mut filter = Where::new(COLUMNS);
+    filter.and("user_id =", user);
+    filter.and("ended_at IS NULL AND expires_at >", now);
+    filter.and_if("id <", cursor);
+    let (sql, args) = filter.finish(&format!("ORDER BY id DESC LIMIT {limit}"));
+    Ok(snapshot.all(&sql, &args, read)?)
 }
 
 /// Sets the authentication time after the user has authenticated again.

@@ -3,7 +3,7 @@
 use crate::device::{ada_on_a_device, error, refusal, sign_out, signed_in};
 use crate::instances::{at, instances, stop};
 use crate::support::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::testing::{Answer, TestBrowser, TestServer, at_once};
 use std::time::{Duration, Instant};
 
@@ -237,6 +237,27 @@ async fn every_instance_hears_of_it() {
     }
     assert!(!is_in(&mut elsewhere).await);
     stop(instances).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrator_reads_the_sessions_of_a_user_in_pages() {
+    let server = TestServer::start().await;
+    let admin = Admin::sign_in(&server, "admin@acme.test", "org:acme").await;
+    let users = admin.read("/api/organizations/acme/users?email=ada@acme.test").await;
+    for _ in 0..3 {
+        signed_in(&server, "ada@acme.test").await;
+        server.clock.advance(Duration::from_secs(1));
+    }
+    let list = format!("/api/organizations/acme/users/{}/sessions", text(&users["items"][0], "id"));
+    let whole = admin.read(&list).await;
+    let all: Vec<&str> =
+        whole["items"].as_array().expect("items").iter().map(|item| text(item, "id")).collect();
+    assert!(all.len() == 3 && all.is_sorted_by(|one, next| one > next) && whole["next"].is_null(), "{whole}");
+    let first = admin.read(&format!("{list}?limit=2")).await;
+    let second = admin.read(&format!("{list}?limit=2&cursor={}", text(&first, "next"))).await;
+    assert_eq!((&first["items"][0]["id"], &first["items"][1]["id"]), (&json!(all[0]), &json!(all[1])));
+    assert_eq!((&second["items"][0]["id"], &second["next"]), (&json!(all[2]), &Value::Null));
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,13 +45,15 @@ fn show(session: Session) -> SessionBody {
 pub(crate) async fn list(
     admin: Administrator,
     Path((_, user)): Path<(String, String)>,
+    page: Page<SessionId>,
 ) -> Result<Json<List<SessionBody>>> {
     let (organization, user, now) = (admin.organization.id.clone(), UserId::parse(&user)?, admin.now());
+    let (cursor, fetch) = (page.cursor.clone(), page.fetch());
     let found = admin.list(move |snapshot| {
         let user = users::in_organization(snapshot, &organization, &user)?;
-        sessions::of_user(snapshot, &user.id, now)
+        sessions::list(snapshot, &user.id, now, cursor.as_deref(), fetch)
     });
-    Ok(Json(List::new(found.await?, &Page::whole(), |session| session.id.to_string(), show)))
+    Ok(Json(List::new(found.await?, &page, |session| session.id.to_string(), show)))
 }
 
 pub(crate) async fn end(
