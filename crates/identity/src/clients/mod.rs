@@ -291,7 +291,7 @@ pub fn create(
     audit::note(tx, organization, actor, "client.created", new.id.as_str(), kind)
 }
 
-/// Changes a client.
+/// Changes a client. Values that it has already change nothing, and leave no audit entry.
 pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Actor) -> Result<Client> {
     refuse_first_party(client)?;
     tx.lock(&secrets::LOCK, (&client.id).into())?;
@@ -306,6 +306,10 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
             client.kind.as_str()
         );
         return Err(Error::invalid("device_flow", problem));
+    }
+    let fields = patch.fields_unlike(&client, name.as_deref());
+    if fields.is_empty() {
+        return Ok(client);
     }
     let name = name.as_ref().unwrap_or(&client.name);
     let consent_required = patch.consent_required.unwrap_or(client.consent_required);
@@ -322,14 +326,7 @@ pub fn patch(tx: &mut Tx<'_>, client: &Client, patch: &ClientPatch, actor: &Acto
         redirects::replace_post_logout(tx, &client.id, uris)?;
     }
     keys(&client.id).into_iter().for_each(|key| tx.changed(key));
-    audit::note(
-        tx,
-        &client.organization,
-        actor,
-        "client.changed",
-        client.id.as_str(),
-        &patch.changed_fields(),
-    )?;
+    audit::note(tx, &client.organization, actor, "client.changed", client.id.as_str(), &fields)?;
     get(tx.snapshot(), &client.id)
 }
 
@@ -365,15 +362,30 @@ fn grants_of(client: &Client, device_flow: bool) -> String {
 
 impl ClientPatch {
     /// The names of the fields that it changes, for the audit log.
-    fn changed_fields(&self) -> String {
+    fn fields_unlike(&self, client: &Client, name: Option<&str>) -> String {
+        let sorted = |uris: &[String]| {
+            let mut uris = uris.to_vec();
+            uris.sort_unstable();
+            uris
+        };
+        let differ = |wanted: &Option<Vec<String>>, uris: &[String]| {
+            wanted.as_deref().is_some_and(|wanted| sorted(wanted) != sorted(uris))
+        };
+        let may_use_devices = client.may(DEVICE_GRANT);
         audit::fields(&[
-            ("name", self.name.is_some()),
-            ("redirect_uris", self.redirect_uris.is_some()),
-            ("consent_required", self.consent_required.is_some()),
-            ("post_logout_redirect_uris", self.post_logout_redirect_uris.is_some()),
-            ("pkce", self.pkce.is_some()),
-            ("id_token_alg", self.id_token_alg.is_some()),
-            ("device_flow", self.device_flow.is_some()),
+            ("name", name.is_some_and(|name| name != client.name)),
+            ("redirect_uris", differ(&self.redirect_uris, &client.redirect_uris)),
+            (
+                "consent_required",
+                self.consent_required.is_some_and(|wanted| wanted != client.consent_required),
+            ),
+            (
+                "post_logout_redirect_uris",
+                differ(&self.post_logout_redirect_uris, &client.post_logout_redirect_uris),
+            ),
+            ("pkce", self.pkce.is_some_and(|wanted| wanted != client.pkce)),
+            ("id_token_alg", self.id_token_alg.is_some_and(|wanted| wanted != client.id_token_alg)),
+            ("device_flow", self.device_flow.is_some_and(|wanted| wanted != may_use_devices)),
         ])
     }
 }

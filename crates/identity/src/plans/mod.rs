@@ -209,13 +209,14 @@ pub fn create(tx: &mut Tx<'_>, organization: &OrganizationId, new: &NewPlan, act
     Ok(plan)
 }
 
-/// Changes a plan. The change applies to existing subscriptions immediately.
+/// Changes a plan. The change applies to existing subscriptions immediately. Values that the plan has already change
+/// nothing, and leave no audit entry.
 pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> Result<Plan> {
     tx.lock(&LOCK, (&plan.id).into())?;
     // Reads the plan again under the lock: another request may have changed other fields since `plan` was read.
-    let mut changed = find(tx.snapshot(), &plan.organization, &plan.slug)?;
-    let before = (changed.price_cents, changed.seats);
-    let size_before = json(&changed.features)?.len() + json(&changed.limits)?.len();
+    let before = find(tx.snapshot(), &plan.organization, &plan.slug)?;
+    let size_before = json(&before.features)?.len() + json(&before.limits)?.len();
+    let mut changed = before.clone();
     if let Some(name) = &patch.name {
         changed.name = names::display("name", name)?;
     }
@@ -231,13 +232,18 @@ pub fn patch(tx: &mut Tx<'_>, plan: &Plan, patch: &PlanPatch, actor: &Actor) -> 
     if let Some(seats) = patch.seats {
         changed.seats = terms::seats(seats)?;
     }
+    let fields = changed.fields_unlike(&before);
+    if fields.is_empty() {
+        return Ok(changed);
+    }
     let (features, limits) = (json(&changed.features)?, json(&changed.limits)?);
     room::for_changed(tx, &changed.services, size_before, features.len() + limits.len())?;
     let row = args![&plan.id, &changed.name, changed.price_cents, &features, &limits, changed.seats];
     tx.exec(&PATCH, row)?;
     tx.changed(key_of(Some(&plan.id)));
-    note_change(tx, &changed, before != (changed.price_cents, changed.seats), actor.now)?;
-    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &patch.changed_fields())?;
+    let selects = (before.price_cents, before.seats) != (changed.price_cents, changed.seats);
+    note_change(tx, &changed, selects, actor.now)?;
+    audit::note(tx, &plan.organization, actor, "plan.changed", plan.id.as_str(), &fields)?;
     Ok(changed)
 }
 
@@ -246,15 +252,15 @@ fn note_change(tx: &mut Tx<'_>, plan: &Plan, selects: bool, now: Time) -> Result
     events::note(tx, now, &Entry::plan(plan.services.iter().map(|service| &service.id), selects))
 }
 
-impl PlanPatch {
-    /// The names of the fields that it changes, for the audit log.
-    fn changed_fields(&self) -> String {
+impl Plan {
+    /// The names of the fields that a patch has changed, for the audit log.
+    fn fields_unlike(&self, before: &Plan) -> String {
         audit::fields(&[
-            ("name", self.name.is_some()),
-            ("price_cents", self.price_cents.is_some()),
-            ("features", self.features.is_some()),
-            ("limits", self.limits.is_some()),
-            ("seats", self.seats.is_some()),
+            ("name", self.name != before.name),
+            ("price_cents", self.price_cents != before.price_cents),
+            ("features", self.features != before.features),
+            ("limits", self.limits != before.limits),
+            ("seats", self.seats != before.seats),
         ])
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::support::{START, TestIdentity, invalid, not_found, refused};
 use identity::administrators::Role;
+use identity::audit::{self, Filter};
 use identity::catalog;
 use identity::clients::{self, Client, ClientPatch, Kind, NewSecret, Pkce};
 use identity::ids::ClientSecretId;
 use identity::keys::Algorithm;
+use identity::organizations::Organization;
 use identity::plans::{self, PlanPatch};
 use identity::{Result, services, subscriptions};
 use std::time::Duration;
@@ -205,6 +207,58 @@ async fn a_plan_covers_services_of_its_organization() {
     let changed = test.read(move |snapshot| plans::find(snapshot, &id, "pro")).await.expect("the plan");
     assert_eq!((changed.price_cents, changed.seats, changed.name), (2_900, Some(5), pro.name));
     assert_eq!(changed.features, ["export"]);
+}
+
+/// The details of the entries with this action, in alphabetical order: all are of one moment.
+async fn details(test: &TestIdentity, organization: &Organization, action: &str) -> Vec<String> {
+    let id = organization.id.clone();
+    let filter = Filter { action: Some(action.to_owned()), ..Filter::default() };
+    let found = test.read(move |snapshot| audit::list(snapshot, &id, &filter, None, 50)).await;
+    let mut details: Vec<String> = found.expect("entries").into_iter().map(|entry| entry.details).collect();
+    details.sort();
+    details
+}
+
+#[tokio::test]
+async fn a_change_to_the_same_values_leaves_no_audit_entry() {
+    let test = TestIdentity::open().await;
+    let acme = test.organization("acme").await;
+    let app = test.service(&acme, "app").await;
+    let pro = test.plan(&acme, "pro", &["app"]).await;
+    let same = PlanPatch {
+        name: Some(pro.name.clone()),
+        price_cents: Some(pro.price_cents),
+        features: Some(pro.features.clone()),
+        limits: Some(pro.limits.clone()),
+        seats: Some(pro.seats),
+    };
+    let dearer = PlanPatch { price_cents: Some(pro.price_cents + 1), ..same.clone() };
+    for changes in [PlanPatch::default(), same, dearer] {
+        let plan = pro.clone();
+        test.write(move |tx, actor| plans::patch(tx, &plan, &changes, actor)).await.expect("a plan");
+    }
+    assert_eq!(details(&test, &acme, "plan.changed").await, ["price_cents"]);
+
+    let client = test.client(&app, Kind::Native).await;
+    let uris = ["com.example.app:/b".to_owned(), "com.example.app:/a".to_owned()];
+    let set = ClientPatch { redirect_uris: Some(uris.to_vec()), ..ClientPatch::default() };
+    let client = patch(&test, &client, set.clone()).await.expect("a client");
+    let same = ClientPatch {
+        name: Some(client.name.clone()),
+        post_logout_redirect_uris: Some(Vec::new()),
+        consent_required: Some(client.consent_required),
+        pkce: Some(client.pkce),
+        id_token_alg: Some(client.id_token_alg),
+        device_flow: Some(client.may_use_device_flow()),
+        ..set
+    };
+    let other = ClientPatch { device_flow: Some(!client.may_use_device_flow()), ..same.clone() };
+    for changes in [ClientPatch::default(), same, other] {
+        patch(&test, &client, changes).await.expect("a client");
+    }
+    assert_eq!(details(&test, &acme, "client.changed").await, ["device_flow", "redirect_uris"]);
+    let wrong = ClientPatch { name: Some(String::new()), ..ClientPatch::default() };
+    patch(&test, &client, wrong).await.expect_err("an empty name is still refused");
 }
 
 #[tokio::test]
