@@ -7,5 +7,5 @@ mod forms;
 mod request;
 
 pub use cookies::Cookies;
-pub use forms::{Field, Form, KnownValues, Submission, forms};
+pub use forms::{Field, Form, KnownValues, Submission, decode, forms};
 pub use request::{Request, local_path, redirect};

@@ -4,7 +4,8 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use scan::{Tag, after_raw_text, decode, next_tag};
+pub use scan::decode;
+use scan::{Tag, after_raw_text, next_tag};
 
 /// A form of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

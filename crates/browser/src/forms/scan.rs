@@ -96,8 +96,8 @@ pub(super) fn after_raw_text<'p>(rest: &'p str, name: &str) -> &'p str {
     found.map_or("", |at| &rest[at..])
 }
 
-/// Decodes character references.
-pub(super) fn decode(text: &str) -> String {
+/// Decodes the character references of HTML, such as `&amp;`.
+pub fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {

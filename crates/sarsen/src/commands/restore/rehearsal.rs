@@ -4,8 +4,9 @@
 use crate::api_client;
 use crate::error::{Error, Result};
 use crate::{output, server_process};
-use browser::{Cookies, Request, forms, redirect};
+use browser::{Cookies, Request, decode, forms, redirect};
 use server::{App, Limits, SecretKey, Settings, backups};
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ const REDIRECTS_MAX: usize = 10;
 pub(super) fn run(backup: &Path, key: &SecretKey, place: &Path) -> Result<()> {
     let began = Instant::now();
     let folder = Folder::create(place)?;
-    let database = folder.0.join("sarsen.db");
-    super::put(backup, &database, &folder.0.join("old.db"), key)?;
+    let database = folder.path.join("sarsen.db");
+    super::put(backup, &database, &folder.path.join("old.db"), key)?;
     let bound = server_process::bind(&[([127, 0, 0, 1], 0).into()])?;
     let port = bound.addresses().first().map_or(0, std::net::SocketAddr::port);
     let issuer = format!("http://127.0.0.1:{port}");
@@ -85,7 +86,7 @@ impl Visitor {
         let form = forms(&page).into_iter().find(|form| form.is_post && form.action.ends_with("/link"));
         let form = form.ok_or_else(|| failed(&"the page of the one-time link has no form"))?;
         let account = self.visit(Request::submit(link, &self.origin, &form.with(&[])))?;
-        if account.contains(email) {
+        if shows(&account, email) {
             Ok(())
         } else {
             Err(failed(&format!("after the sign-in, the account page does not show {email}")))
@@ -122,21 +123,87 @@ impl Visitor {
     }
 }
 
+/// Whether a page shows a text.
+fn shows(page: &str, text: &str) -> bool {
+    decode(page).contains(text)
+}
+
+const FOLDER: &str = "rehearsal-";
+
 /// A folder that nobody else may enter. Dropping it removes it.
-struct Folder(PathBuf);
+struct Folder {
+    path: PathBuf,
+    /// A lock on the folder, which ends with the process.
+    _lock: File,
+}
 
 impl Folder {
     fn create(place: &Path) -> Result<Folder> {
-        let path = place.join(format!("rehearsal-{}-{}", std::process::id(), api_client::now()));
+        remove_abandoned(place);
+        let path = place.join(format!("{FOLDER}{}-{}", std::process::id(), api_client::now()));
         std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::file("create", &path))?;
-        Ok(Folder(path))
+        let lock = File::open(&path).and_then(|folder| folder.lock().map(|()| folder));
+        Ok(Folder { _lock: lock.map_err(Error::file("lock", &path))?, path })
+    }
+}
+
+/// Removes the folders of rehearsals that were interrupted: nobody holds their lock.
+fn remove_abandoned(place: &Path) {
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| {
+            let numbers = name.strip_prefix(FOLDER).and_then(|numbers| numbers.split_once('-'));
+            numbers
+                .is_some_and(|(process, time)| process.parse::<u32>().is_ok() && time.parse::<u64>().is_ok())
+        });
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let path = entry.path();
+        if is_ours && is_folder && File::open(&path).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            remove(&path);
+        }
+    }
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        eprintln!("sarsen: cannot remove {}: {error}", folder.display());
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("sarsen: cannot remove {}: {error}", self.0.display());
+        remove(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_as_a_page_writes_it() {
+        assert!(shows("<p>r&amp;d@acme.test</p>", "r&d@acme.test"));
+        assert!(!shows("<p>d@acme.test</p>", "r&d@acme.test"));
+    }
+
+    #[test]
+    fn a_new_rehearsal_removes_what_an_interrupted_one_left() {
+        let place = tempfile::tempdir().expect("a folder");
+        let abandoned = place.path().join("rehearsal-17-1800000000");
+        let other = place.path().join("rehearsal-notes");
+        for folder in [&abandoned, &other] {
+            std::fs::create_dir(folder).expect("created");
+            std::fs::write(folder.join("sarsen.db"), "a copy").expect("written");
         }
+        // One that runs has the lock of its folder.
+        let running = place.path().join("rehearsal-18-1800000000");
+        std::fs::create_dir(&running).expect("created");
+        let lock = File::open(&running).expect("opens");
+        lock.lock().expect("locked");
+        let folder = Folder::create(place.path()).expect("a folder");
+        assert!(!abandoned.exists() && other.exists() && running.exists() && folder.path.exists());
+        let path = folder.path.clone();
+        drop(folder);
+        assert!(!path.exists());
     }
 }
