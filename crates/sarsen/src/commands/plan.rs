@@ -2,7 +2,7 @@
 
 use super::api::{Api, Fields, GlobalArgs, Nullable, OrgArgs};
 use crate::environment::Environment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::{Cell, Field, Record, Time, column, detail};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
@@ -34,8 +34,8 @@ enum Verb {
         /// Slug of a service that it covers; may be repeated
         #[arg(long = "service", value_name = "SLUG", required = true)]
         services: Vec<String>,
-        /// Price in cents
-        #[arg(long, value_name = "CENTS", default_value_t = 0)]
+        /// Price in whole cents
+        #[arg(long, value_name = "CENTS", default_value_t = 0, value_parser = cents)]
         price_cents: i64,
         /// Currency code of three capital letters
         #[arg(long, default_value = "EUR")]
@@ -57,8 +57,8 @@ enum Verb {
         /// New display name
         #[arg(long)]
         name: Option<String>,
-        /// New price in cents
-        #[arg(long, value_name = "CENTS")]
+        /// New price in whole cents
+        #[arg(long, value_name = "CENTS", value_parser = cents)]
         price_cents: Option<i64>,
         #[command(flatten)]
         terms: Terms,
@@ -70,15 +70,15 @@ enum Verb {
     },
 }
 
-/// `change` replaces a whole list.
+/// `change` replaces a whole list. One empty text is the empty list.
 #[derive(clap::Args)]
 struct Terms {
-    /// Feature that the plan includes; may be repeated
+    /// Feature that the plan includes; may be repeated. In a change they replace all; "" removes all
     #[arg(long = "feature", value_name = "NAME")]
     features: Vec<String>,
-    /// Limit of the plan; may be repeated
+    /// Limit of the plan; may be repeated. In a change they replace all; "" removes all
     #[arg(long = "limit", value_name = "NAME=NUMBER", value_parser = limit)]
-    limits: Vec<(String, Number)>,
+    limits: Vec<Limit>,
     /// Users that one subscription covers, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = seats)]
     seats: Option<Seats>,
@@ -97,10 +97,20 @@ fn seats(text: &str) -> std::result::Result<Seats, String> {
     }
 }
 
-fn limit(text: &str) -> std::result::Result<(String, Number), String> {
+/// A name and a number. `None` stands for the empty list.
+type Limit = Option<(String, Number)>;
+
+fn limit(text: &str) -> std::result::Result<Limit, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
     let rule = || "use a name and a number, as in projects=20".to_owned();
     let (name, number) = text.split_once('=').ok_or_else(rule)?;
-    Ok((name.to_owned(), number.parse().map_err(|_| rule())?))
+    Ok(Some((name.to_owned(), number.parse().map_err(|_| rule())?)))
+}
+
+fn cents(text: &str) -> std::result::Result<i64, String> {
+    text.parse().map_err(|_| "use whole cents, as in 900 for a price of 9.00".to_owned())
 }
 
 #[derive(Deserialize)]
@@ -138,7 +148,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
     match &args.verb {
         Verb::Create { slug, name, services, price_cents, currency, terms } => {
             let fields = terms
-                .fields()
+                .fields()?
                 .with("slug", Some(slug.clone()))
                 .with("name", Some(name.clone()))
                 .with_list("services", services)
@@ -156,7 +166,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             api.show(&found)
         }
         Verb::Change { slug, name, price_cents, terms } => {
-            let fields = terms.fields().with("name", name.clone()).with("price_cents", *price_cents);
+            let fields = terms.fields()?.with("name", name.clone()).with("price_cents", *price_cents);
             let changed = api.patch::<Plan>(&api.path(&["plans", slug]), fields)?;
             api.show(&changed)
         }
@@ -169,12 +179,26 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
 }
 
 impl Terms {
-    fn fields(&self) -> Fields {
+    fn fields(&self) -> Result<Fields> {
+        let features: Vec<String> = self.features.iter().filter(|name| !name.is_empty()).cloned().collect();
+        let limits = self.limits.iter().flatten();
         let limits: Map<String, Value> =
-            self.limits.iter().map(|(name, limit)| (name.clone(), Value::Number(limit.clone()))).collect();
-        Fields::new()
-            .with_list("features", &self.features)
-            .with("limits", (!limits.is_empty()).then_some(limits))
-            .with("seats", self.seats.map(|Seats(seats)| Value::from(seats)))
+            limits.map(|(name, limit)| (name.clone(), Value::Number(limit.clone()))).collect();
+        require_alone("feature", self.features.len(), features.len())?;
+        require_alone("limit", self.limits.len(), limits.len())?;
+        Ok(Fields::new()
+            .with("features", (!self.features.is_empty()).then_some(features))
+            .with("limits", (!self.limits.is_empty()).then_some(limits))
+            .with("seats", self.seats.map(|Seats(seats)| Value::from(seats))))
     }
+}
+
+/// An empty text removes all of a list, so it stands alone.
+fn require_alone(flag: &str, given: usize, left: usize) -> Result<()> {
+    if given > 1 && left < given {
+        return Err(Error::usage(format!(
+            "--{flag} has an empty or a repeated value; use --{flag} \"\" alone to remove all"
+        )));
+    }
+    Ok(())
 }

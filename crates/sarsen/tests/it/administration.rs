@@ -39,6 +39,12 @@ fn an_administrator_runs_the_organization_from_a_terminal() {
     assert_eq!((&made["limits"], &made["seats"]), (&json!({"projects": 20}), &json!(5)));
     let changed = place.json(&["plan", "change", "team", "--seats", "none"]);
     assert_eq!(changed["seats"], json!(null));
+    let emptied = place.json(&["plan", "change", "team", "--feature", "", "--limit", ""]);
+    assert_eq!((&emptied["features"], &emptied["limits"]), (&json!([]), &json!({})));
+    let mixed = place.run(&["plan", "change", "team", "--feature", "export", "--feature", ""]);
+    assert!(mixed.code == 2 && mixed.stderr.contains("alone to remove all"), "{}", mixed.seen());
+    let priced = place.run(&["plan", "change", "team", "--price-cents", "9.00"]);
+    assert!(priced.code == 2 && priced.stderr.contains("use whole cents, as in 900"), "{}", priced.seen());
     let made = place.json(&["user", "create", "hedy@acme.test", "--name", "Hedy"]);
     assert_eq!(made["email"], "hedy@acme.test");
     let shown = place.json(&["user", "show", "hedy@acme.test", "--org", "acme"]);
