@@ -69,6 +69,12 @@ pub fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
+/// The mode of a file that others than its owner may read or write; `None` for a private file.
+pub fn open_to_others(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.mode() & 0o777;
+    (mode & !PRIVATE & 0o077 != 0).then_some(mode)
+}
+
 /// Removes a file that may be there.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {

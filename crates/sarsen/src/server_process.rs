@@ -124,7 +124,15 @@ pub fn app(
 
 /// Takes the addresses before anything else is done: another server may have them.
 pub fn bind(addresses: &[SocketAddr]) -> Result<Bound> {
-    Bound::new(addresses).map_err(|error| ListenError::new(addresses, &error).into())
+    Bound::new(addresses).map_err(|error| {
+        let ListenError { taken, text } = ListenError::new(addresses, &error);
+        match taken {
+            true => {
+                Error::Failed(format!("{text}; stop the program that has it, or use --listen with another"))
+            }
+            false => Error::Failed(text),
+        }
+    })
 }
 
 /// Starts to serve.

@@ -45,6 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
     server_process::keep_files_private();
     rekey::check_finished(&config)?;
     let key = secret_key(&config)?;
+    warn_of_readers(&config);
     if let Some(folder) = &config.backup_directory.value {
         files::private_folder(folder)?;
     }
@@ -141,6 +142,20 @@ pub fn secret_key(config: &Config) -> Result<SecretKey> {
             SecretKey::parse(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
         }
         None => Err(Error::usage(missing_key(config))),
+    }
+}
+
+/// Warns if other users of this machine may read the secret key. Containers mount such files, so the server starts.
+fn warn_of_readers(config: &Config) {
+    let path = &config.secret_key_file.value;
+    if config.secret_key.is_none()
+        && let Some(mode) = files::open_to_others(path)
+    {
+        tracing::warn!(
+            file = %path.display(),
+            mode = format!("{mode:o}"),
+            "other users can read the secret key; run chmod 600 on the file"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sarsen init`, and the settings in file, environment and flags.
 
-use crate::support::{Place, mode};
+use crate::support::{Place, Running, mode};
 
 #[test]
 fn init_writes_a_configuration_and_a_key_and_overwrites_nothing() {
@@ -40,6 +40,36 @@ fn init_asks_only_on_a_terminal_and_refuses_answers_that_serve_refuses() {
         assert!(refused.stderr.contains(expected), "{flags:?}: {}", refused.stderr);
         assert!(!place.path("sarsen.toml").exists() && !place.path("sarsen.key").exists());
     }
+}
+
+#[test]
+fn a_secret_key_that_others_can_read_is_warned_of() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    for (mode, is_warned) in [(0o600, false), (0o640, true), (0o400, false), (0o604, true)] {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(place.path("sarsen.key"), permissions).expect("set");
+        let mut server =
+            Running::start(place.sarsen(&["serve", "--listen", "127.0.0.1:0"]), place.path("log"));
+        server.wait_for("listening");
+        let log = server.log();
+        assert_eq!(log.contains("run chmod 600 on the file"), is_warned, "{mode:o}: {log}");
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_with_what_to_do() {
+    let place = Place::new();
+    assert_eq!(place.run(&["init", "--yes"]).code, 0);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = other.local_addr().expect("an address").to_string();
+    let refused = place.run(&["serve", "--listen", &address]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("or use --listen with another"),
+        "{}",
+        refused.seen()
+    );
 }
 
 #[test]
