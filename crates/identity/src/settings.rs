@@ -49,7 +49,8 @@ pub fn check(snapshot: &mut Snapshot<'_>, key: &SecretKey) -> Result<()> {
     match sealed_check(snapshot)?.map(|sealed| key.open(CHECK, &sealed)) {
         None | Some(Ok(_)) => Ok(()),
         Some(Err(_)) => {
-            let problem = "the database was created with another key; use that key";
+            let problem = "the database was created with another key, or is from before a change of the key; use the key that \
+                 belongs to it";
             Err(Error::invalid("secret_key", problem))
         }
     }

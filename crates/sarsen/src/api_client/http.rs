@@ -213,11 +213,12 @@ fn unreachable(url: &str, error: &ureq::Error) -> Error {
         ureq::Error::Io(error) => error.to_string(),
         error => error.to_string(),
     };
-    let advice = match why.contains("UnknownIssuer") {
-        true => {
-            "for a certificate of an authority of your own, set SSL_CERT_FILE to the authority's certificate"
-        }
-        false => "check the address, and that the server runs",
+    let advice = if why.contains("UnknownIssuer") {
+        "for a certificate of an authority of your own, set SSL_CERT_FILE to the authority's certificate"
+    } else if why.contains("InvalidContentType") {
+        "the port speaks no TLS: use http:// for a server on this machine, or the https address of its proxy"
+    } else {
+        "check the address, and that the server runs"
     };
     Error::failed(format!("no answer from {origin}: {why}; {advice}"))
 }
@@ -252,6 +253,22 @@ mod tests {
         for url in ["http://localhost:7070/x", "http://[::1]:7070/x", "https://id.example.com/x"] {
             assert!(http.agent_for(url).is_ok(), "{url}");
         }
+    }
+
+    #[test]
+    fn a_port_without_tls_is_named_as_such() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let url = format!("https://{}/x", listener.local_addr().expect("an address"));
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            // A reset would come before the answer.
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+        });
+        let http = HttpClient::new(&Environment::default()).expect("a client");
+        let refused = http.send(&Method::GET, &url, &[], &Body::None).err().expect("no answer").to_string();
+        assert!(refused.contains("the port speaks no TLS: use http://"), "{refused}");
+        answering.join().expect("it ends");
     }
 
     #[test]

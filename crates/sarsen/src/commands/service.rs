@@ -74,7 +74,7 @@ impl Record for Service {
         vec![
             column("slug", &self.slug),
             column("name", &self.name),
-            detail("access token typ", &self.access_token_typ),
+            detail("access token type", &self.access_token_typ),
             column("created", &self.created_at),
         ]
     }

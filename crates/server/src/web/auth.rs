@@ -66,7 +66,7 @@ pub(crate) enum Credential {
 impl Credential {
     /// Verifies the bearer token of a request.
     pub(crate) async fn of(parts: &Parts, app: &App) -> Result<Credential, Problem> {
-        let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
+        let token = bearer(&parts.headers).ok_or_else(|| Problem::unauthenticated(&parts.headers))?;
         let now = app.now();
         if !api_keys::is_key(token) {
             return Ok(Credential::Token(access(parts, app, now).await?));
@@ -82,7 +82,7 @@ impl Credential {
 
 /// The access that the request's token gives.
 async fn access(parts: &Parts, app: &App, now: Time) -> Result<Access, Problem> {
-    let token = bearer(&parts.headers).ok_or_else(Problem::unauthenticated)?;
+    let token = bearer(&parts.headers).ok_or_else(|| Problem::unauthenticated(&parts.headers))?;
     if api_keys::is_key(token) {
         let detail = "This route takes no API key. Send the access token of a user.";
         return Err(Problem::insufficient_scope(detail));

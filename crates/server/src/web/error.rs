@@ -7,8 +7,8 @@
 
 use super::fields::FieldError;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use web::current_request;
@@ -80,8 +80,13 @@ impl Problem {
     }
 
     /// 401 without a token (RFC 6750 section 3.1: no error code then).
-    pub fn unauthenticated() -> Problem {
-        let detail = "Send an access token: Authorization: Bearer …";
+    pub fn unauthenticated(headers: &HeaderMap) -> Problem {
+        let detail = match headers.contains_key(AUTHORIZATION) {
+            true => {
+                "The header has no bearer token. Send the access token or API key so: Authorization: Bearer …"
+            }
+            false => "Send an access token or an API key: Authorization: Bearer …",
+        };
         Problem {
             challenge: Some("Bearer"),
             ..Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)

@@ -113,7 +113,13 @@ async fn a_check_opens_what_is_sealed_and_finds_another_key() {
     let found = backups::check_store(store, &key).await.expect("checks");
     assert!(found.problems.is_empty() && found.sealed > 0, "{found:?}");
     let found = backups::check_store(store, &SecretKey::new(&[9; 32])).await.expect("checks");
-    assert_eq!(found.problems, ["secret_key: the database was created with another key; use that key"]);
+    assert_eq!(
+        found.problems,
+        [
+            "secret_key: the database was created with another key, or is from before a change of the key; use the key \
+         that belongs to it"
+        ]
+    );
     server.stop().await;
 }
 

@@ -269,6 +269,7 @@ async fn what_is_not_exactly_a_key_is_refused() {
     for header in [format!("Basic {good}"), good.clone(), String::new()] {
         let answer = server.get(users).header("authorization", &header).send().await;
         assert_eq!(problem(&answer), is(401, "unauthenticated"), "{header}: {answer:?}");
+        assert!(answer.text("detail").starts_with("The header has no bearer token."), "{answer:?}");
     }
     // In an address it would be in logs: refused, with and without the header.
     for path in [
