@@ -67,7 +67,8 @@ pub struct Flags {
     /// Bearer token for /metrics; without one only this machine may read it
     #[arg(long, value_name = "TOKEN")]
     metrics_token: Option<String>,
-    /// Whether people may sign up at organizations without a setting of their own [default: true]
+    /// Whether people may sign up at organizations of early versions without a setting of their own; the others follow
+    /// sarsen org change --sign-up [default: true]
     #[arg(long, value_name = "BOOL")]
     sign_up: Option<String>,
     /// Threads that hash passwords [default: one per processor]
