@@ -187,7 +187,7 @@ fn builds(name: &str, program: &str, feature: &str, others: &str) -> tempfile::T
     std::fs::write(path("Cargo.toml"), manifest(&root, name, feature, others)).expect("written");
     // The same versions as here, so that cargo needs no network.
     std::fs::copy(root.join("Cargo.lock"), path("Cargo.lock")).expect("copied");
-    let target = target_folder().join("embedding");
+    let target = target_folder();
     cargo(&folder, &["check", "--offline", "--quiet", "--target-dir", &target.display().to_string()]);
     folder
 }
@@ -201,11 +201,14 @@ fn cargo(folder: &tempfile::TempDir, arguments: &[&str]) -> String {
 
 fn manifest(root: &Path, name: &str, feature: &str, others: &str) -> String {
     let sarsen = toml::Value::from(root.join("crates/sarsen").display().to_string());
+    let workspace = std::fs::read_to_string(root.join("Cargo.toml")).expect("reads");
+    let workspace: toml::Table = workspace.parse().expect("a manifest");
+    // With the profile of this workspace, cargo takes what the lints and the tests have compiled already.
+    let profile = toml::Table::from_iter([("profile".to_owned(), workspace["profile"].clone())]);
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
          {others}\n\
-         sarsen = {{ path = {sarsen}, default-features = false, features = [\"{feature}\"] }}\n\n\
-         # Nothing of it is run.\n[profile.dev]\ndebug = false\n"
+         sarsen = {{ path = {sarsen}, default-features = false, features = [\"{feature}\"] }}\n\n{profile}"
     )
 }
 
