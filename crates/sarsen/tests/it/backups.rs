@@ -2,7 +2,7 @@
 //! refused.
 
 use crate::browser::Browser;
-use crate::support::{Demo, Ended, Place, Running, mode, rest};
+use crate::support::{Demo, Ended, Place, Running, is_soak, mode, rest};
 use crate::survival::traffic::{DeviceClient, sign_in};
 use server::testing::fixture::Fixture;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,6 @@ const SOAK_ROUNDS: usize = 100;
 /// Device codes that are acknowledged before a backup, at least.
 const CODES: usize = 20;
 const WRITERS: usize = 4;
-
-fn is_soak() -> bool {
-    std::env::vars().any(|(name, _)| name == "SARSEN_SOAK")
-}
 
 /// A configuration with the database and the key of the demo, so that the other commands find them.
 fn configured(place: &Place) -> PathBuf {

@@ -81,6 +81,11 @@ pub fn rest() {
     std::thread::park_timeout(std::time::Duration::from_millis(2));
 }
 
+/// Whether the long tests have their full length (`cargo xtask soak`).
+pub fn is_soak() -> bool {
+    std::env::vars().any(|(name, _)| name == "SARSEN_SOAK")
+}
+
 /// A running program. Dropping it kills it.
 pub struct Running {
     child: Child,

@@ -3,16 +3,15 @@
 
 use super::traffic::{Acknowledged, DeviceClient, sign_in, wait_until};
 use crate::browser::Browser;
-use crate::support::{Demo, Place, Running};
+use crate::support::{Demo, Place, Running, is_soak};
 use server::testing::{TestPlace, free_port};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// On SQLite each round interrupts another moment of the write-ahead log. On a database server a crash can only interrupt
-/// the protocol, which needs fewer rounds.
-const ROUNDS: usize = 20;
-const ROUNDS_ON_A_SERVER: usize = 8;
+/// Each round interrupts another moment: of the write-ahead log, or of the protocol of a database server.
+const ROUNDS: usize = 8;
+const SOAK_ROUNDS: usize = 40;
 /// The crashes are spread over this time.
 const FIRST_CRASH_MS: u64 = 40;
 const SPREAD_MS: u64 = 460;
@@ -24,11 +23,11 @@ const REVOCATIONS: usize = 12;
 const REDEMPTIONS: usize = 12;
 
 #[test]
-fn acknowledged_changes_survive_many_kills() {
+fn soak_acknowledged_changes_survive_many_kills() {
     let database = TestPlace::create();
     let (place, listen) = (Place::new(), format!("127.0.0.1:{}", free_port()));
     let start = || Demo::start_at(&place, &listen, Some(&database.url()));
-    let rounds = if database.is_shared() { ROUNDS_ON_A_SERVER } else { ROUNDS };
+    let rounds = if is_soak() { SOAK_ROUNDS } else { ROUNDS };
     let mut total = 0;
     for round in 0..rounds {
         let demo = start();
