@@ -23,7 +23,7 @@ use identity::ids::UserId;
 use identity::organizations::{self, Organization, PLATFORM, Status};
 use identity::passwords::{self, Verdict};
 use identity::users::User;
-use identity::{Error, names, users};
+use identity::{Error, administrators, names, users};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -193,6 +193,12 @@ pub(crate) async fn product(app: &App, organization: &Organization, next: &str) 
     (client.organization == organization.id).then(|| client.product().to_owned())
 }
 
+/// Whether this is the sign-in of a server that nobody owns. Without an answer the page says nothing of it.
+async fn has_no_owner(app: &App, organization: &Organization) -> bool {
+    organization.slug == PLATFORM
+        && app.store.point(administrators::has_platform_owner).await.is_ok_and(|has_owner| !has_owner)
+}
+
 async fn show(app: &App, browser: &Browser, organization: &Organization, shown: &Shown<'_>) -> Response {
     let (status, error, wait) = match shown.failure {
         None => (StatusCode::OK, None, None),
@@ -216,7 +222,7 @@ async fn show(app: &App, browser: &Browser, organization: &Organization, shown: 
         client_name: product.as_deref(),
         email: shown.email,
         error,
-        note: shown.note,
+        note: if has_no_owner(app, organization).await { Some(Note::NoOwner) } else { shown.note },
         csrf: &csrf,
         hidden: &[("next", next)],
         action: &action,

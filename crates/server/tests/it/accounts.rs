@@ -647,6 +647,7 @@ async fn a_set_up_link_makes_the_first_owner_and_no_other() {
     let csrf_of_other = other.get("/login").await.input("csrf");
     assert_eq!(post(&mut other, &csrf_of_other, &id, "olga@sarsen.test", PASSWORD).await.status, 404);
     assert_eq!(browser.get("/console").await.status, 303, "nobody is signed in by trying");
+    assert!(other.get("/login").await.body.contains("has no owner yet"), "the sign-in says why nobody can");
     // Two links at once make one owner.
     let page = open_link(&mut other, &second).await;
     let (csrf_of_other, second_id) = (page.input("csrf"), page.input("link"));
@@ -660,6 +661,7 @@ async fn a_set_up_link_makes_the_first_owner_and_no_other() {
     let (winner, email) =
         if one.status == 303 { (one, "olga@sarsen.test") } else { (two, "mallory@evil.example") };
     assert_eq!(winner.header("location"), "/console");
+    assert!(!server.browser().get("/login").await.body.contains("has no owner yet"));
     for (browser, csrf, link, id) in
         [(&mut browser, &csrf, &first, &id), (&mut other, &csrf_of_other, &second, &second_id)]
     {

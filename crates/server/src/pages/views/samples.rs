@@ -50,6 +50,7 @@ pub fn forms(org: &str, client: &str, email: &str, name: &str, error: Option<&st
             SignIn { client_name: None, email: "", note: Some(Note::Flash("You are signed out.")), ..sign_in }
                 .markup()),
         ("sign_in_again", SignIn { note: Some(Note::Again(email)), ..sign_in }.markup()),
+        ("sign_in_no_owner", SignIn { email: "", note: Some(Note::NoOwner), is_platform: true, ..sign_in }.markup()),
         ("sign_in_other", SignIn { email: "", note: Some(Note::Other(email)), ..sign_in }.markup()),
         ("sign_in_busy", SignIn { retry_after_s: Some(12), error: None, ..sign_in }.markup()),
         ("sign_up", sign_up.markup()),

@@ -17,6 +17,8 @@ pub enum Note<'a> {
     Again(&'a str),
     /// This user is signed in, and another user may sign in instead.
     Other(&'a str),
+    /// Nobody can sign in to the server yet.
+    NoOwner,
 }
 
 pub struct SignIn<'a> {
@@ -118,6 +120,10 @@ impl Note<'_> {
                     "You are signed in as " b { bdi { (email) } } ". Sign in here with another account, or with the \
                      same one again."
                 }
+                Note::NoOwner => {
+                    "This server has no owner yet. The link in the file " code { "setup-link.txt" } " on its machine makes \
+                     you the owner. It works for one hour; the server writes a new one when it starts."
+                }
             }
         }
     }
@@ -127,6 +133,7 @@ impl Note<'_> {
             Note::Flash(text) => format!("{text} Sign in"),
             Note::Again(_) => "Sign in again".to_owned(),
             Note::Other(_) => "Sign in with another account".to_owned(),
+            Note::NoOwner => "Sign in".to_owned(),
         }
     }
 }
