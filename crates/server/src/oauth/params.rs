@@ -1,5 +1,5 @@
 //! The parameters of an OAuth request: a form as the RFCs say, or a JSON object of strings. A repeated
-//! parameter is an error (RFC 6749 section 3.1) but for those of [`REPEATABLE`], and so is one in the query of a POST.
+//! parameter is an error (RFC 6749 section 3.1), and so is one in the query of a POST.
 
 use super::error::{OAuthError, Result};
 use crate::web::json::{self, PARAMETERS_MAX};
@@ -15,9 +15,6 @@ pub(crate) struct Params(Vec<(String, String)>);
 const LENGTH_MAX: usize = 32 * 1024;
 /// The most characters that a value of a parameter may have.
 const VALUE_MAX: usize = 8192;
-/// The parameters that may come several times (RFC 8707 section 2, RFC 8693 section 2.1). Tokens have the audience of
-/// their client, so nothing reads these.
-const REPEATABLE: [&str; 2] = ["resource", "audience"];
 
 impl Params {
     /// Parameters whose names differ.
@@ -83,7 +80,7 @@ impl Params {
     }
 
     fn add(&mut self, name: String, value: String) -> Result<()> {
-        if !REPEATABLE.contains(&&*name) && self.0.iter().any(|(known, _)| *known == name) {
+        if self.0.iter().any(|(known, _)| *known == name) {
             return Err(OAuthError::invalid_request(format!("The parameter {} comes twice.", shown(&name))));
         }
         if value.len() > VALUE_MAX {
@@ -240,13 +237,6 @@ mod tests {
     #[test]
     fn repeated_wrong_and_foreign_bytes_are_refused() {
         assert!(Params::from_form(b"a=1&a=2").is_err());
-        for several in ["resource", "audience"] {
-            let form = format!("{several}=1&a=2&{several}=3");
-            assert_eq!(Params::from_form(form.as_bytes()).expect("a form").to_form(), form);
-            let long = format!("{several}=1&{several}={}", "x".repeat(VALUE_MAX + 1));
-            assert!(Params::from_form(long.as_bytes()).is_err());
-            assert!(Params::from_form(format!("{several}=1&{several}=%00").as_bytes()).is_err());
-        }
         for wrong in [&b"a=%ff"[..], b"a=\xff", b"a=%", b"a=%f", b"%zz=1", b"a=%%20"] {
             assert!(Params::from_form(wrong).is_err(), "{wrong:?}");
         }
