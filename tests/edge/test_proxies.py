@@ -143,6 +143,17 @@ def test_a_user_signs_in(proxy):
     assert seen(f"{proxy.url}/healthz", *long) in ("400 1.1", "431 1.1")
 
 
+def test_the_longest_request_of_a_product_reaches_the_sign_in(proxy):
+    client = proxy.server.client("spa")
+    # The server takes 7,680 bytes, and answers with an address that has all of them.
+    fields = {"client_id": client["client_id"], "redirect_uri": client["redirect_uris"][0], "response_type": "code",
+              "scope": "openid", "code_challenge": "x" * 43, "code_challenge_method": "S256", "state": "s" * 7000}
+    asked = requests.get(f"{proxy.url}/auth/authorize", params=fields, allow_redirects=False, timeout=15)
+    assert asked.status_code == 303, asked.text
+    page = requests.get(proxy.url + asked.headers["location"], timeout=15)
+    assert page.status_code == 200 and "s" * 7000 in page.text, page.text
+
+
 @pytest.mark.parametrize("version", ["--http2", "--http1.1"])
 def test_an_event_arrives_at_once(proxy, version):
     ada = proxy.server.user("ada")

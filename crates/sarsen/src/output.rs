@@ -51,7 +51,27 @@ pub fn print(text: &str) -> Result<()> {
 /// Writes JSON: on one line, but indented on a terminal.
 pub fn print_json(value: &Value) -> Result<()> {
     let text = if std::io::stdout().is_terminal() { format!("{value:#}\n") } else { format!("{value}\n") };
-    print(&text)
+    print(&inert(&text))
+}
+
+/// JSON with the same value, where characters that are invisible or reorder text are escapes. They can only be in strings.
+fn inert(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            '\u{7f}'..='\u{9f}' => escape(letter, &mut text),
+            _ if server::is_deceptive(letter) => escape(letter, &mut text),
+            _ => text.push(letter),
+        }
+    }
+    text
+}
+
+/// RFC 8259 section 7: in units of UTF-16.
+fn escape(letter: char, text: &mut String) {
+    for unit in letter.encode_utf16(&mut [0; 2]) {
+        text.push_str(&format!("\\u{unit:04x}"));
+    }
 }
 
 /// The text without characters that a terminal would obey, that are invisible, or that reorder the text around them.
@@ -66,6 +86,10 @@ mod tests {
 
     #[test]
     fn a_name_cannot_move_the_cursor_or_reorder_a_line() {
+        let json = Value::from("a\u{202e}b\u{e0041}c\u{9b}ü\n\u{1b}");
+        let text = inert(&json.to_string());
+        assert_eq!(text, "\"a\\u202eb\\udb40\\udc41c\\u009bü\\n\\u001b\"");
+        assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(json));
         assert_eq!(sanitize("a\u{1b}[2Jb\u{202e}c\u{200b}ü"), "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}ü");
     }
 }

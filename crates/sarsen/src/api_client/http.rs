@@ -35,6 +35,8 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body, if it is JSON; otherwise null.
     pub body: Value,
+    /// Whether it is the answer to the first try: no earlier one can have made the change.
+    pub is_first: bool,
 }
 
 /// A client for any number of servers.
@@ -76,15 +78,19 @@ impl HttpClient {
         headers: &[(HeaderName, &str)],
         body: &Body<'_>,
     ) -> Result<Answer> {
-        for _ in 1..TRIES_MAX {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             let answer = self.send_once(method, url, headers, body)?;
+            let answer = Answer { is_first: tries == 1, ..answer };
             if !matches!(answer.status, 429 | 503) && !answer.is_in_progress() {
                 return Ok(answer);
             }
-            let Some(wait) = answer.retry_after().filter(|wait| *wait <= WAIT_MAX) else { return Ok(answer) };
-            terminal::sleep(wait);
+            match answer.retry_after().filter(|wait| *wait <= WAIT_MAX) {
+                Some(wait) if tries < TRIES_MAX => terminal::sleep(wait),
+                _ => return Ok(answer),
+            }
         }
-        self.send_once(method, url, headers, body)
     }
 
     /// The body of a successful GET as text; none when the answer is an error.
@@ -132,7 +138,12 @@ impl HttpClient {
         let is_json = response.body().mime_type().is_some_and(|kind| kind.ends_with("json"));
         let body = if is_json { response.body_mut().read_json() } else { Ok(Value::Null) };
         let body = body.map_err(|error| Error::failed(format!("{url}: cannot read the answer: {error}")))?;
-        Ok(Answer { status: response.status().as_u16(), headers: response.headers().clone(), body })
+        Ok(Answer {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            body,
+            is_first: true,
+        })
     }
 
     fn agent_for(&self, url: &str) -> Result<&Agent> {
@@ -168,12 +179,16 @@ impl Answer {
 
     /// Whether an earlier try is being answered, or its answer was lost.
     fn is_in_progress(&self) -> bool {
-        self.status == 409 && self.body.get("code").and_then(Value::as_str) == Some(IN_PROGRESS)
+        self.status == 409 && self.has_code(IN_PROGRESS)
     }
 
-    /// Whether this is the answer to an earlier try. It lacks what is shown once.
-    pub fn is_replay(&self) -> bool {
-        self.headers.contains_key("idempotency-replayed")
+    /// Whether the server did nothing because it keeps no more answers for this user: it takes the request without a key.
+    pub fn needs_no_key(&self) -> bool {
+        self.status == 429 && self.has_code("too_many_idempotency_keys") && self.is_first
+    }
+
+    fn has_code(&self, code: &str) -> bool {
+        self.body.get("code").and_then(Value::as_str) == Some(code)
     }
 
     /// A line for each wrong field, if the server names several.
@@ -274,7 +289,7 @@ mod tests {
     #[test]
     fn a_refusal_has_the_text_of_the_server() {
         let text = |status: u16, body: Value| {
-            Answer { status, headers: HeaderMap::new(), body }.refusal().to_string()
+            Answer { status, headers: HeaderMap::new(), body, is_first: true }.refusal().to_string()
         };
         assert_eq!(
             text(409, serde_json::json!({"code": "taken", "detail": "slug is taken."})),

@@ -78,16 +78,14 @@ impl ApiClient {
 
     fn send_once(&self, method: &Method, path: &str, key: Option<&str>, body: &Body<'_>) -> Result<Value> {
         let bearer = http::bearer(&self.login.access_token);
+        let url = format!("{}{path}", self.server);
         let mut headers = vec![(http::BEARER, &*bearer)];
         headers.extend(key.map(|key| (http::IDEMPOTENCY_KEY, key)));
-        let answer = self.http.send(method, &format!("{}{path}", self.server), &headers, body)?;
-        if answer.is_replay() {
-            eprintln!(
-                "sarsen: the first answer was lost. This one is complete but for a key, a secret or a link: if it should have \
-                 one, delete what was made and repeat the command."
-            );
+        let answer = self.http.send(method, &url, &headers, body)?;
+        match answer.needs_no_key() {
+            true => self.http.send(method, &url, &headers[..1], body)?.ok(),
+            false => answer.ok(),
         }
-        answer.ok()
     }
 
     /// Gets new tokens. They cover the organizations that exist by now.
@@ -195,6 +193,8 @@ mod tests {
         "HTTP/1.1 503 x\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     const IN_PROGRESS: &str = "HTTP/1.1 409 x\r\nretry-after: 0\r\ncontent-type: application/problem+json\r\n\
         content-length: 34\r\nconnection: close\r\n\r\n{\"code\":\"idempotency_in_progress\"}";
+    const NO_MORE_KEYS: &str = "HTTP/1.1 429 x\r\nretry-after: 900\r\ncontent-type: application/problem+json\r\n\
+        content-length: 36\r\nconnection: close\r\n\r\n{\"code\":\"too_many_idempotency_keys\"}";
     const DONE: &str = "HTTP/1.1 201 x\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\
         connection: close\r\n\r\n{\"id\":\"1\"}";
 
@@ -212,6 +212,20 @@ mod tests {
         let [Some(first), second, third, Some(next), None] = keys.as_slice() else { panic!("{keys:?}") };
         assert!(second.as_ref() == Some(first) && third.as_ref() == Some(first), "{keys:?}");
         assert!(first != next && first.len() > 20, "{keys:?}");
+    }
+
+    #[test]
+    fn a_change_goes_without_a_key_when_the_server_keeps_no_more_of_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let mut client = client(&listener);
+        // After a try whose end is not known, only the key says whether the change was made.
+        let answering = answer(listener, &[NO_MORE_KEYS, DONE, UNAVAILABLE, NO_MORE_KEYS]);
+        let made = client.send(&Method::POST, "/api/x", &Body::None).expect("an answer");
+        assert_eq!(made["id"], "1");
+        client.send(&Method::POST, "/api/x", &Body::None).expect_err("no answer");
+        let keys = answering.join().expect("four requests");
+        let [Some(_), None, Some(second), again] = keys.as_slice() else { panic!("{keys:?}") };
+        assert_eq!(again.as_ref(), Some(second));
     }
 
     #[test]

@@ -259,15 +259,19 @@ impl Api {
         if self.json { output::print_json(&answer.json) } else { output::print_record(&answer.read()?) }
     }
 
-    /// Asks to save a text that is shown once. It is missing in the answer to a request that was sent again.
-    pub fn ask_to_save(&self, what: &str, secret: Option<&String>) -> Result<()> {
-        if secret.is_none() {
-            return Err(Error::failed(format!(
-                "the {what} was made but not shown; delete it and make another"
-            )));
-        }
+    /// Asks to save a text that is shown once.
+    pub fn ask_to_save(&self, what: &str, secret: Option<&String>, advice: &str) -> Result<()> {
+        self.require_shown(what, secret, advice)?;
         self.confirm(&format!("Save the {what} now: it is not shown again."));
         Ok(())
+    }
+
+    /// An error if a text that is shown once is missing: in the answer to a request that was sent again, because the first
+    /// answer was lost.
+    pub fn require_shown(&self, what: &str, shown: Option<&String>, advice: &str) -> Result<()> {
+        let lost =
+            || Error::failed(format!("the {what} was made, but the answer with it was lost; {advice}"));
+        shown.map(|_| ()).ok_or_else(lost)
     }
 
     /// Confirms on stderr what was done, where there is no object to print.

@@ -214,8 +214,11 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with("name", Some(name.clone()));
             let created = api.post::<Client>(&api.path(&["clients"]), fields)?;
             api.show(&created)?;
-            warn_of_secret(&api, created.read()?.client_secret.as_ref());
-            Ok(())
+            let client = created.read()?;
+            match &*client.kind {
+                "web" | "machine" => api.ask_to_save("secret", client.client_secret.as_ref(), LOST_SECRET),
+                _ => Ok(()),
+            }
         }
         Verb::List { service } => {
             let query: Vec<(&str, &str)> = service.iter().map(|slug| ("service", slug.as_str())).collect();
@@ -255,7 +258,7 @@ fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
         SecretVerb::Add { client } => {
             let created = api.post_empty::<Secret>(&api.path(&["clients", client, "secrets"]))?;
             api.show(&created)?;
-            api.ask_to_save("secret", created.read()?.client_secret.as_ref())
+            api.ask_to_save("secret", created.read()?.client_secret.as_ref(), LOST_SECRET)
         }
         SecretVerb::List { client } => {
             let found = api.list::<Secret>(&api.path(&["clients", client, "secrets"]), &[])?;
@@ -269,11 +272,7 @@ fn secret(api: &mut Api, verb: &SecretVerb) -> Result<()> {
     }
 }
 
-fn warn_of_secret(api: &Api, secret: Option<&String>) {
-    if secret.is_some() {
-        api.confirm("Save the secret now: it is not shown again.");
-    }
-}
+const LOST_SECRET: &str = "add another with sarsen client secret add, and delete this one";
 
 impl Rules {
     fn fields(&self) -> Fields {

@@ -93,7 +93,7 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with_list("scopes", scopes).with("expires_at", expires_at.clone());
             let created = api.post::<Key>(&api.path(&["keys"]), fields)?;
             api.show(&created)?;
-            api.ask_to_save("key", created.read()?.key.as_ref())
+            api.ask_to_save("key", created.read()?.key.as_ref(), "delete it and create another")
         }
         Verb::List => {
             let found = api.list::<Key>(&api.path(&["keys"]), &[])?;

@@ -102,16 +102,20 @@ impl Record for Open {
 pub(super) struct Invited {
     email: String,
     role: String,
-    url: String,
+    /// Missing in the answer to a request that was sent again.
+    pub(super) url: Option<String>,
     expires_at: Time,
 }
+
+/// What to do when the link of an invitation was lost.
+pub(super) const LOST_INVITATION: &str = "invite the address again";
 
 impl Record for Invited {
     fn fields(&self) -> Vec<Field> {
         vec![
             column("email", &self.email),
             column("role", &self.role),
-            column("link", &self.url),
+            column("link", Cell::optional(self.url.as_ref())),
             detail("expires", &self.expires_at),
         ]
     }
@@ -128,7 +132,8 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
         Verb::Invite { email, role } => {
             let fields = Fields::new().with("email", Some(email.clone())).with("role", Some(role.clone()));
             let invited = api.post::<Invited>(&api.path(&["invitations"]), fields)?;
-            api.show(&invited)
+            api.show(&invited)?;
+            api.require_shown("link", invited.read()?.url.as_ref(), LOST_INVITATION)
         }
         Verb::Invitations => {
             let found = api.list::<Open>(&api.path(&["invitations"]), &[])?;

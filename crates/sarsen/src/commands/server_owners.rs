@@ -1,7 +1,7 @@
 //! The verbs of `sarsen owner` that call the API: who owns the server, invitations, and removal.
 
 use super::api::{Api, Fields, GlobalArgs};
-use super::member::Invited;
+use super::member::{Invited, LOST_INVITATION};
 use crate::api_client;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -64,7 +64,8 @@ pub fn run(verb: &Verb, environment: &Environment) -> Result<()> {
         }
         Verb::Invite { email, .. } => {
             let invited = api.post::<Invited>(OWNERS, Fields::new().with("email", Some(email.clone())))?;
-            api.show(&invited)
+            api.show(&invited)?;
+            api.require_shown("link", invited.read()?.url.as_ref(), LOST_INVITATION)
         }
         Verb::Remove { user, .. } => {
             let id = id(&mut api, user)?;

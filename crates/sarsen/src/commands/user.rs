@@ -139,7 +139,7 @@ impl Record for User {
             column("id", Cell::id(&self.id)),
         ];
         if let Some(link) = &self.password_link {
-            fields.push(detail("password link", &link.url));
+            fields.push(detail("password link", Cell::optional(link.url.as_ref())));
             fields.push(detail("link expires", &link.expires_at));
         }
         fields
@@ -171,13 +171,14 @@ impl Record for Session {
 
 #[derive(Deserialize)]
 pub(super) struct Link {
-    url: String,
+    /// Missing in the answer to a request that was sent again.
+    url: Option<String>,
     expires_at: Time,
 }
 
 impl Record for Link {
     fn fields(&self) -> Vec<Field> {
-        vec![column("link", &self.url), column("expires", &self.expires_at)]
+        vec![column("link", Cell::optional(self.url.as_ref())), column("expires", &self.expires_at)]
     }
 }
 
@@ -191,11 +192,16 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with("password_link", password_link.then_some(true));
             let created = api.post::<User>(&api.path(&["users"]), fields)?;
             api.show(&created)?;
-            if !*password_link {
-                api.confirm(&format!(
-                    "The account has no password yet. sarsen user password-link {email} creates a link to set one."
-                ));
+            let another = format!("sarsen user password-link {email} creates a link to set one");
+            if *password_link {
+                let made = created.read()?.password_link.and_then(|link| link.url);
+                return api.require_shown(
+                    "link",
+                    made.as_ref(),
+                    &another.replace("a link to set one", "another"),
+                );
             }
+            api.confirm(&format!("The account has no password yet. {another}."));
             Ok(())
         }
         Verb::List { email, search, sort } => {
@@ -240,7 +246,8 @@ fn show(api: &mut Api, user: &str) -> Result<()> {
 fn link(api: &mut Api, user: &str, what: &str) -> Result<()> {
     let path = api.user_path(user, &[what])?;
     let created = api.post_empty::<Link>(&path)?;
-    api.show(&created)
+    api.show(&created)?;
+    api.require_shown("link", created.read()?.url.as_ref(), "repeat the command")
 }
 
 fn sessions(api: &mut Api, user: &str, end: bool, end_one: Option<&str>) -> Result<()> {

@@ -34,8 +34,6 @@ use std::time::Duration;
 
 /// `request_uri` of a request that was posted here.
 const OWN_REQUEST: &str = "urn:ietf:params:oauth:request_uri:";
-/// The longest posted request: any client can make the server store it.
-const POSTED_MAX: usize = 8 * 1024;
 /// The longest request: with our note, it is one parameter of the sign-in page.
 const REQUEST_MAX: usize = 7680;
 /// The longest request as it stands in the address of the sign-in page. A head has 16 KiB, with the browser's cookies.
@@ -58,8 +56,9 @@ pub(crate) async fn post(
 ) -> PageResult {
     let posted = posted.map_err(unreadable)?;
     let form = posted.params.to_form();
-    if form.len() > POSTED_MAX {
-        return Err(PageError::bad(format!("The request is too long: {POSTED_MAX} bytes are allowed.")));
+    // Any client can make the server store it.
+    if form.len() > REQUEST_MAX {
+        return Err(PageError::bad(format!("The request is too long: {REQUEST_MAX} bytes are allowed.")));
     }
     let as_get = format!("/auth/authorize?{form}");
     store_posted(&app, address, &posted, form).await.map_err(|error| error.of_form_at(as_get))

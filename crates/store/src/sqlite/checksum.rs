@@ -5,7 +5,8 @@
 //! trailer, such as a copy of the database of a stopped server, has no checksum.
 
 use std::fs::File;
-use std::io::{Read as _, Result, Seek as _, SeekFrom, Write as _};
+use std::io::{Error, Read as _, Result, Seek as _, SeekFrom, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const MAGIC: &[u8; 16] = b"sarsen backup 1\n";
 /// The magic and two numbers.
@@ -28,10 +29,10 @@ pub(super) enum Checked {
     Wrong,
 }
 
-/// Appends the checksum to a database. Returns the length of the file.
-pub(super) fn append(mut file: &File) -> Result<u64> {
+/// Appends the checksum to a database. Returns the length of the file. It ends with an error soon after `stopped` was set.
+pub(super) fn append(mut file: &File, stopped: Option<&AtomicBool>) -> Result<u64> {
     let length = file.metadata()?.len();
-    let sum = sum_of(file, length)?;
+    let sum = sum_of(file, length, stopped)?;
     file.seek(SeekFrom::End(0))?;
     file.write_all(&[&MAGIC[..], &length.to_le_bytes(), &sum.to_le_bytes()].concat())?;
     Ok(length + TRAILER as u64)
@@ -54,18 +55,22 @@ pub(super) fn check(mut file: &File) -> Result<Checked> {
         return Ok(if is_cut { Checked::Wrong } else { Checked::None });
     }
     let (stored_length, stored_sum) = numbers.split_at(NUMBER);
-    let right = stored_length == length.to_le_bytes() && stored_sum == sum_of(file, length)?.to_le_bytes();
+    let right =
+        stored_length == length.to_le_bytes() && stored_sum == sum_of(file, length, None)?.to_le_bytes();
     Ok(if right { Checked::Right(length) } else { Checked::Wrong })
 }
 
 /// The sum of the first `length` bytes: FNV-1a in words of eight bytes. Each step is reversible, so that a change of one
 /// word always changes the result. It protects against accidents, not against people.
-fn sum_of(mut file: &File, length: u64) -> Result<u64> {
+fn sum_of(mut file: &File, length: u64, stopped: Option<&AtomicBool>) -> Result<u64> {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     file.seek(SeekFrom::Start(0))?;
     let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ length;
     let (mut buffer, mut left) = (vec![0; BUFFER], length);
     while left > 0 {
+        if stopped.is_some_and(|stopped| stopped.load(Relaxed)) {
+            return Err(Error::other("stopped"));
+        }
         let part = buffer.get_mut(..left.min(BUFFER as u64) as usize).unwrap_or_default();
         file.read_exact(part)?;
         for word in part.chunks(NUMBER) {
@@ -88,12 +93,21 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_ends_the_reading() {
+        let file = tempfile::tempfile().expect("a file");
+        (&file).write_all(DATABASE).expect("written");
+        assert!(append(&file, Some(&AtomicBool::new(true))).is_err());
+        assert_eq!(file.metadata().expect("there").len(), DATABASE.len() as u64, "nothing is appended");
+        assert!(append(&file, Some(&AtomicBool::new(false))).is_ok());
+    }
+
+    #[test]
     fn a_changed_byte_and_a_missing_one_are_found_wherever_they_are() {
         let mut file = tempfile::tempfile().expect("a file");
         let mut content: Vec<u8> = (0..1024_u32).map(|number| (number * 7) as u8).collect();
         content[..DATABASE.len()].copy_from_slice(DATABASE);
         file.write_all(&content).expect("written");
-        assert_eq!(append(&file).expect("appended"), 1024 + TRAILER as u64);
+        assert_eq!(append(&file, None).expect("appended"), 1024 + TRAILER as u64);
         let mut whole = Vec::new();
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut whole)).expect("read");
         assert_eq!((checked(&whole), checked(&content)), (Checked::Right(1024), Checked::None));

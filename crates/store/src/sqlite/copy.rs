@@ -47,6 +47,15 @@ struct Limits<'a> {
     stopped: Option<&'a AtomicBool>,
 }
 
+impl Limits<'_> {
+    fn check_stopped(&self) -> Result<(), Error> {
+        match self.stopped {
+            Some(stopped) if stopped.load(Ordering::Relaxed) => Err(Error::Stopped),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Default for Limits<'_> {
     fn default() -> Self {
         Limits { log_max: LOG_MAX, stopped: None }
@@ -65,7 +74,9 @@ fn copy_within(source: &Path, target: &Path, limits: &Limits<'_>) -> Result<u64,
     let log = super::beside(source, "-wal");
     fill(reader, &unfinished, &log, limits)?;
     unfinished.mark_as_closed()?;
-    let bytes = checksum::append(&unfinished.file).map_err(|error| unfinished.error(&error))?;
+    let bytes = checksum::append(&unfinished.file, limits.stopped);
+    limits.check_stopped()?;
+    let bytes = bytes.map_err(|error| unfinished.error(&error))?;
     unfinished.finish(target)?;
     Ok(bytes)
 }
@@ -105,9 +116,7 @@ fn fill(
                 unfinished.flush()?;
                 check_log(log, limits.log_max)?;
             }
-            if limits.stopped.is_some_and(|stopped| stopped.load(Ordering::Relaxed)) {
-                return Err(Error::Stopped);
-            }
+            limits.check_stopped()?;
         }
     }
     target.close().map_err(|(_, error)| refused(error))

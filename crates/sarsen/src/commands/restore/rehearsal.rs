@@ -133,8 +133,8 @@ const FOLDER: &str = "rehearsal-";
 /// A folder that nobody else may enter. Dropping it removes it.
 struct Folder {
     path: PathBuf,
-    /// A lock on the folder, which ends with the process.
-    _lock: File,
+    /// A lock on the folder, which ends with the process. Some network folders have no locks: nobody removes theirs.
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -143,18 +143,23 @@ impl Folder {
         let path = place.join(format!("{FOLDER}{}-{}", std::process::id(), api_client::now()));
         std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::file("create", &path))?;
         let lock = File::open(&path).and_then(|folder| folder.lock().map(|()| folder));
-        Ok(Folder { _lock: lock.map_err(Error::file("lock", &path))?, path })
+        Ok(Folder { _lock: lock.ok(), path })
     }
 }
 
+/// A folder that was just made may not be locked yet.
+const LOCKED_WITHIN_S: i64 = 60;
+
 /// Removes the folders of rehearsals that were interrupted: nobody holds their lock.
 fn remove_abandoned(place: &Path) {
+    let old = api_client::now() - LOCKED_WITHIN_S;
     let Ok(entries) = std::fs::read_dir(place) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| {
             let numbers = name.strip_prefix(FOLDER).and_then(|numbers| numbers.split_once('-'));
-            numbers
-                .is_some_and(|(process, time)| process.parse::<u32>().is_ok() && time.parse::<u64>().is_ok())
+            numbers.is_some_and(|(process, time)| {
+                process.parse::<u32>().is_ok() && time.parse().is_ok_and(|time: i64| (0..old).contains(&time))
+            })
         });
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let path = entry.path();
@@ -189,14 +194,14 @@ mod tests {
     #[test]
     fn a_new_rehearsal_removes_what_an_interrupted_one_left() {
         let place = tempfile::tempdir().expect("a folder");
-        let abandoned = place.path().join("rehearsal-17-1800000000");
+        let abandoned = place.path().join("rehearsal-17-1700000000");
         let other = place.path().join("rehearsal-notes");
         for folder in [&abandoned, &other] {
             std::fs::create_dir(folder).expect("created");
             std::fs::write(folder.join("sarsen.db"), "a copy").expect("written");
         }
         // One that runs has the lock of its folder.
-        let running = place.path().join("rehearsal-18-1800000000");
+        let running = place.path().join("rehearsal-18-1700000000");
         std::fs::create_dir(&running).expect("created");
         let lock = File::open(&running).expect("opens");
         lock.lock().expect("locked");

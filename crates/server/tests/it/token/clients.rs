@@ -178,8 +178,6 @@ async fn a_program_acts_for_itself_and_for_nobody_else() {
         ["access_token", "expires_in", "token_type"],
         "no refresh token, no ID token, no scope"
     );
-    let several = [("resource", "https://a.example"), ("resource", "https://b.example")];
-    assert_eq!(ask(&several).send().await.status, 200, "RFC 8707 section 2");
     assert_eq!(refusal(&ask(&[("scope", "openid")]).send().await), error(400, "invalid_scope"));
     assert_eq!(reads(&server, &tokens).await, 403, "it is no user");
     suspend_acme(&server).await;
