@@ -105,7 +105,8 @@ impl HttpClient {
         Ok(response.status().is_success().then_some(text))
     }
 
-    fn send_once(
+    /// Sends a request once.
+    pub fn send_once(
         &self,
         method: &Method,
         url: &str,

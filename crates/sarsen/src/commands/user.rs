@@ -192,16 +192,14 @@ pub fn run(args: &Args, environment: &Environment) -> Result<()> {
             let fields = fields.with("password_link", password_link.then_some(true));
             let created = api.post::<User>(&api.path(&["users"]), fields)?;
             api.show(&created)?;
-            let another = format!("sarsen user password-link {email} creates a link to set one");
             if *password_link {
-                let made = created.read()?.password_link.and_then(|link| link.url);
-                return api.require_shown(
-                    "link",
-                    made.as_ref(),
-                    &another.replace("a link to set one", "another"),
-                );
+                let link = created.read()?.password_link.and_then(|link| link.url);
+                let advice = format!("run sarsen user password-link {email} for another");
+                return api.require_shown("link", link.as_ref(), &advice);
             }
-            api.confirm(&format!("The account has no password yet. {another}."));
+            api.confirm(&format!(
+                "The account has no password yet. sarsen user password-link {email} creates a link to set one."
+            ));
             Ok(())
         }
         Verb::List { email, search, sort } => {

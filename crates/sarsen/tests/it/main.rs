@@ -15,6 +15,7 @@ mod durability;
 mod help;
 mod library;
 mod logs;
+mod lost_answers;
 mod owner_recovery;
 mod serving;
 mod signing_in;

@@ -17,7 +17,7 @@ pub enum Note<'a> {
     Again(&'a str),
     /// This user is signed in, and another user may sign in instead.
     Other(&'a str),
-    /// Nobody can sign in to the server yet.
+    /// The server has no owner yet, who would sign in here first.
     NoOwner,
 }
 

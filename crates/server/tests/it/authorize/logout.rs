@@ -52,7 +52,7 @@ async fn a_client_without_a_hint_asks_first_and_gets_the_user_back() {
     assert_eq!(confirm(&mut ada, &page).await.status, 303);
     let long = "x".repeat(8192);
     assert_shown_here(&ada.post("/auth/logout", &[("state", &long)]).await, "too long");
-    // What is asked can also be confirmed.
+    // The longest request that leads to a question; the form of its confirmation is taken too.
     let length = |fields: &[(&str, &str)]| logout(fields).len() - "/auth/logout?".len();
     let rest = 8192 - length(&[fields[0], fields[1], ("state", ""), ("id_token_hint", "")]);
     let (hint, state) = (&long[..rest / 2], &long[..rest - rest / 2]);
