@@ -68,7 +68,10 @@ impl Connection {
 
     /// Opens a file, or creates it: for its owner only, and SQLite makes the log beside it the same.
     pub(super) fn create(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
-        match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        let created = File::options().write(true).create_new(true).mode(0o600).open(path);
+        // Closed before SQLite opens it. Closed later it would take the lock away that SQLite has on the file (POSIX), and the
+        // next program that reads the file would remove the log when it ends, as if nobody used it any more.
+        match created.map(drop) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(Error::Open(format!("cannot open {}: {error}", path.display())))
             }

@@ -2,6 +2,8 @@
 //! authorizer that tells which tables a statement touches, so that declarations can be checked.
 
 use crate::support::{BODY, Database, INSERT, MIGRATIONS, TestStore};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Cache, Error, Filled, Key, Options, Sql, Store, Time, args, sql};
@@ -41,6 +43,31 @@ async fn a_program_that_holds_the_write_lock_gives_a_clear_error() {
     assert!(refused.is_temporary(), "{refused:?}");
     foreign.execute_batch("COMMIT").expect("unlocks");
     test.add("n", "ada", "n").await.expect("writes resume");
+}
+
+/// Whether this process has the lock on the file that SQLite takes for all who use it: 510 bytes after the first GiB.
+fn is_locked(path: &Path) -> bool {
+    let inode = std::fs::metadata(path).expect("a file").ino();
+    let locks = std::fs::read_to_string("/proc/locks").expect("Linux");
+    locks.lines().any(|line| {
+        let of_this = format!(" READ {} ", std::process::id());
+        line.contains(&of_this) && line.ends_with(&format!(":{inode} 1073741826 1073742335"))
+    })
+}
+
+/// A file that this process opens and closes loses its lock (POSIX). Then another program that reads it and ends removes the log
+/// with the last commits, unless its SQLite is 3.51 or newer.
+#[tokio::test]
+async fn a_file_that_is_in_use_stays_locked() {
+    let test = Database::Sqlite.open();
+    assert!(is_locked(&test.path()), "a new file");
+    test.add("n", "ada", "n").await.expect("writes");
+    let folder = tempfile::tempdir().expect("a folder");
+    test.store.backup(&folder.path().join("backup.db")).expect("copies");
+    assert!(is_locked(&test.path()), "after a backup");
+    let test = test.reopen();
+    assert_eq!(test.count().await, 1);
+    assert!(is_locked(&test.path()), "an old file");
 }
 
 /// Writes rows of a kilobyte until `enough`, and says how many.
