@@ -240,7 +240,7 @@ pub(crate) fn already_administrator() -> Error {
     Error::refused("already_administrator", problem)
 }
 
-/// Changes the role of an administrator. The last owner must stay an owner.
+/// Changes the role of an administrator. The last owner must stay an owner. Setting the current role again has no effect.
 pub fn change_role(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -250,6 +250,9 @@ pub fn change_role(
 ) -> Result<Administrator> {
     tx.lock(&organizations::LOCK, organization.into())?;
     let administrator = get(tx.snapshot(), organization, user)?;
+    if administrator.role == role {
+        return Ok(administrator);
+    }
     if role != Role::Owner {
         require_another_owner(tx, organization, &administrator)?;
     }

@@ -267,7 +267,7 @@ fn put_rules(tx: &mut Tx<'_>, organization: &Organization) -> Result<()> {
     Ok(())
 }
 
-/// Changes the display name of an organization.
+/// Changes the display name of an organization. Setting the current value again has no effect.
 pub fn rename(
     tx: &mut Tx<'_>,
     organization: &Organization,
@@ -275,10 +275,15 @@ pub fn rename(
     actor: &Actor,
 ) -> Result<Organization> {
     let name = names::display("name", name)?;
+    tx.lock(&LOCK, (&organization.id).into())?;
+    let organization = get(tx.snapshot(), &organization.id)?;
+    if organization.name == name {
+        return Ok(organization);
+    }
     tx.exec(&RENAME, args![&organization.id, &name])?;
     keys(&organization.id).into_iter().for_each(|key| tx.changed(key));
     audit::note(tx, &organization.id, actor, "organization.renamed", organization.id.as_str(), &name)?;
-    Ok(Organization { name, ..organization.clone() })
+    Ok(Organization { name, ..organization })
 }
 
 /// Changes the device flow setting of an organization. Setting the current value again has no effect. Pending codes

@@ -91,29 +91,44 @@ pub fn create(
     Ok(Service { id, organization, slug, name, access_token_typ: typ, created_at: actor.now })
 }
 
-/// Changes the display name of a service.
+/// Locks a service and reads it again: another request may have changed it since.
+fn locked(tx: &mut Tx<'_>, service: &Service) -> Result<Service> {
+    tx.lock(&LOCK, (&service.id).into())?;
+    get(tx.snapshot(), &service.id)?.ok_or(Error::NotFound { what: "service" })
+}
+
+/// Changes the display name of a service. Setting the current value again has no effect.
 pub fn rename(tx: &mut Tx<'_>, service: &Service, name: &str, actor: &Actor) -> Result<Service> {
     let name = names::display("name", name)?;
+    let service = locked(tx, service)?;
+    if service.name == name {
+        return Ok(service);
+    }
     tx.exec(&RENAME, args![&service.id, &name])?;
     tx.changed(key(&service.id));
     events::note(tx, actor.now, &Entry::service(&service.id))?;
     audit::note(tx, &service.organization, actor, "service.renamed", service.id.as_str(), &name)?;
-    Ok(Service { name, ..service.clone() })
+    Ok(Service { name, ..service })
 }
 
-/// Changes the type of access tokens that a service accepts. Tokens that were issued before stay valid.
+/// Changes the type of access tokens that a service accepts. Tokens that were issued before stay valid. Setting the current
+/// value again has no effect.
 pub fn set_access_token_typ(
     tx: &mut Tx<'_>,
     service: &Service,
     typ: AccessTokenTyp,
     actor: &Actor,
 ) -> Result<Service> {
+    let service = locked(tx, service)?;
+    if service.access_token_typ == typ {
+        return Ok(service);
+    }
     tx.exec(&SET_TYP, args![&service.id, typ.as_str()])?;
     tx.changed(key(&service.id));
     events::note(tx, actor.now, &Entry::service(&service.id))?;
     let details = format!("access_token_typ {}", typ.as_str());
     audit::note(tx, &service.organization, actor, "service.changed", service.id.as_str(), &details)?;
-    Ok(Service { access_token_typ: typ, ..service.clone() })
+    Ok(Service { access_token_typ: typ, ..service })
 }
 
 /// Deletes a service. The caller holds its lock and has checked that it has no clients and plans ([`crate::catalog`]).

@@ -51,7 +51,7 @@ impl Status {
 }
 
 /// A customer's subscription to a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// The id.
     pub id: SubscriptionId,
@@ -244,7 +244,7 @@ pub fn create(
     Ok(made)
 }
 
-/// Changes a subscription.
+/// Changes a subscription. Setting the current values again has no effect.
 pub fn patch(
     tx: &mut Tx<'_>,
     subscription: &Subscription,
@@ -253,14 +253,16 @@ pub fn patch(
 ) -> Result<Subscription> {
     let organization = &subscription.organization;
     tx.lock(&customers::LOCK, (&subscription.customer).into())?;
-    let mut changed = get(tx.snapshot(), organization, &subscription.id)?;
-    let (slug, before) = (patch.plan.clone().unwrap_or(changed.plan_slug), changed.plan);
+    let before = get(tx.snapshot(), organization, &subscription.id)?;
+    let slug = patch.plan.clone().unwrap_or_else(|| before.plan_slug.clone());
     let plan = plans::named(tx.snapshot(), organization, &slug)?;
-    changed.plan = plan.id.clone();
-    changed.plan_slug = slug;
+    let mut changed = Subscription { plan: plan.id.clone(), plan_slug: slug, ..before.clone() };
     changed.status = patch.status.unwrap_or(changed.status);
     if let Some(end) = patch.current_period_end {
         (changed.current_period_end, changed.access_until) = (end, patch.access_until);
+    }
+    if changed == before {
+        return Ok(before);
     }
     changed.updated_at = actor.now;
     require_one_live(tx, &changed, &plan, actor.now)?;
@@ -268,7 +270,7 @@ pub fn patch(
     let (end, until) = (changed.current_period_end, changed.access_until);
     tx.exec(&PATCH, args![id, &plan.id, status, end, until, actor.now])?;
     tx.changed(key(&changed.customer));
-    note_change(tx, &changed.customer, &[&before, &changed.plan], actor.now)?;
+    note_change(tx, &changed.customer, &[&before.plan, &changed.plan], actor.now)?;
     let details = format!("{} {}", changed.plan_slug, changed.status.as_str());
     audit::note(tx, organization, actor, "subscription.changed", changed.id.as_str(), &details)?;
     Ok(changed)

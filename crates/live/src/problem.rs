@@ -8,7 +8,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use web::log_interval::LogInterval;
+
+/// While the server is full or the database is away every request fails, and one line a second is enough.
+static REFUSED: LogInterval = LogInterval::second();
 
 const INVALID_TOKEN: &str = "invalid_token";
 
@@ -160,11 +164,20 @@ impl From<store::Error> for Problem {
     }
 }
 
+fn log_failure(error: &store::Error, code: &str) {
+    use store::Error::{Overloaded, Stopped, Unavailable};
+    if !matches!(error, Overloaded { .. } | Stopped | Unavailable { .. }) {
+        tracing::error!(%error, code, "a request failed");
+    } else if let Some(requests) = REFUSED.due(Instant::now()) {
+        tracing::error!(%error, code, requests, "requests were refused");
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Logged here and not where it arises: the store repeats commands that fail for a passing reason.
         if let Some(error) = self.cause.as_deref().filter(|_| self.status.is_server_error()) {
-            tracing::error!(%error, code = %self.code, "a request failed");
+            log_failure(error, &self.code);
         }
         let body = self.document().to_string();
         let mut response = (self.status, body).into_response();
@@ -186,5 +199,51 @@ impl IntoResponse for Problem {
         // For the page of an app.
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+
+    /// The lines in the log about a hundred requests that fail like this.
+    fn lines(error: impl Fn() -> store::Error) -> usize {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = tracing_subscriber::fmt().with_writer(Lines(written.clone())).finish();
+        tracing::subscriber::with_default(log, || {
+            (0..100).for_each(|_| drop(Problem::from(error()).into_response()));
+        });
+        let written = written.lock();
+        written.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    #[derive(Clone)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
+        type Writer = Lines;
+        fn make_writer(&self) -> Lines {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn a_state_in_which_every_request_fails_does_not_fill_the_log() {
+        let full = || store::Error::Overloaded { retry_after: Duration::from_secs(1) };
+        let (before, most) = (Instant::now(), lines(full));
+        let seconds = before.elapsed().as_secs() as usize + 1;
+        assert!(most <= seconds, "{most} lines");
+        assert_eq!(lines(|| store::Error::OutcomeUnknown), 100, "each is one that somebody must look at");
     }
 }

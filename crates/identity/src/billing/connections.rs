@@ -168,7 +168,7 @@ pub fn create(
     get(tx.snapshot(), &organization.id, id)
 }
 
-/// Changes a connection. The caller is an owner.
+/// Changes a connection. The caller is an owner. Setting the current name again has no effect; a secret always counts as new.
 pub fn patch(
     tx: &mut Tx<'_>,
     organization: &OrganizationId,
@@ -177,11 +177,15 @@ pub fn patch(
     actor: &Actor,
 ) -> Result<Connection> {
     tx.lock(&LOCK, id.into())?;
-    let now = get(tx.snapshot(), organization, id)?;
-    let name = patch.name.as_deref().map_or(Ok(now.name), |name| names::display("name", name))?;
-    let sealed = patch.sealed_secret.as_ref().or(now.sealed_secret.as_ref());
-    tx.exec(&PATCH, args![id, &name, sealed.map(Vec::as_slice)])?;
-    let fields = audit::fields(&[("name", patch.name.is_some()), ("secret", patch.sealed_secret.is_some())]);
+    let before = get(tx.snapshot(), organization, id)?;
+    let name = patch.name.as_deref().map(|name| names::display("name", name)).transpose()?;
+    let name = name.as_ref().unwrap_or(&before.name);
+    let fields = audit::fields(&[("name", *name != before.name), ("secret", patch.sealed_secret.is_some())]);
+    if fields.is_empty() {
+        return Ok(before);
+    }
+    let sealed = patch.sealed_secret.as_ref().or(before.sealed_secret.as_ref());
+    tx.exec(&PATCH, args![id, name, sealed.map(Vec::as_slice)])?;
     audit::note(tx, organization, actor, "billing.connection_changed", id.as_str(), &fields)?;
     get(tx.snapshot(), organization, id)
 }

@@ -7,7 +7,7 @@ use crate::audit::{self, Actor};
 use crate::ids::{BillingConnectionId, PlanId};
 use crate::plans::{self, Plan};
 use crate::{Error, Result, Time};
-use store::{Snapshot, Tx, Where, args, sql, statements, upsert};
+use store::{Row, Snapshot, Tx, Where, args, select, sql, statements, upsert};
 
 /// The most prices of a connection.
 const PRICES_MAX: i64 = 1000;
@@ -34,6 +34,7 @@ statements! {
         &["connection_id", "external_id"],
         &["plan_id", "created_by", "created_at"],
     );
+    static FIND = select(COLUMNS, "WHERE b.connection_id = ?1 AND b.external_id = ?2");
     static COUNT = sql("SELECT COUNT(*) FROM billing_prices WHERE connection_id = ?1");
     static PLAN = sql("SELECT p.id, p.slug FROM billing_prices b JOIN plans p ON p.id = b.plan_id
      WHERE b.connection_id = ?1 AND b.external_id = ?2");
@@ -42,7 +43,11 @@ statements! {
     static IDS = sql("SELECT external_id FROM billing_prices WHERE connection_id = ?1 ORDER BY external_id LIMIT ?2");
 }
 
-/// Lets a price stand for a plan. Subscriptions that wait for it are applied by
+fn read(row: &Row<'_>) -> std::result::Result<Price, store::Error> {
+    Ok(Price { external: row.get(0)?, plan: row.get(1)?, created_by: row.get(2)?, created_at: row.get(3)? })
+}
+
+/// Lets a price stand for a plan. Setting the current plan again has no effect. Subscriptions that wait for it are applied by
 /// [`subscriptions::retry`](super::subscriptions::retry).
 pub fn put(
     tx: &mut Tx<'_>,
@@ -53,10 +58,10 @@ pub fn put(
 ) -> Result<Price> {
     let plan = plans::named(tx.snapshot(), &connection.organization, plan)?;
     tx.lock(&plans::LOCK, (&plan.id).into())?;
-    let count: Option<i64> = tx.one(&COUNT, args![&connection.id], |row| row.get(0))?;
-    if count.unwrap_or(0) >= PRICES_MAX {
-        let problem = format!("this connection has {PRICES_MAX} prices; remove one first");
-        return Err(Error::refused("too_many_prices", problem));
+    match tx.one(&FIND, args![&connection.id, external], read)? {
+        Some(before) if before.plan == plan.slug => return Ok(before),
+        Some(_) => {}
+        None => require_room(tx, connection)?,
     }
     tx.exec(&PUT, args![&connection.id, external, &plan.id, &actor.who, actor.now])?;
     let details = format!("{external}: {}", plan.slug);
@@ -67,6 +72,15 @@ pub fn put(
         created_by: Some(actor.who.clone()),
         created_at: actor.now,
     })
+}
+
+fn require_room(tx: &mut Tx<'_>, connection: &Connection) -> Result<()> {
+    let count: Option<i64> = tx.one(&COUNT, args![&connection.id], |row| row.get(0))?;
+    if count.unwrap_or(0) >= PRICES_MAX {
+        let problem = format!("this connection has {PRICES_MAX} prices; remove one first");
+        return Err(Error::refused("too_many_prices", problem));
+    }
+    Ok(())
 }
 
 /// Removes a price. Subscriptions that it has led to stay as they are.
@@ -115,14 +129,7 @@ pub fn list(
     filter.and("b.connection_id =", &connection.id);
     filter.and_if("b.external_id >", cursor);
     let (sql, args) = filter.finish(&format!("ORDER BY b.external_id LIMIT {limit}"));
-    Ok(snapshot.all(&sql, &args, |row| {
-        Ok(Price {
-            external: row.get(0)?,
-            plan: row.get(1)?,
-            created_by: row.get(2)?,
-            created_at: row.get(3)?,
-        })
-    })?)
+    Ok(snapshot.all(&sql, &args, read)?)
 }
 
 /// Whether any price stands for this plan.

@@ -31,6 +31,9 @@ pub fn grant_scopes(
             format!("a {kind} client acts for users and has no scopes of its own; use a machine client");
         return Err(Error::invalid("scopes", problem));
     }
+    if client.scope == scope {
+        return Ok(client);
+    }
     set(tx, &client, Some(&scope))?;
     audit::note(tx, &organization.id, actor, "client.scopes_granted", id.as_str(), &scope.joined())?;
     get(tx.snapshot(), id)

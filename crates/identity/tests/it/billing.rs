@@ -297,3 +297,27 @@ async fn a_customer_that_becomes_known_while_a_subscription_arrives_gets_it() {
     }
     assert!(missed.is_empty(), "{} of {ROUNDS} rounds: {missed:?}", missed.len());
 }
+
+#[tokio::test]
+async fn a_connection_with_all_its_prices_still_changes_the_plan_of_one() {
+    let fixture = Fixture::begin().await;
+    let put = async |price: String, plan: &'static str| {
+        let connection = fixture.connection.clone();
+        fixture
+            .test
+            .write(move |tx, actor| prices::put(tx, &connection, &external(&price), plan, actor))
+            .await
+    };
+    let connection = fixture.connection.clone();
+    let fill = fixture.test.write(move |tx, actor| {
+        // Three are there.
+        (3..1000).try_for_each(|number| {
+            prices::put(tx, &connection, &external(&format!("price_{number}")), "plan-a", actor).map(drop)
+        })
+    });
+    fill.await.expect("room for a thousand");
+    assert_eq!(put("price_3".to_owned(), "plan-b").await.expect("no new price").plan, "plan-b");
+    assert_eq!(put("price_3".to_owned(), "plan-b").await.expect("no change").plan, "plan-b");
+    let one_more = put("price_1000".to_owned(), "plan-a").await.expect_err("it is full");
+    assert_eq!(one_more.to_string(), "this connection has 1000 prices; remove one first");
+}
