@@ -207,7 +207,11 @@ async fn soak_after_a_restart_two_thousand_streams_are_back_and_miss_nothing() {
     let expected = (0..COUNTERS).map(|id| (id, i64::from(id < CHANGED))).collect();
     crowd.until_all_hold(&expected).await;
     let runs = metric(&admin, "live_runs_total");
-    println!("95 % back after {at_95:?}, all after {all_after:?}, {runs} runs of {COUNTERS} groups");
+    let users = STREAMS / 100;
+    println!(
+        "95 % back after {at_95:?}, all after {all_after:?}, {runs} runs for {COUNTERS} counters, of which {CHANGED} changed, and \
+         {users} users"
+    );
     assert!(at_95 < window * 2, "{at_95:?}");
     for seen in &crowd.seen {
         let seen = seen.lock();
@@ -218,7 +222,6 @@ async fn soak_after_a_restart_two_thousand_streams_are_back_and_miss_nothing() {
     }
     // One for each group, one more for each that has changed, one for the standing of each user. On a server a run may
     // begin before a change counts as published; then it is repeated.
-    let users = STREAMS / 100;
     let runs_max = COUNTERS + CHANGED + users + if database.is_shared() { COUNTERS } else { 10 };
     assert!(runs as i64 <= runs_max, "{runs} runs");
     running.stop().await;

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CACHE_CONTROL;
 use identity::clients::Client;
+use identity::scopes::Scope;
 use identity::{grants, tokens};
 use serde_json::{Value, json};
 
@@ -36,18 +37,28 @@ async fn describe(app: &App, client: &Client, token: &str) -> Result<Option<Valu
         let mut body = serde_json::to_value(tokens::read_access(token)).unwrap_or_default();
         body["active"] = true.into();
         // Of a client's own token, what the client still has.
-        body["scope"] = terms.scope.to_string().into();
         body["token_type"] = "Bearer".into();
-        return Ok(Some(body));
+        return Ok(Some(with_scope(body, &terms.scope)));
     }
     let sent = token.to_owned();
     let found = app.store.point(move |snapshot| grants::of_refresh_token(snapshot, &sent)).await?;
     Ok(found.and_then(|(grant, ends)| {
         let ends = ends.filter(|ends| *ends > now && grant.is_alive(now) && grant.client == client.id)?;
-        Some(json!({
+        let body = json!({
             "active": true, "token_type": "refresh_token", "client_id": grant.client.as_str(),
-            "sub": grant.user.as_str(), "scope": grant.scope.to_string(), "exp": ends.seconds(),
-            "sid": grant.session.as_str(),
-        }))
+            "sub": grant.user.as_str(), "exp": ends.seconds(), "sid": grant.session.as_str(),
+        });
+        Some(with_scope(body, &grant.scope))
     }))
+}
+
+/// An empty scope is left out, as in the token response: RFC 6749 has no empty one.
+fn with_scope(mut body: Value, scope: &Scope) -> Value {
+    if let Some(body) = body.as_object_mut() {
+        body.remove("scope");
+        if !scope.is_empty() {
+            body.insert("scope".to_owned(), scope.to_string().into());
+        }
+    }
+    body
 }
