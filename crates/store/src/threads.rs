@@ -2,9 +2,15 @@
 
 use crate::Error;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// From the panic of a thread until it begins again.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const AFTER_PANIC: Duration = Duration::from_millis(250);
 
 /// Starts a thread with a name that debuggers and `ps` show.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
@@ -12,6 +18,19 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
         .name(name.to_owned())
         .spawn(run)
         .map_err(|error| Error::Open(format!("cannot start thread {name}: {error}")))
+}
+
+/// Runs the work of a thread until it returns. If it panics, which is a defect that the panic has named, it begins again: the
+/// queue of a thread that has gone would be served by nobody.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn again_after_panics(mut work: impl FnMut()) {
+    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+        tracing::error!(
+            thread = std::thread::current().name(),
+            "a database thread panicked and begins again"
+        );
+        pause(AFTER_PANIC);
+    }
 }
 
 /// Blocks for `span`: before a retry, or to slow a commit down in a test.

@@ -95,8 +95,16 @@ function seconds(header) {
     return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
 }
 // Access tokens: where they come from, when they expire, and who they stand for.
-/** The members of a JWT that differ between two tokens of the same user. */
-const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
+/**
+ * The members of a JWT that may differ between two tokens of the same user: times and ids; of ID tokens what belongs to one
+ * sign-in (OpenID Connect Core); and what Microsoft Entra puts into each token for itself. The server has the same list,
+ * in `rights` of `crates/live/src/http/streams.rs`: change both.
+ */
+const CHANGES_WITH_REFRESH = new Set([
+    ...['iat', 'exp', 'nbf', 'jti', 'auth_time'],
+    ...['at_hash', 'c_hash', 's_hash', 'nonce'],
+    ...['uti', 'aio', 'rh'],
+]);
 class Tokens {
     #source;
     #limitMs;
@@ -220,7 +228,7 @@ function namesOther(one, other) {
     const haveSubject = claims(one)?.['sub'] !== undefined && claims(other)?.['sub'] !== undefined;
     return haveSubject && subjectOf(one) !== subjectOf(other);
 }
-/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
+/** A short text for the caller of a token: of a JWT with `sub` the claims that last, of others the token, hashed. */
 async function callerOf(token) {
     if (token === undefined)
         return 'anonymous';
@@ -882,7 +890,7 @@ function after(state, event, version, frame) {
         case 'error':
             return { version: version ?? state.version, digest: frame.digest, hasValue: false, problem: problemOf(frame) };
         case 'rows': {
-            if (!state.hasValue || state.version !== frame.base)
+            if (!isBase(state, frame))
                 return undefined;
             const value = merge(state.value, frame);
             return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
@@ -890,6 +898,10 @@ function after(state, event, version, frame) {
         default:
             return state;
     }
+}
+/** Whether row changes are changes of what is held. */
+function isBase(state, frame) {
+    return state.hasValue && state.version === frame.base;
 }
 function problemOf(frame) {
     const document = frame.problem ?? {};
@@ -922,9 +934,16 @@ function merge(value, frame) {
     const by = frame.by ?? fieldOf(value, frame);
     if (by === undefined)
         return undefined;
+    // The server's key is the text of a number, which may be another one here: `1.0` is read as 1.
+    if (!set.every(([key, row]) => keyOf(row, by) === key))
+        return undefined;
     const rows = new Map();
-    for (const row of value)
-        rows.set(keyOf(row, by) ?? '', row);
+    for (const row of value) {
+        const key = keyOf(row, by);
+        if (key === undefined)
+            return undefined;
+        rows.set(key, row);
+    }
     if (rows.size !== value.length)
         return undefined;
     for (const key of frame.gone ?? [])
@@ -951,8 +970,12 @@ function fieldOf(value, frame) {
     });
     return fields.length === 1 ? fields[0] : undefined;
 }
+/** The key of a row as the server writes it; `undefined` if it cannot be known. */
 function keyOf(row, field) {
     const key = row?.[field];
+    // A number above 2^53 is rounded when it is read: its text may be the key of another row.
+    if (typeof key === 'number' && Math.abs(key) > Number.MAX_SAFE_INTEGER)
+        return undefined;
     return typeof key === 'string' ? key : key === undefined ? undefined : JSON.stringify(key);
 }
 // The live queries of one connection: their states, kept up to date from the server's frames.
@@ -980,7 +1003,7 @@ class Feed {
                 this.#sink.state(wanted.id, known.state);
             return;
         }
-        const begin = { key: '', notBefore: undefined, attempts: 0, isParked: false, timer: undefined };
+        const begin = { key: '', notBefore: undefined, takesRows: true, attempts: 0, isParked: false, timer: undefined };
         const entry = { wanted, state: held, ...begin };
         this.#entries.set(wanted.id, entry);
         this.#subscribe(entry);
@@ -1029,10 +1052,10 @@ class Feed {
         const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
         // Those that may be refused again come last, so that others need not wait for them.
         entries.sort((one, other) => one.attempts - other.attempts);
-        return entries.map(({ key, wanted, state, notBefore }) => {
+        return entries.map(({ key, wanted, state, notBefore, takesRows }) => {
             const isAsked = notBefore !== undefined;
             const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
-            return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
+            return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
         });
     }
     frame(event, version, frame) {
@@ -1043,6 +1066,9 @@ class Feed {
             const state = after(entry.state, event, version, frame);
             if (state === undefined) {
                 // Row changes that do not fit what is held: the next answer must be the whole value.
+                // If the base was right, the client does not have the server's row keys, and later changes would not fit either.
+                if (isBase(entry.state, frame))
+                    entry.takesRows = false;
                 entry.state = { ...NOTHING, version: entry.state.version };
                 this.#subscribe(entry);
                 continue;
@@ -1208,6 +1234,8 @@ class Topic {
     #frames = 0;
     #shown;
     #hasShown = false;
+    /** Whether `#shown` contains a change that the server has not confirmed. */
+    #isOptimistic = false;
     /** A problem has passed: the value is shown again, even if it is equal. */
     #isDue = false;
     /** The problem that the listeners know. It is not repeated. */
@@ -1361,16 +1389,20 @@ class Topic {
                 });
             }
         }
-        if (this.#hasShown && !this.#isDue && value === this.#shown)
+        const isOptimistic = this.#layers.length > 0;
+        // Numbers and texts stay equal when the server confirms them: listeners are called for that too.
+        const isSame = value === this.#shown && isOptimistic === this.#isOptimistic;
+        if (this.#hasShown && !this.#isDue && isSame)
             return;
         this.#isDue = false;
         this.#shown = value;
+        this.#isOptimistic = isOptimistic;
         this.#hasShown = true;
         for (const listener of [...this.#listeners])
             this.#tell(listener);
     }
     #tell(listener) {
-        const info = { version: this.#base.version, optimistic: this.#layers.length > 0 };
+        const info = { version: this.#base.version, optimistic: this.#isOptimistic };
         safely(() => listener.onValue(this.#shown, info));
     }
 }

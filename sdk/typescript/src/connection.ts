@@ -31,7 +31,7 @@ export interface Subscription {
   query: string;
   args: Record<string, unknown>;
   have?: string;
-  rows: true;
+  rows: boolean;
 }
 
 /** What uses a connection. */

@@ -4,7 +4,7 @@ import { pause } from './backoff.js';
 import { Connection, type Status, type Subscriber, type Subscription, type Timing } from './connection.js';
 import type { Http } from './http.js';
 import { ProblemError } from './problem.js';
-import { after, have, NOTHING, type Frame, type State, type Wanted } from './state.js';
+import { after, have, isBase, NOTHING, type Frame, type State, type Wanted } from './state.js';
 
 /** Where a tab gets its states from: a connection of its own, or that of another tab. */
 export interface Source {
@@ -30,6 +30,8 @@ interface Entry {
   state: State;
   /** The next subscription asks for a state that is not older than this. */
   notBefore: string | undefined;
+  /** Whether the server may send the rows that changed. */
+  takesRows: boolean;
   /** Attempts after problems that pass. */
   attempts: number;
   /** The server refused the subscription: it is left out until the timer fires. */
@@ -64,7 +66,7 @@ export class Feed implements Source, Subscriber {
       if (isAnswer(known.state)) this.#sink.state(wanted.id, known.state);
       return;
     }
-    const begin = { key: '', notBefore: undefined, attempts: 0, isParked: false, timer: undefined };
+    const begin = { key: '', notBefore: undefined, takesRows: true, attempts: 0, isParked: false, timer: undefined };
     const entry: Entry = { wanted, state: held, ...begin };
     this.#entries.set(wanted.id, entry);
     this.#subscribe(entry);
@@ -114,10 +116,10 @@ export class Feed implements Source, Subscriber {
     const entries = [...this.#entries.values()].filter(({ isParked }) => !isParked);
     // Those that may be refused again come last, so that others need not wait for them.
     entries.sort((one, other) => one.attempts - other.attempts);
-    return entries.map(({ key, wanted, state, notBefore }) => {
+    return entries.map(({ key, wanted, state, notBefore, takesRows }) => {
       const isAsked = notBefore !== undefined;
       const held = have(isPoll && isAsked ? { ...state, digest: undefined } : state, notBefore ?? state.version);
-      return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: true };
+      return { key, query: wanted.query, args: wanted.args, ...(held && { have: held }), rows: takesRows };
     });
   }
 
@@ -128,6 +130,8 @@ export class Feed implements Source, Subscriber {
       const state = after(entry.state, event, version, frame);
       if (state === undefined) {
         // Row changes that do not fit what is held: the next answer must be the whole value.
+        // If the base was right, the client does not have the server's row keys, and later changes would not fit either.
+        if (isBase(entry.state, frame)) entry.takesRows = false;
         entry.state = { ...NOTHING, version: entry.state.version };
         this.#subscribe(entry);
         continue;

@@ -50,13 +50,18 @@ export function after(state: State, event: string, version: string | undefined, 
     case 'error':
       return { version: version ?? state.version, digest: frame.digest, hasValue: false, problem: problemOf(frame) };
     case 'rows': {
-      if (!state.hasValue || state.version !== frame.base) return undefined;
+      if (!isBase(state, frame)) return undefined;
       const value = merge(state.value, frame);
       return value && { version, settled: frame.settled, digest: frame.digest, value, hasValue: true };
     }
     default:
       return state;
   }
+}
+
+/** Whether row changes are changes of what is held. */
+export function isBase(state: State, frame: Frame): boolean {
+  return state.hasValue && state.version === frame.base;
 }
 
 function problemOf(frame: Frame): { document: ProblemDocument; status: number } {
@@ -89,8 +94,14 @@ export function merge(value: unknown, frame: Frame): unknown[] | undefined {
   const set = frame.set ?? [];
   const by = frame.by ?? fieldOf(value, frame);
   if (by === undefined) return undefined;
+  // The server's key is the text of a number, which may be another one here: `1.0` is read as 1.
+  if (!set.every(([key, row]) => keyOf(row, by) === key)) return undefined;
   const rows = new Map<string, unknown>();
-  for (const row of value) rows.set(keyOf(row, by) ?? '', row);
+  for (const row of value) {
+    const key = keyOf(row, by);
+    if (key === undefined) return undefined;
+    rows.set(key, row);
+  }
   if (rows.size !== value.length) return undefined;
   for (const key of frame.gone ?? []) if (!rows.delete(key)) return undefined;
   for (const [key, row] of set) rows.set(key, row);
@@ -115,7 +126,10 @@ function fieldOf(value: unknown[], frame: Frame): string | undefined {
   return fields.length === 1 ? fields[0] : undefined;
 }
 
+/** The key of a row as the server writes it; `undefined` if it cannot be known. */
 function keyOf(row: unknown, field: string): string | undefined {
   const key = (row as Record<string, unknown> | null)?.[field];
+  // A number above 2^53 is rounded when it is read: its text may be the key of another row.
+  if (typeof key === 'number' && Math.abs(key) > Number.MAX_SAFE_INTEGER) return undefined;
   return typeof key === 'string' ? key : key === undefined ? undefined : JSON.stringify(key);
 }

@@ -159,6 +159,8 @@ class Topic {
   #frames = 0;
   #shown: unknown;
   #hasShown = false;
+  /** Whether `#shown` contains a change that the server has not confirmed. */
+  #isOptimistic = false;
   /** A problem has passed: the value is shown again, even if it is equal. */
   #isDue = false;
   /** The problem that the listeners know. It is not repeated. */
@@ -311,15 +313,19 @@ class Topic {
         });
       }
     }
-    if (this.#hasShown && !this.#isDue && value === this.#shown) return;
+    const isOptimistic = this.#layers.length > 0;
+    // Numbers and texts stay equal when the server confirms them: listeners are called for that too.
+    const isSame = value === this.#shown && isOptimistic === this.#isOptimistic;
+    if (this.#hasShown && !this.#isDue && isSame) return;
     this.#isDue = false;
     this.#shown = value;
+    this.#isOptimistic = isOptimistic;
     this.#hasShown = true;
     for (const listener of [...this.#listeners]) this.#tell(listener);
   }
 
   #tell(listener: Listener): void {
-    const info = { version: this.#base.version, optimistic: this.#layers.length > 0 };
+    const info = { version: this.#base.version, optimistic: this.#isOptimistic };
     safely(() => listener.onValue(this.#shown, info));
   }
 }

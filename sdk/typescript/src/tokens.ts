@@ -6,8 +6,16 @@
  */
 export type TokenSource = (refused?: string) => Promise<string | null | undefined> | string | null | undefined;
 
-/** The members of a JWT that differ between two tokens of the same user. */
-const CHANGES_WITH_REFRESH = new Set(['iat', 'exp', 'nbf', 'jti', 'auth_time']);
+/**
+ * The members of a JWT that may differ between two tokens of the same user: times and ids; of ID tokens what belongs to one
+ * sign-in (OpenID Connect Core); and what Microsoft Entra puts into each token for itself. The server has the same list,
+ * in `rights` of `crates/live/src/http/streams.rs`: change both.
+ */
+const CHANGES_WITH_REFRESH = new Set([
+  ...['iat', 'exp', 'nbf', 'jti', 'auth_time'],
+  ...['at_hash', 'c_hash', 's_hash', 'nonce'],
+  ...['uti', 'aio', 'rh'],
+]);
 
 export class Tokens {
   readonly #source: TokenSource | undefined;
@@ -137,7 +145,7 @@ export function namesOther(one: string | undefined, other: string | undefined): 
   return haveSubject && subjectOf(one) !== subjectOf(other);
 }
 
-/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
+/** A short text for the caller of a token: of a JWT with `sub` the claims that last, of others the token, hashed. */
 export async function callerOf(token: string | undefined): Promise<string> {
   if (token === undefined) return 'anonymous';
   const known = claims(token);

@@ -164,6 +164,16 @@ test('a mutation is sent again for the same user only', async (t) => {
   assert.deepEqual(server.requests.map(userOf), ['ada', 'bob']);
 });
 
+test('what a provider writes into each token anew makes no other caller', async (t) => {
+  const { server, client, mine, source } = await withAda(t);
+  const claims = { at_hash: 'a', c_hash: 'c', s_hash: 's', nonce: 'n', uti: 'u', aio: 'o', rh: 'r' };
+  source.token = () => jwt({ sub: 'ada', ...claims });
+  await client.signedIn();
+  server.streams[0].value('mine', 2, 'later');
+  assert.equal(await mine.next(), 'later');
+  assert.deepEqual([mine.errors, server.streams.length], [[], 1]);
+});
+
 test('a token without a user identifies by itself', async (t) => {
   const server = await startServer(t);
   let session = 'of ada';

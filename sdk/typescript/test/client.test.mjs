@@ -173,11 +173,41 @@ test('row changes are applied to the list that the client holds; others make it 
   stream.send('rows', version(9), 'list', change(8, 'b', 3));
   await server.until(() => stream.changes.length === 1);
   const { add, remove } = stream.changes[0].body;
-  assert.deepEqual([add[0].have, remove.length], [`${version(6)}/-`, 1]);
+  assert.deepEqual([add[0].have, add[0].rows, remove.length], [`${version(6)}/-`, true, 1]);
   assert.equal(list.values.length, 2, 'the old list stays until the new one is there');
   stream.value('list', 9, [{ id: 'b', n: 3 }]);
   assert.deepEqual(await list.next(), [{ id: 'b', n: 3 }]);
 });
+
+for (const id of ['1.0', '1234567890123456789']) {
+  test(`a list with the row key ${id}, which is another number here, is sent whole from then on`, async (t) => {
+    const server = await startServer(t);
+    const list = watch(newClient(t, server), 'list', {});
+    await server.until(() => server.streams.length === 1);
+    const [stream] = server.streams;
+    const row = (n) => `{"id":${id},"n":${n}}`;
+    // As text: `JSON.stringify` would write another number.
+    const send = (event, number, data) => {
+      const head = `"keys":["${stream.keyOf('list')}"],"digest":"d${number}"`;
+      stream.write(`event: ${event}\nid: ${version(number)}\ndata: {${head},${data}}\n\n`);
+    };
+    send('value', 5, `"value":[${row(1)}]`);
+    await list.next();
+    send('rows', 6, `"base":"${version(5)}","by":"id","set":[["${id}",${row(2)}]],"gone":[]`);
+    await server.until(() => stream.changes.length === 1);
+    const [{ have, rows }] = stream.changes[0].body.add;
+    assert.deepEqual([have, rows], [`${version(5)}/-`, false]);
+    for (const number of [6, 7]) {
+      send('value', number, `"value":[${row(number)}]`);
+      await list.next();
+    }
+    assert.deepEqual(list.values.map((value) => value.map(({ n }) => n)), [[1], [6], [7]], 'no row is there twice');
+    stream.bye(20);
+    await server.until(() => server.streams.length === 2);
+    const [again] = server.streams[1].opening.body.subscriptions;
+    assert.deepEqual([again.have, again.rows, stream.changes.length], [`${version(7)}/d7`, false, 1]);
+  });
+}
 
 test('a stream that another instance holds is opened anew with the full set', async (t) => {
   const server = await startServer(t);
@@ -323,9 +353,9 @@ test('an optimistic change is shown at once and dropped at the first frame that 
   assert.equal(await counter.next(), 9);
   stream.value('get_counter', 10, 9);
   stream.value('get_counter', 11, 12);
-  assert.equal(await counter.next(), 12);
-  assert.deepEqual(counter.values, [7, 8, 9, 12], 'no value is shown twice, and none goes back');
-  assert.equal(counter.infos.at(-1).optimistic, false);
+  assert.deepEqual([await counter.next(), await counter.next()], [9, 12]);
+  assert.deepEqual(counter.values, [7, 8, 9, 9, 12], 'none goes back; 9 is shown again when it is confirmed');
+  assert.deepEqual(counter.infos.map(({ optimistic }) => optimistic), [false, true, true, false, false]);
 });
 
 test('a frame that overtakes the answer does not count the change twice', async (t) => {
@@ -336,8 +366,23 @@ test('a frame that overtakes the answer does not count the change twice', async 
   await answer(200, { value: 8, version: version(10) });
   await done;
   stream.value('get_counter', 11, 9);
+  assert.deepEqual([await counter.next(), await counter.next()], [8, 9]);
+  assert.deepEqual(counter.values, [7, 8, 8, 9]);
+});
+
+test('a listener is called once more when the value that it shows is confirmed', async (t) => {
+  const { stream, counter, increment, answer } = await optimistic(t);
+  const done = increment();
+  assert.equal(await counter.next(), 8);
+  await answer(200, { value: 8, version: version(10) });
+  await done;
+  stream.value('get_counter', 10, 8);
+  assert.equal(await counter.next(), 8);
+  assert.deepEqual(counter.infos.at(-1), { version: version(10), optimistic: false });
+  stream.send('same', version(11), 'get_counter', {});
+  stream.value('get_counter', 12, 9);
   assert.equal(await counter.next(), 9);
-  assert.deepEqual(counter.values, [7, 8, 9]);
+  assert.deepEqual(counter.values, [7, 8, 8, 9]);
 });
 
 test('a frame that may lack the change, though its version is not older, does not drop it', async (t) => {

@@ -69,6 +69,17 @@ test('row changes that do not fit are refused', () => {
   assert.equal(merge(held, { by: 'id', set: [], gone: [], order: ['a'] }), undefined);
   assert.equal(merge(held, { by: 'id', set: [], gone: [], order: ['a', 'z'] }), undefined);
   assert.equal(merge({ not: 'a list' }, { by: 'id', set: [], gone: [] }), undefined);
+  assert.equal(merge([{ n: 1 }], { by: 'id', set: [], gone: [] }), undefined);
+});
+
+test('row changes whose keys are not those of the rows here are refused', () => {
+  const change = (key) => ({ by: 'id', set: [[key, JSON.parse(`{"id":${key},"n":2}`)]], gone: [] });
+  assert.deepEqual(merge([{ id: 1, n: 1 }], change('1')), [{ id: 1, n: 2 }]);
+  assert.equal(merge([{ id: 1, n: 1 }], change('1.0')), undefined);
+  const large = JSON.parse('[{"id":1234567890123456789,"n":1}]');
+  assert.equal(merge(large, change('1234567890123456789')), undefined);
+  assert.equal(merge(large, change('1234567890123456800')), undefined, 'another row, though it is read as the same number');
+  assert.equal(merge(large, change('1')), undefined);
 });
 
 test('a state takes the frames that are not older, and row changes of its own version only', () => {
@@ -119,7 +130,7 @@ test('a change that was committed is shown until a frame contains it, however lo
   subscriptions.state('q {}', { version: '1.5', digest: 'b', value: 2, hasValue: true });
   subscriptions.state('q {}', { version: '1.6', digest: 'c', value: 7, hasValue: true });
   t.mock.timers.tick(60_000);
-  assert.deepEqual([shown, asked.length], [[1, 2, 7], 5]);
+  assert.deepEqual([shown, asked.length], [[1, 2, 2, 7], 5]);
   subscriptions.close();
 });
 
@@ -130,6 +141,8 @@ test('a refreshed token has the same caller, other claims have another', async (
   const first = await caller({ sub: 'ädä', exp: 1, jti: 'a', role: 'x' });
   assert.equal(first, await caller({ role: 'x', sub: 'ädä', exp: 2, iat: 1, jti: 'b' }));
   assert.notEqual(first, await caller({ sub: 'ädä', exp: 1, role: 'y' }));
+  const ofOneToken = ['iat', 'exp', 'nbf', 'jti', 'auth_time', 'at_hash', 'c_hash', 's_hash', 'nonce', 'uti', 'aio', 'rh'];
+  for (const name of ofOneToken) assert.equal(await caller({ sub: 'a', [name]: 1 }), await caller({ sub: 'a', [name]: 2 }), name);
   assert.notEqual(await callerOf('opaque1'), await callerOf('opaque2'));
   assert.equal(expiry(jwt({ exp: 12 })), 12_000);
   assert.deepEqual([expiry('opaque'), expiry(undefined), expiry('a.%%.c')], [undefined, undefined, undefined]);

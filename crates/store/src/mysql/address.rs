@@ -15,6 +15,8 @@ use crate::remote::certificates;
 use ::mysql_async::{DriverError, Error as Told, Opts, OptsBuilder, SslOpts};
 use percent_encoding::percent_decode_str;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// The driver's own words about TLS.
@@ -42,6 +44,8 @@ pub(super) struct Server {
     opts: Opts,
     /// The behaviour if the server offers no TLS.
     plain: Option<Opts>,
+    /// How often a server at this address stopped to accept writes under a connection.
+    demotions: Arc<AtomicU64>,
 }
 
 impl Address {
@@ -102,14 +106,15 @@ impl Address {
         certificates::install_crypto_provider();
         let opts = settings(self.opts);
         let tls = match self.mode {
-            Mode::Disabled => return Ok(Server { opts, plain: None }),
+            Mode::Disabled => return Ok(Server { opts, plain: None, demotions: Arc::default() }),
             Mode::Preferred | Mode::Required => SslOpts::default().with_danger_accept_invalid_certs(true),
             Mode::VerifyIdentity => {
                 SslOpts::default().with_root_certs(authority.into_iter().map(Into::into).collect())
             }
         };
         let plain = (self.mode == Mode::Preferred).then(|| opts.clone());
-        Ok(Server { opts: OptsBuilder::from_opts(opts).ssl_opts(tls).into(), plain })
+        let opts = OptsBuilder::from_opts(opts).ssl_opts(tls).into();
+        Ok(Server { opts, plain, demotions: Arc::default() })
     }
 }
 
@@ -127,6 +132,10 @@ impl Mode {
 }
 
 impl Server {
+    pub(super) fn demotions(&self) -> Arc<AtomicU64> {
+        self.demotions.clone()
+    }
+
     pub(super) fn connect(&self) -> ::mysql_async::Result<Client> {
         match (Client::connect(self.opts.clone()), &self.plain) {
             (Err(Told::Driver(DriverError::NoClientSslFlagFromServer)), Some(plain)) => {

@@ -7,7 +7,9 @@
 
 use super::address::Server;
 use super::client::Client;
-use super::errors::{accepts_no_writes, connect_error, is_done_already, is_duplicate, translate};
+use super::errors::{
+    accepts_no_writes, connect_error, flushes_late, is_done_already, is_duplicate, refuses_writes, translate,
+};
 use super::placeholders::{Positional, RowCount};
 use super::tx_mode::{self, Vendor};
 use super::values::{Read, bound};
@@ -19,6 +21,7 @@ use ::mysql_async::Statement;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Statements kept prepared on each connection; the program has a few hundred.
@@ -27,7 +30,16 @@ const STATEMENTS_MAX: usize = 1024;
 /// Text is UTF-8, a backslash is a letter, a value that does not fit is an error, messages are in English.
 const SESSION: &str = "SET NAMES utf8mb4 COLLATE utf8mb4_bin;
     SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_BACKSLASH_ESCAPES',
-        autocommit = 1, lc_messages = 'en_US'";
+        autocommit = 1, lc_messages = 'en_US', time_zone = '+00:00'";
+/// What an acknowledged commit needs to be on disk: a setting, and whether it is right.
+pub(super) const DURABILITY: [(&str, &str); 2] = [
+    // 3 flushes more often than 1 does; 0 and 2 leave a second to chance.
+    ("innodb_flush_log_at_trx_commit", "SELECT @@innodb_flush_log_at_trx_commit IN (1, 3)"),
+    // After a crash the server undoes what its binary log does not hold.
+    ("sync_binlog", "SELECT @@log_bin = 0 OR @@sync_binlog = 1"),
+];
+/// Text: on MariaDB 12 `read_only` is one of several words.
+const ABOUT_THE_SERVER: &str = "SELECT VERSION(), CAST(@@global.read_only AS CHAR)";
 
 /// A statement on the server, and the text that it was made from.
 struct Prepared {
@@ -41,6 +53,9 @@ pub(super) struct Connection {
     vendor: Vendor,
     /// The server accepted no writes when the connection was opened. A replica does not, and its data may be old.
     is_read_only: bool,
+    /// Of all connections to this address, and what it was when this one was opened.
+    demotions: Arc<AtomicU64>,
+    demotions_before: u64,
     /// What the session's settings are for.
     set_for: Option<TxMode>,
     /// By text. Gone with the connection, as on the server.
@@ -53,9 +68,11 @@ pub(super) struct Connection {
 
 impl Connection {
     fn connect(server: &Server) -> ::mysql_async::Result<Connection> {
+        let demotions = server.demotions();
+        let demotions_before = demotions.load(Relaxed);
         let mut client = server.connect()?;
         client.batch(SESSION)?;
-        let told: Option<(String, i64)> = client.first("SELECT VERSION(), @@global.read_only")?;
+        let told: Option<(String, String)> = client.first(ABOUT_THE_SERVER)?;
         let (version, read_only) = told.unwrap_or_default();
         let vendor = match version.contains("MariaDB") {
             true => Vendor::MariaDb,
@@ -64,13 +81,23 @@ impl Connection {
         Ok(Connection {
             client,
             vendor,
-            is_read_only: read_only != 0,
+            is_read_only: !matches!(&*read_only, "0" | "OFF"),
+            demotions,
+            demotions_before,
             set_for: None,
             statements: HashMap::new(),
             began: Instant::now(),
             limit: None,
             failure: None,
         })
+    }
+
+    /// The setting for which the server may lose a commit that it has acknowledged. A server that does not report its settings
+    /// is trusted.
+    fn without_durability(&mut self) -> Option<&'static str> {
+        let mut is_wrong =
+            |question: &str| matches!(self.client.first::<Option<i64>>(question), Ok(Some(Some(0))));
+        DURABILITY.iter().find_map(|(setting, question)| is_wrong(question).then_some(*setting))
     }
 
     /// Forgets what went wrong: for a question that need not be answered.
@@ -95,6 +122,9 @@ impl Connection {
 
     /// Remembers what went wrong; the worst is kept.
     fn note(&mut self, error: &::mysql_async::Error, sql: &str) -> Error {
+        if refuses_writes(error) {
+            self.demotions.fetch_add(1, Relaxed);
+        }
         let (failure, error) = translate(error, sql, self.limit.unwrap_or_default());
         self.fail(failure, error)
     }
@@ -165,9 +195,13 @@ impl Session for Connection {
     type Address = Server;
 
     fn open(server: &Server) -> Result<Connection, (bool, Error)> {
-        let connection = Connection::connect(server).map_err(|error| connect_error(&error))?;
+        let mut connection = Connection::connect(server).map_err(|error| connect_error(&error))?;
         if connection.is_read_only {
             return Err((true, accepts_no_writes()));
+        }
+        // Another server than at the start may answer now.
+        if let Some(setting) = connection.without_durability() {
+            return Err((true, flushes_late(setting)));
         }
         Ok(connection)
     }
@@ -177,6 +211,10 @@ impl Session for Connection {
         self.limit = tx_mode::limit(mode);
         self.client.limit(self.limit);
         self.failure = None;
+        // A server that became a replica goes on answering queries, from data that may be old.
+        if self.demotions.load(Relaxed) != self.demotions_before {
+            return Err(self.fail(Failure::ConnectionLost, accepts_no_writes()));
+        }
         let session = mode.of_session();
         if self.set_for != Some(session) {
             self.set_for = None;

@@ -16,6 +16,8 @@ const TOO_SLOW: [u16; 3] = [1969, 3024, 1317];
 /// Shutdown, a killed connection, a connection that was silent for too long, a network that failed, statements
 /// that the server (or a proxy before it) has forgotten.
 const LOST: [u16; 9] = [1053, 1927, 4031, 1158, 1159, 1160, 1161, 3169, 1243];
+/// The server has become read-only: it is the primary no more, and the connection leads to the wrong one.
+const DEMOTED: [u16; 2] = [1290, 1836];
 /// A table, column, key or foreign key that is there already; a table, column or key to be dropped that is not.
 const DONE_ALREADY: [u16; 6] = [1050, 1060, 1061, 1826, 1051, 1091];
 /// Their messages hold a value of a row, behind a colon.
@@ -41,6 +43,11 @@ pub(super) fn is_duplicate(error: &Told) -> bool {
     matches!(error, Told::Server(told) if DUPLICATE.contains(&told.code))
 }
 
+/// True when the server accepts no writes any more.
+pub(super) fn refuses_writes(error: &Told) -> bool {
+    matches!(error, Told::Server(told) if DEMOTED.contains(&told.code))
+}
+
 /// True when a change of the schema fails because it was made before.
 pub(super) fn is_done_already(error: &Told) -> bool {
     matches!(error, Told::Server(told) if DONE_ALREADY.contains(&told.code))
@@ -49,7 +56,7 @@ pub(super) fn is_done_already(error: &Told) -> bool {
 fn failure(code: u16) -> Failure {
     if COLLISION.contains(&code) || LOCKED.contains(&code) {
         Failure::Retryable
-    } else if LOST.contains(&code) {
+    } else if LOST.contains(&code) || DEMOTED.contains(&code) {
         Failure::ConnectionLost
     } else {
         Failure::Fatal
@@ -160,6 +167,12 @@ fn about_tls(error: &Told) -> Option<String> {
 /// A server whose `read_only` is set.
 pub(super) fn accepts_no_writes() -> Error {
     unavailable("the database cannot be written".to_owned(), "connect to the primary and check its read_only")
+}
+
+/// A server that may lose what it acknowledged.
+pub(super) fn flushes_late(setting: &str) -> Error {
+    let what = "the database server does not flush each commit to its disk".to_owned();
+    Error::Unavailable { what, advice: format!("set {setting} = 1 there") }
 }
 
 /// The driver's own complaint about a statement or its arguments, found before anything was sent.

@@ -14,6 +14,7 @@ use crate::engine::Shared;
 use crate::planted::{Bug, is_planted};
 use crate::remote::key_text::keys_of;
 use crate::remote::{Failure, ReconnectingSession, TxMode};
+use crate::threads::again_after_panics;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Row, Value};
 use std::collections::BTreeMap;
@@ -96,6 +97,17 @@ impl LogReader {
 
     /// Follows the log until the other end of `stop` is dropped.
     pub(super) fn run(mut self, stop: &Receiver<()>) {
+        let mut is_first = true;
+        again_after_panics(|| {
+            if !std::mem::take(&mut is_first) {
+                // The next connection reads all that may have been missed.
+                self.session.forget();
+            }
+            self.follow(stop);
+        });
+    }
+
+    fn follow(&mut self, stop: &Receiver<()>) {
         loop {
             let more = match self.poll() {
                 Ok(more) => {

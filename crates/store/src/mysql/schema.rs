@@ -4,7 +4,7 @@
 //! one that is done is noted (`migrate.rs`). Instances that start together take turns by a named lock.
 
 use super::change_log;
-use super::connection::Connection;
+use super::connection::{Connection, DURABILITY};
 use super::tx_mode::Vendor;
 use crate::migrate::Schema;
 use crate::tx::Connection as _;
@@ -20,7 +20,7 @@ const MYSQL_MIN: (u32, u32, u32) = (8, 0, 19);
 /// Checks the server and migrates the schema. Returns the number from which this process counts.
 pub(super) fn prepare(connection: &mut Connection, schema: Schema) -> Result<u64, Error> {
     check_version(connection)?;
-    check_durability(connection)?;
+    warn_if_unknown(connection);
     if number(connection, LOCK)? != 1 {
         let text = "another instance has been changing the schema of this database for 30 s; wait for it";
         return Err(Error::Open(text.to_owned()));
@@ -59,29 +59,14 @@ fn version(text: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-/// An acknowledged commit must be on disk. A server that does not report its settings is trusted.
-fn check_durability(connection: &mut Connection) -> Result<(), Error> {
-    let settings = [
-        // 3 flushes more often than 1 does; 0 and 2 leave a second to chance.
-        ("innodb_flush_log_at_trx_commit", "SELECT @@innodb_flush_log_at_trx_commit IN (1, 3)"),
-        // After a crash the server undoes what its binary log does not hold.
-        ("sync_binlog", "SELECT @@log_bin = 0 OR @@sync_binlog = 1"),
-    ];
-    for (name, question) in settings {
-        match number(connection, question) {
-            Ok(1) => {}
-            Ok(_) => {
-                return Err(Error::Open(format!(
-                    "the database server does not flush each commit to its disk; set {name} = 1 there"
-                )));
-            }
-            Err(error) => {
-                tracing::warn!(name, %error, "cannot tell whether the database flushes each commit to its disk");
-                connection.clear_statement_failure();
-            }
+/// Each connection asks for these settings when it is opened, and trusts a server that does not report them.
+fn warn_if_unknown(connection: &mut Connection) {
+    for (name, question) in DURABILITY {
+        if let Err(error) = number(connection, question) {
+            tracing::warn!(name, %error, "cannot tell whether the database flushes each commit to its disk");
+            connection.clear_statement_failure();
         }
     }
-    Ok(())
 }
 
 fn number(connection: &mut Connection, sql: &str) -> Result<i64, Error> {

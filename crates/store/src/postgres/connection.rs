@@ -333,7 +333,9 @@ impl Session for Connection {
             let begun = self.batch(&begin);
             return begun.map_err(|error| self.fail(Failure::ConnectionLost, error));
         }
-        let snapshot = self.read_snapshot(&begin)?;
+        // What fails after its BEGIN leaves a transaction open that refuses everything: the connection is replaced.
+        let begun = self.read_snapshot(&begin);
+        let snapshot = begun.map_err(|error| self.fail(Failure::ConnectionLost, error))?;
         if self.in_recovery && self.is_primary {
             return Err(self.fail(Failure::ConnectionLost, follows_another()));
         }

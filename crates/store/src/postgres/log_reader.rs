@@ -12,6 +12,7 @@ use super::publisher::Publisher;
 use super::{change_log, cluster};
 use crate::options::Following;
 use crate::remote::Backoff;
+use crate::threads::again_after_panics;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,13 @@ impl LogReader {
 
     /// Follows the log until the signal is closed.
     pub(super) fn run(mut self) {
+        again_after_panics(|| {
+            self.connection = None;
+            self.follow();
+        });
+    }
+
+    fn follow(&mut self) {
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         loop {
             let goes_on = match self.read() {

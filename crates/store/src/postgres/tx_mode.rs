@@ -18,14 +18,14 @@ pub(super) const SNAPSHOT: &str = "SELECT CAST(pg_current_snapshot() AS TEXT)";
 /// The settings of a transaction. A lock is waited for a little less long than a command may run, so that it is told
 /// apart from slowness. A program that falls silent in a transaction loses it, and its locks, after 10 s.
 fn settings(mode: TxMode) -> [(&'static str, &'static str); 4] {
-    let [synchronous_commit, statement, lock, silence] = match mode {
-        TxMode::Command | TxMode::Batch => ["on", "1000", "900", "10000"],
-        TxMode::Query | TxMode::Replica => ["on", "5000", "0", "10000"],
-        TxMode::Log => ["off", "5000", "500", "10000"],
-        TxMode::Schema => ["on", "0", "30000", "0"],
+    let [statement, lock, silence] = match mode {
+        TxMode::Command | TxMode::Batch => ["1000", "900", "10000"],
+        TxMode::Query | TxMode::Replica => ["5000", "0", "10000"],
+        TxMode::Log => ["5000", "500", "10000"],
+        TxMode::Schema => ["0", "30000", "0"],
     };
     [
-        ("synchronous_commit", synchronous_commit),
+        ("synchronous_commit", "on"),
         ("statement_timeout", statement),
         ("lock_timeout", lock),
         ("idle_in_transaction_session_timeout", silence),
@@ -59,7 +59,10 @@ pub(super) fn begin(mode: TxMode) -> &'static str {
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SELECT CAST(pg_current_snapshot() AS TEXT), pg_is_in_recovery()"
         }
-        TxMode::Log | TxMode::Schema => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        // Old entries that come back after a crash are deleted again. Never set for the session: behind a pooler that is not
+        // named as one it would stay on a connection of the server, and the commands of others would not be flushed.
+        TxMode::Log => "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off",
+        TxMode::Schema => "BEGIN ISOLATION LEVEL READ COMMITTED",
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{ReconnectingSession, Session, TxMode};
 use crate::engine::Shared;
 use crate::job::Query;
+use crate::threads::again_after_panics;
 use crate::{Error, Snapshot};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,6 +18,13 @@ type Job = Box<dyn Query>;
 
 /// Serves queries until the queue is closed and empty.
 pub(super) fn answer_queries<S: Session>(mut session: ReconnectingSession<S>, shared: &Shared) {
+    again_after_panics(|| {
+        session.forget();
+        serve_queue(&mut session, shared);
+    });
+}
+
+fn serve_queue<S: Session>(session: &mut ReconnectingSession<S>, shared: &Shared) {
     session.connect_early();
     let queries = &shared.queries;
     let mut taken: VecDeque<Job> = VecDeque::new();
@@ -24,7 +32,7 @@ pub(super) fn answer_queries<S: Session>(mut session: ReconnectingSession<S>, sh
         let mut opened = None;
         for query in taken.drain(..) {
             queries.started(&query);
-            answer(query, &mut opened, &mut session, shared);
+            answer(query, &mut opened, session, shared);
         }
         if opened.is_some() {
             session.finish();

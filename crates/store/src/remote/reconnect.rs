@@ -108,6 +108,11 @@ impl<S: Session> ReconnectingSession<S> {
         self.connection.as_mut().ok_or_else(|| Error::Database("no transaction is open".to_owned()))
     }
 
+    /// Closes the connection, of which nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        self.connection = None;
+    }
+
     /// Undoes the open transaction and says what it met; a connection of no more use is dropped.
     pub(crate) fn roll_back(&mut self) -> Option<(Failure, Error)> {
         let connection = self.connection.as_mut()?;

@@ -10,7 +10,7 @@ use super::change_log::{ChangeLog, CommitOutcome, wait_for_outcome};
 use super::{Backoff, Failure, ReconnectingSession, Session as _, TxMode, contended};
 use crate::engine::Shared;
 use crate::job::Command;
-use crate::threads::pause;
+use crate::threads::{again_after_panics, pause};
 use crate::tx::Done;
 use crate::{Error, Tx};
 use parking_lot::RwLock;
@@ -100,7 +100,12 @@ impl<L: ChangeLog> Worker<L> {
 
     /// Serves commands until the queue is closed and empty.
     pub(super) fn run(mut self) {
+        again_after_panics(|| self.serve_queue());
+    }
+
+    fn serve_queue(&mut self) {
         let shared = self.shared.clone();
+        self.session.forget();
         self.session.connect_early();
         let mut taken: VecDeque<Job> = VecDeque::new();
         let most = BATCHED_MAX.min(shared.options.writer.batch_max);

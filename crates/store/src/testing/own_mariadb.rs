@@ -140,7 +140,7 @@ fn log(folder: &tempfile::TempDir) -> String {
 fn initialise(install: &Path, folder: &Path, user: User, password: &str) {
     let first = format!(
         "CREATE DATABASE IF NOT EXISTS sarsen;\nCREATE USER IF NOT EXISTS sarsen@'127.0.0.1' IDENTIFIED BY '{password}';\n\
-         GRANT ALL ON *.* TO sarsen@'127.0.0.1';\n"
+         GRANT ALL ON *.* TO sarsen@'127.0.0.1' WITH GRANT OPTION;\n"
     );
     fs::write(folder.join("first.sql"), first).expect("writes");
     for entry in fs::read_dir(folder).expect("reads").flatten() {

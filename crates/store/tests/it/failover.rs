@@ -120,3 +120,58 @@ async fn a_mariadb_that_accepts_no_writes_is_not_read_either() {
     tokio::task::block_in_place(|| server.sql("SET GLOBAL read_only = 0"));
     open(server.url()).expect("opens").close();
 }
+
+/// A server with a user whom `read_only` binds, and the schema.
+fn mariadb_for_an_ordinary_user() -> Option<OwnMariaDb> {
+    let server = OwnMariaDb::start()?;
+    server.sql("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'app'");
+    server.sql("GRANT ALL ON sarsen.* TO app@'127.0.0.1'");
+    open(server.url()).close();
+    Some(server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_planned_switchover_of_mariadb_nothing_is_read_from_the_old_primary() {
+    let start = || tokio::task::block_in_place(mariadb_for_an_ordinary_user);
+    let (Some(old), Some(new)) = (start(), start()) else { return };
+    let proxy = Proxy::start("127.0.0.1".to_owned(), old.port);
+    let store = open(format!("mysql://app:app@127.0.0.1:{}/sarsen", proxy.port));
+    add(&store, "n", "ada", "of the old one").await.expect("writes");
+    // The connections to it live on.
+    proxy.lead_to(new.port);
+    tokio::task::block_in_place(|| old.sql("SET GLOBAL read_only = 1"));
+    resumes(&store, "m").await;
+    let read = |id: &'static str| {
+        store.read(move |snapshot| snapshot.one(&BODY, args![id], |row| row.get::<String>(0)))
+    };
+    for _ in 0..20 {
+        let found: Result<_, Error> = read("n").await;
+        assert_eq!(found.expect("answers"), None, "the new primary has no such note");
+        let found: Result<_, Error> = read("m").await;
+        assert_eq!(found.expect("answers").as_deref(), Some("m"));
+    }
+    store.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mariadb_that_flushes_late_gets_no_writes() {
+    let Some(server) = tokio::task::block_in_place(mariadb_for_an_ordinary_user) else { return };
+    let proxy = Proxy::start("127.0.0.1".to_owned(), server.port);
+    let store = open(format!("mysql://app:app@127.0.0.1:{}/sarsen", proxy.port));
+    add(&store, "n", "ada", "n").await.expect("writes");
+    for (setting, wrong) in [("innodb_flush_log_at_trx_commit", 2), ("innodb_flush_log_at_trx_commit", 0)] {
+        let set = |value| {
+            tokio::task::block_in_place(|| server.sql(&format!("SET GLOBAL {setting} = {value}")));
+            proxy.cut_all();
+        };
+        set(wrong);
+        let refused = add(&store, "lost", "ada", "lost").await.expect_err("it may be lost");
+        assert!(
+            matches!(&refused, Error::Unavailable { advice, .. } if advice.contains(setting)),
+            "{refused:?}"
+        );
+        set(1);
+        resumes(&store, &format!("after {wrong}")).await;
+    }
+    store.close();
+}

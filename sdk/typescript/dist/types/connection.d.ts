@@ -21,7 +21,7 @@ export interface Subscription {
     query: string;
     args: Record<string, unknown>;
     have?: string;
-    rows: true;
+    rows: boolean;
 }
 /** What uses a connection. */
 export interface Subscriber {

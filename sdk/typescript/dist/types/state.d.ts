@@ -36,6 +36,8 @@ export interface Frame {
 }
 /** The state after an event; `undefined` if the client must ask for the whole value. The same object: nothing changed. */
 export declare function after(state: State, event: string, version: string | undefined, frame: Frame): State | undefined;
+/** Whether row changes are changes of what is held. */
+export declare function isBase(state: State, frame: Frame): boolean;
 export declare function errorOf(state: State): ProblemError | undefined;
 /** What the client says that it holds; `-` is a digest that no result has, so that the server sends the whole value. */
 export declare function have(state: State, version?: string | undefined): string | undefined;

@@ -31,5 +31,5 @@ export declare function expiry(token: string | undefined): number | undefined;
 export declare function subjectOf(token: string | undefined): string;
 /** Whether two JWTs name two users. */
 export declare function namesOther(one: string | undefined, other: string | undefined): boolean;
-/** A short text for the caller of a token: of a JWT with `sub` its claims without times, of others the token, hashed. */
+/** A short text for the caller of a token: of a JWT with `sub` the claims that last, of others the token, hashed. */
 export declare function callerOf(token: string | undefined): Promise<string>;
