@@ -39,6 +39,11 @@ pub(crate) trait Connection {
     fn settled_number(&mut self) -> Result<Option<u64>, Error> {
         self.version_number()
     }
+    /// Whether the transaction is open, or refuses by itself what comes after its end. SQLite ends one for an error (a full disk,
+    /// an interrupt), and would commit each statement after that by itself.
+    fn is_in_transaction(&self) -> bool {
+        true
+    }
     /// The tables that `sql` reads and writes, if the back end reports them (SQLite, while checking declarations).
     fn tables(&mut self, sql: &str) -> Option<Tables>;
 }
@@ -220,6 +225,7 @@ impl<'c> Tx<'c> {
 
     /// Runs a statement that writes. Returns the number of rows that matched.
     pub fn exec(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
+        self.require_transaction()?;
         let text = self.writing(sql);
         let result = self.snapshot.conn.execute(text, args);
         self.snapshot.note(result)
@@ -232,9 +238,17 @@ impl<'c> Tx<'c> {
     /// a transaction of its own, where it is told the truth. So a command that was told a wrong answer leaves no trace, as
     /// long as it has no effects outside of its transaction.
     pub fn exec_one(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<bool, Error> {
+        self.require_transaction()?;
         self.writing(sql);
         let result = self.snapshot.conn.execute_one(sql, args);
         self.snapshot.note(result)
+    }
+
+    fn require_transaction(&self) -> Result<(), Error> {
+        match &self.snapshot.failed {
+            Some(error) if !self.snapshot.conn.is_in_transaction() => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
     fn writing<'s>(&mut self, sql: &'s Sql) -> &'s str {

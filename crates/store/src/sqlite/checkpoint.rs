@@ -39,6 +39,9 @@ const SLOW_FROM: u64 = 20 * 1024;
 const SLOW_BY: Duration = Duration::from_millis(20);
 /// At this length (104 MiB) the writer moves whatever is left: slower is better than without end.
 const RESTART_AT_LAST: u64 = 26 * 1024;
+/// … unless it is more than this (16 MiB) because a reader or a backup was in the way: that is not the disk's speed, and the
+/// checkpointer moves it first.
+const TAIL_AT_LAST: u64 = 4096;
 /// At this length (1 GiB) writes are refused.
 const FULL_AT: u64 = 256 * 1024;
 /// How long the writer waits for readers when it starts the log again.
@@ -47,6 +50,9 @@ const READERS_WAIT: Duration = Duration::from_millis(50);
 const MOVE_AFTER: Duration = Duration::from_secs(2);
 /// After a reader was in the way, the next try.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// While what a reader has held back is moved, the next look.
+const MOVE_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) struct Checkpointer {
     path: PathBuf,
@@ -78,6 +84,8 @@ struct State {
     moved_at_asking: u64,
     /// The writer does not try before this.
     not_before: Option<Instant>,
+    /// A reader or a backup was in the way, and what it has held back has not been moved yet.
+    held_back: bool,
     warned: bool,
 }
 
@@ -196,17 +204,23 @@ impl Checkpointer {
             (state.asked_at, state.moved_at_asking) = (0, 0); // The log has started again.
             self.moved_pages.store(0, Relaxed);
         }
-        let due =
-            state.not_before.is_none_or(|moment| Instant::now() >= moment) && self.backups.load(Relaxed) == 0;
+        let is_copied = self.backups.load(Relaxed) > 0;
+        state.held_back |= is_copied;
+        let due = state.not_before.is_none_or(|moment| Instant::now() >= moment) && !is_copied;
         let mut ask = pages >= state.asked_at + MOVE_EVERY;
         if pages >= RESTART_FROM && due && !self.keeps_log() {
             let began = Instant::now();
             let wait = if pages >= SLOW_FROM { SLOW_BY } else { Duration::ZERO };
             if let Some(_running) = self.running.try_lock_for(wait) {
                 let moved = self.moved_pages.load(Relaxed);
-                if pages.saturating_sub(moved) <= TAIL_MAX || pages >= RESTART_AT_LAST {
+                let tail = pages.saturating_sub(moved);
+                state.held_back &= tail > TAIL_AT_LAST;
+                if tail <= TAIL_MAX || (pages >= RESTART_AT_LAST && !state.held_back) {
                     self.restart(writer, &mut state);
                     ask = false;
+                } else if state.held_back {
+                    state.not_before = Some(began + MOVE_AGAIN);
+                    ask = true;
                 } else {
                     // What has come meanwhile takes less time to move than what was there before.
                     ask |= moved > state.moved_at_asking;
@@ -229,7 +243,10 @@ impl Checkpointer {
         let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
         state.not_before = match moved {
             Ok(true) => None,
-            Ok(false) => Some(now + TRY_AGAIN),
+            Ok(false) => {
+                state.held_back = true;
+                Some(now + TRY_AGAIN)
+            }
             Err(error) => {
                 tracing::warn!(%error, "a checkpoint failed; the next one tries again");
                 Some(now + TRY_AGAIN)
@@ -258,13 +275,23 @@ impl Checkpointer {
             });
         }
         let mut state = self.state.lock();
-        if state.not_before.is_none_or(|moment| Instant::now() >= moment) {
-            state.not_before = Some(Instant::now() + TRY_AGAIN);
-            let _running = self.running.lock();
-            let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
-            if matches!(moved, Ok(true)) {
-                self.log_pages.store(0, Relaxed);
-                return None;
+        if state.not_before.is_none_or(|moment| Instant::now() >= moment)
+            && let Some(_running) = self.running.try_lock()
+        {
+            let tail = self.log_pages.load(Relaxed).saturating_sub(self.moved_pages.load(Relaxed));
+            if tail > TAIL_AT_LAST {
+                // The checkpointer needs seconds for it, in which the writer can say that it is full.
+                state.not_before = Some(Instant::now() + MOVE_AGAIN);
+                state.wanted = true;
+                self.wake.notify_one();
+            } else {
+                state.not_before = Some(Instant::now() + TRY_AGAIN);
+                let moved = self.with_wait(writer, READERS_WAIT, |writer| self.move_log(writer, "RESTART"));
+                if matches!(moved, Ok(true)) {
+                    (state.held_back, state.not_before) = (false, None);
+                    self.log_pages.store(0, Relaxed);
+                    return None;
+                }
             }
         }
         Some(Error::Unavailable {

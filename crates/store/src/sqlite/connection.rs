@@ -300,6 +300,10 @@ impl tx::Connection for Connection {
         self.number().map(Some)
     }
 
+    fn is_in_transaction(&self) -> bool {
+        self.in_transaction()
+    }
+
     fn tables(&mut self, sql: &str) -> Option<Tables> {
         let checker = self.checker.as_mut()?;
         if !checker.known.contains_key(sql) {

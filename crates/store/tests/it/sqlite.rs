@@ -70,6 +70,26 @@ async fn a_file_that_is_in_use_stays_locked() {
     assert!(is_locked(&test.path()), "an old file");
 }
 
+/// SQLite drops the whole transaction when a statement that writes is interrupted.
+#[tokio::test]
+async fn what_comes_after_a_lost_transaction_is_not_written() {
+    static ENDLESS: Sql = sql("INSERT INTO notes (id, owner, body)
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'e' || i, 'e', 'e' || i FROM n");
+    let test = Database::Sqlite.open();
+    let ignored = test.store.write("note.ignore", |tx| {
+        tx.changed(Key::table("notes"));
+        tx.exec(&INSERT, args!["before", "ada", "before"])?;
+        let lost = tx.exec(&ENDLESS, args![]);
+        assert!(matches!(lost, Err(Error::TooSlow { .. })), "{lost:?}");
+        let after = tx.exec(&INSERT, args!["after", "ada", "after"]);
+        assert!(matches!(after, Err(Error::TooSlow { .. })), "{after:?}");
+        Ok::<_, Error>(())
+    });
+    let error = ignored.await.expect_err("it was too slow");
+    assert!(matches!(error, Error::TooSlow { .. }), "{error:?}");
+    assert_eq!((test.body("before").await, test.body("after").await), (None, None));
+}
+
 /// Writes rows of a kilobyte until `enough`, and says how many.
 async fn write_until(test: &Arc<TestStore>, enough: impl Fn() -> bool) -> u64 {
     let mut number = test.count().await.unsigned_abs();
