@@ -30,6 +30,8 @@ async fn answers_are_saved_until_the_attempt_is_submitted() {
     assert_eq!(attempt["submitted_at"], json!(null));
 
     let submit = format!("{path}/submit");
+    let elsewhere = [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")];
+    assert_eq!(app.send("POST", &submit, &elsewhere, "").await.status, 403, "another site's form");
     let submitted = app.send("POST", &submit, &[], "").await;
     assert!(submitted.status == 200 && submitted.json()["submitted_at"].is_i64(), "{submitted:?}");
     let refused = (409, "already_submitted".to_owned());
@@ -150,5 +152,17 @@ async fn a_command_fills_the_database_for_load_tests() {
     let page = app.call("", "exam_progress", &json!({ "exam": 1, "after": 50 })).await.json();
     let ids: Vec<_> = page["value"].as_array().expect("rows").iter().map(|row| row["id"].clone()).collect();
     assert_eq!(ids, (51..=100).map(|id| json!(id)).collect::<Vec<_>>());
+    app.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_opened_before_its_exam_shows_it_later() {
+    let app = TestApp::start(exam_attempts::app()).await;
+    let wanted =
+        json!({ "subscriptions": [{ "key": "a", "query": "exam_progress", "args": { "exam": 1 } }] });
+    let mut events = app.events("POST", "/live", &[], &wanted.to_string()).await;
+    events.next("error").await;
+    app.json("POST", "/exams", &json!({ "title": "Algebra", "questions": 40 })).await;
+    assert_eq!(events.next("value").await["value"], json!([]));
     app.stop().await;
 }

@@ -205,3 +205,27 @@ async fn submit(
     let headers: Vec<_> = [BROWSER, FORM].into_iter().chain(headers.iter().copied()).collect();
     app.send("POST", &form.action, &headers, &body.finish()).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_large_requests_is_shorter_and_none_is_left_out() {
+    let app = start().await;
+    let large = json!({ "text": "x".repeat(200_000) });
+    for _ in 0..7 {
+        assert_eq!(app.json("POST", "/requests", &large).await.status, 201);
+    }
+    let (mut path, mut pages, mut uids) = ("/requests".to_owned(), 0, std::collections::BTreeSet::new());
+    loop {
+        let answer = app.get(&path).await;
+        assert!(answer.body.len() < 800_000, "{} bytes", answer.body.len());
+        let page = answer.json();
+        let items = page["items"].as_array().expect("a list").iter();
+        uids.extend(items.map(|item| item["uid"].to_string()));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => path = format!("/requests?before={next}"),
+            None => break,
+        }
+    }
+    assert_eq!((pages, uids.len()), (3, 7));
+    app.stop().await;
+}

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tower::Service as _;
 use web::body::Failure;
 use web::current_request;
-use web::forwarded::forwarded;
+use web::forwarded::{forwarded, is_for_others};
 use web::panics::{Panicked, caught_in};
 use web::request_id::{RequestIds, X_REQUEST_ID};
 use web::request_log::Entry;
@@ -111,12 +111,9 @@ async fn answer(parts: Arc<Parts>, peer: Peer, request: http::Request<Incoming>)
     let started = Instant::now();
     let id = parts.request_ids.id(request.headers());
     let address = forwarded(request.headers(), peer.address, &parts.trusted_proxies);
-    let is_forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"]
-        .iter()
-        .any(|name| request.headers().contains_key(*name));
-    let is_local = peer.address.is_loopback() && !is_forwarded && web::host::is_for_loopback(request.uri(), request.headers())
-        // A page of another site in a browser on this machine is not an operator.
-        && !request.headers().contains_key(http::header::ORIGIN);
+    let is_local = peer.address.is_loopback()
+        && !is_for_others(request.headers())
+        && web::host::is_for_loopback(request.uri(), request.headers());
     let (method, path) = (request.method().clone(), request.uri().path());
     let route = route_of(path);
     let is_shared = route != OWN_ROUTE && !matches!(path, "/metrics" | "/live/explain");

@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::{Answer, Key, Position, Read, Snapshot, Store, Version};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -34,6 +34,8 @@ const DISTANCE_MAX: Duration = Duration::from_millis(50);
 const WAIT_IGNORED: Duration = Duration::from_millis(1);
 /// A group without subscribers is kept for so long: clients come back, and long polls ask again.
 const KEPT_EMPTY: Duration = Duration::from_secs(5);
+/// … unless there are more of them: one caller can subscribe to something else all the time.
+const EMPTY_MAX: usize = 10_000;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// After so many failed runs in a row, a second and a half or more, subscribers without an answer receive the error.
@@ -47,6 +49,8 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     groups: Mutex<HashMap<GroupKey, Arc<Group>>>,
+    /// The number of groups at which those without subscribers are forgotten at once.
+    crowded_at: AtomicUsize,
     queue: Mutex<Queue>,
     work: Notify,
     permits: Arc<Semaphore>,
@@ -219,6 +223,7 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             groups: Mutex::default(),
+            crowded_at: AtomicUsize::new(EMPTY_MAX),
             work: Notify::new(),
             wait_us: AtomicU64::new(0),
         });
@@ -253,6 +258,10 @@ impl Engine {
     ) -> (Arc<Group>, Option<u64>, bool) {
         let (group, ask, has_room) = {
             let mut groups = self.groups.lock();
+            if groups.len() >= self.crowded_at.load(Relaxed) {
+                groups.retain(|_, group| group.state.lock().empty_since.is_none());
+                self.crowded_at.store(groups.len() + EMPTY_MAX, Relaxed);
+            }
             let group = groups.entry(key).or_insert_with_key(|key| {
                 let (is_point, work) = make();
                 Arc::new(Group::new(key.clone(), is_point, work, stream.line()))

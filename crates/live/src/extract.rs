@@ -1,5 +1,6 @@
 //! Extractors and helpers for plain routes. They are axum's, but a request that is refused gets a problem document.
 
+use crate::http::is_json;
 use crate::{Problem, wrong_value};
 use axum::body::Bytes;
 use axum::extract::path::ErrorKind;
@@ -29,7 +30,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Json<T>, Problem> {
         let media_type = media_type(request.headers());
-        if media_type != "application/json" && !media_type.ends_with("+json") {
+        if !is_json(&media_type) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",

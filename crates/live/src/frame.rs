@@ -199,12 +199,18 @@ impl Held {
     }
 }
 
-/// 24 hexadecimal digits of SHA-256: no user can make another result look unchanged.
+/// 24 hexadecimal digits of SHA-256: no user can make another result look unchanged, nor a value look like a problem.
 fn digest_of(outcome: &Result<Output, Problem>) -> String {
-    let hash = match outcome {
-        Ok(output) => digest::digest(&digest::SHA256, output.text.as_bytes()),
-        Err(problem) => digest::digest(&digest::SHA256, problem.document().to_string().as_bytes()),
-    };
+    let mut hash = digest::Context::new(&digest::SHA256);
+    match outcome {
+        Ok(output) => hash.update(output.text.as_bytes()),
+        Err(problem) => {
+            // No JSON begins like this.
+            hash.update(b"problem ");
+            hash.update(problem.document().to_string().as_bytes());
+        }
+    }
+    let hash = hash.finish();
     let mut text = String::with_capacity(24);
     for byte in hash.as_ref().iter().take(12) {
         let _ = write!(text, "{byte:02x}");

@@ -30,7 +30,7 @@ pub(crate) fn problem(whole: &str, path: &str, error: &serde_json::Error) -> Pro
         let detail = format!("{whole} is not valid JSON: {text}, in line {line}, column {column}.");
         return Problem::invalid("", detail);
     }
-    let at = if path == "." { "" } else { path };
+    let at = &shortened(if path == "." { "" } else { path });
     if let Some(name) = text.strip_prefix("missing field ").and_then(unquoted) {
         let field = joined(at, name);
         return Problem::invalid(&field, format!("`{field}` is missing."));
@@ -62,7 +62,13 @@ fn what(text: &str) -> String {
             None => format!("must be {expected}, and its length is {length}"),
         };
     }
-    format!("is not valid: {}", text.trim_end_matches('.'))
+    let text = text.trim_end_matches('.');
+    if let Some((name, expected)) =
+        text.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, "))
+    {
+        return format!("is not valid: unknown field `{}`, {expected}", shortened(name));
+    }
+    format!("is not valid: {text}")
 }
 
 /// A value of a type of Rust, in words.

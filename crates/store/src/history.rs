@@ -10,8 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
-/// Longer than a scan may wait and run.
-const KEPT: Duration = Duration::from_secs(10);
+/// Longer than a background query may wait (10 s) and run (5 s).
+const KEPT: Duration = Duration::from_secs(20);
 /// About 6 MiB.
 const KEYS_MAX: usize = 100_000;
 

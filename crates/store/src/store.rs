@@ -153,7 +153,10 @@ impl Store {
     /// this.
     pub fn acknowledged(&self) -> Version {
         let feed = &self.inner.shared.feed;
-        if feed.is_single_process() { feed.version() } else { feed.at(feed.written()) }
+        // Where instances have no version in common (MySQL), this one's own counts its commits: each was published before it was
+        // answered.
+        let is_own = feed.is_single_process() || !feed.versions_are_shared();
+        if is_own { feed.version() } else { feed.at(feed.written()) }
     }
 
     /// The version to return to a client that is served inside [`crate::not_before`]: the larger of its own version and

@@ -1,6 +1,7 @@
 //! The address of a client: the peer of the connection, or the one that a trusted proxy names in `X-Forwarded-For`.
 
 use super::cidr::Cidr;
+use http::header::ORIGIN;
 use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -15,6 +16,33 @@ pub struct Peer {
     pub address: IpAddr,
     /// The time limit for a body.
     pub body_time: Duration,
+}
+
+/// Headers that proxies add, beside those that begin with [`FORWARDED_PREFIX`].
+const OF_PROXIES: [&str; 11] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-envoy-external-address",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+];
+const FORWARDED_PREFIX: &str = "x-forwarded-";
+
+/// Whether a proxy has sent this on, which may be for anybody, or the page of another site has. A request without any of it may
+/// still come from a proxy.
+pub fn is_for_others(headers: &HeaderMap) -> bool {
+    let of_proxy = |name: &HeaderName| {
+        OF_PROXIES.contains(&name.as_str()) || name.as_str().starts_with(FORWARDED_PREFIX)
+    };
+    let is_cross_site =
+        headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site");
+    is_cross_site || headers.contains_key(ORIGIN) || headers.keys().any(of_proxy)
 }
 
 /// Whether an address is one of a trusted proxy.

@@ -90,6 +90,7 @@ impl Mutation for CreateCounter {
     }
 
     fn run(&self, tx: &mut Tx<'_>, Subject(user): &Subject, _: &Given) -> Result<Counter, Problem> {
+        crate::users::require_known(tx.snapshot(), user)?;
         // Locks the row until the commit, so that no two counters get the same id.
         tx.exec(&ADVANCE, &[])?;
         let id = tx.one(&NEWEST, &[], |row| row.get(0))?.ok_or_else(Problem::internal)?;

@@ -4,7 +4,7 @@ use live::auth::LocalIssuer;
 use live::{Anyone, Given, Mutation, Problem};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use store::{Tx, args, insert_if_absent, statements};
+use store::{Snapshot, Tx, args, insert_if_absent, sql, statements};
 use utoipa::ToSchema;
 
 /// How long a token is valid. There are no passwords here, so a user whose token has expired registers again.
@@ -12,6 +12,13 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 statements! {
     static INSERT = insert_if_absent("users", &["id", "name", "created_at"]);
+    static KNOWN = sql("SELECT 1 FROM users WHERE id = ?1");
+}
+
+/// Fails for the token of another database, whose file of keys is still there.
+pub fn require_known(snapshot: &mut Snapshot<'_>, user: &str) -> Result<(), Problem> {
+    let known = snapshot.one(&KNOWN, args![user], |row| row.get::<i64>(0))?;
+    known.map(drop).ok_or_else(|| Problem::forbidden("This user does not exist any more. Register again."))
 }
 
 /// Creates a user and signs a token for them.

@@ -3,7 +3,7 @@
 use live::Problem;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
-use store::{Error, Row, Snapshot, Tx, args, insert, sql, statements};
+use store::{Error, Key, Row, Snapshot, Tx, args, insert, sql, statements};
 
 /// How many questions an exam has, and their numbers.
 pub const QUESTIONS: RangeInclusive<i64> = 1..=500;
@@ -29,11 +29,18 @@ pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
     Problem::check(QUESTIONS.contains(&exam.questions), "questions", "be 1 to 500")?;
     let id = reserve_ids(tx, "exams", 1)?;
     tx.exec(&INSERT, args![id, &exam.title, exam.questions])?;
+    tx.changed(row_key(id));
     Ok(id)
 }
 
-/// The exam with this id.
+/// The row of an exam.
+fn row_key(id: i64) -> Key {
+    Key::row("exams", "id", &id.to_string())
+}
+
+/// The exam with this id. A page that was opened too early depends on its row too.
 pub fn find(snapshot: &mut Snapshot<'_>, id: i64) -> Result<Exam, Problem> {
+    snapshot.depends(|| [row_key(id)]);
     let read = |row: &Row<'_>| Ok(Exam { title: row.get(0)?, questions: row.get(1)? });
     snapshot.one(&FIND, args![id], read)?.ok_or_else(|| Problem::not_found("Exam"))
 }

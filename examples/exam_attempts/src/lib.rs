@@ -6,11 +6,11 @@ mod exams;
 use attempts::{Attempt, Progress};
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Html;
 use axum::routing::{get, post};
 use exams::{Exam, QUESTIONS};
-use live::extract::{Json, Path};
+use live::extract::{Json, Path, refuse_other_sites};
 use live::{Anyone, App, Context, Problem, Query, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub fn app() -> App {
         .route("/exams/{id}/attempts", post(start))
         .route("/attempts/{id}", get(show).patch(save))
         .route("/attempts/{id}/submit", post(submit));
-    App::new().query::<ExamProgress>().routes(routes).migrations(MIGRATIONS).watched(&["attempts"])
+    App::new().query::<ExamProgress>().routes(routes).migrations(MIGRATIONS).watched(&["exams", "attempts"])
 }
 
 /// How far fifty attempts of an exam are: what the teacher's page shows.
@@ -101,7 +101,13 @@ async fn save(State(context): State<Context>, Path(id): Path<i64>, Json(new): Js
     Ok(Json(json!({ "id": id, "answered": answered, "saved_at": now.millis() })))
 }
 
-async fn submit(State(context): State<Context>, Path(id): Path<i64>) -> Answer<Attempt> {
+/// It takes no body, so the page of another site could send it.
+async fn submit(
+    State(context): State<Context>,
+    Path(id): Path<i64>,
+    (uri, headers): (Uri, HeaderMap),
+) -> Answer<Attempt> {
+    refuse_other_sites(&uri, &headers)?;
     let now = context.now();
     Ok(Json(context.store().write("attempt.submit", move |tx| attempts::submit(tx, id, now)).await?))
 }

@@ -53,11 +53,9 @@ async fn create(
 }
 
 async fn list(State(context): State<Context>, Query(asked): Query<Before>, headers: HeaderMap) -> Answer {
-    let mut found = context.store().list(move |snapshot| requests::page(snapshot, &asked)).await?;
-    let has_more = found.len() > requests::PAGE;
-    found.truncate(requests::PAGE);
-    let next = found.last().filter(|_| has_more).map(|row| row.uid.as_str());
-    Ok(negotiated(&headers, pages::list(&found, next), json!({ "items": found, "next": next })))
+    let (found, next) = context.store().list(move |snapshot| requests::page(snapshot, &asked)).await?;
+    let page = pages::list(&found, next.as_deref());
+    Ok(negotiated(&headers, page, json!({ "items": found, "next": next })))
 }
 
 async fn show(State(context): State<Context>, Path(uid): Path<String>, headers: HeaderMap) -> Answer {

@@ -6,8 +6,10 @@ use serde_json::{Map, Value, value::RawValue};
 use std::net::IpAddr;
 use store::{Snapshot, Tx, args, insert, select, sql, statements};
 
-/// The requests on a page.
-pub const PAGE: usize = 50;
+/// The requests on a page, …
+const PAGE: usize = 50;
+/// … and the bytes of their parameters: it ends with the request that has more than what is left of them.
+const PAGE_BYTES: usize = 512 * 1024;
 /// Greater than every uid: the first page begins there.
 const NEWEST: &str = "request_~";
 
@@ -58,11 +60,21 @@ pub struct Before {
     before: Option<String>,
 }
 
-/// The newest requests, or those before a uid: one more than [`PAGE`] if there are older ones.
-pub fn page(snapshot: &mut Snapshot<'_>, asked: &Before) -> Result<Vec<Logged>, Problem> {
+/// The newest requests, or those before a uid; and where the next page begins.
+pub fn page(snapshot: &mut Snapshot<'_>, asked: &Before) -> Result<(Vec<Logged>, Option<String>), Problem> {
     let before = asked.before.as_deref().unwrap_or(NEWEST);
     Problem::check(before.starts_with("request_"), "before", "be the uid of a request, like `next`")?;
-    Ok(snapshot.all(&PAGE_BEFORE, args![before], |row| Logged::read(row, 0))?)
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    snapshot.each(&PAGE_BEFORE, args![before], |row| {
+        let row = Logged::read(row, 0)?;
+        bytes += row.parameters.len();
+        page.push(row);
+        Ok(bytes <= PAGE_BYTES)
+    })?;
+    let has_more = page.len() > PAGE || bytes > PAGE_BYTES;
+    page.truncate(PAGE);
+    let next = page.last().filter(|_| has_more).map(|row| row.uid.clone());
+    Ok((page, next))
 }
 
 /// Changes the columns that are given.

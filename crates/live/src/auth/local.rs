@@ -117,6 +117,9 @@ impl LocalIssuer {
         if subject.is_empty() {
             return Err(Misconfigured("the subject is empty; name the user".to_owned()));
         }
+        if subject.contains('\0') {
+            return Err(Misconfigured("the subject has the character U+0000; remove it".to_owned()));
+        }
         let inner = &self.inner;
         let now = (inner.accept.clock)();
         let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": inner.kid });

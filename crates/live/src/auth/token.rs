@@ -196,7 +196,10 @@ impl<'a> Token<'a> {
         let until = times(&claims, accept.lifetime_max, now)?;
         let subject = match claims.get("sub") {
             None => None,
-            Some(Value::String(subject)) if !subject.is_empty() => Some(subject.clone()),
+            // U+0000 begins the names of callers without a token.
+            Some(Value::String(subject)) if !subject.is_empty() && !subject.contains('\0') => {
+                Some(subject.clone())
+            }
             Some(_) => return Err(Refused("The subject of the token is not valid.")),
         };
         Ok(Verified { subject, claims, until })

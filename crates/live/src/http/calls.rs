@@ -11,7 +11,7 @@ use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
@@ -150,6 +150,7 @@ fn answered(value: &str, version: Version, settled: Version) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(version) = HeaderValue::from_str(&version) {
         headers.insert("sarsen-version", version);
     }

@@ -2,7 +2,7 @@
 
 use super::{json, refuse_nul};
 use crate::Problem;
-use crate::app::Context;
+use crate::app::{Context, sha256};
 use crate::backend::ClientAddress;
 use crate::extract::Path;
 use crate::frame;
@@ -12,13 +12,14 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::{Body as HttpBody, Frame as BodyFrame, SizeHint};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
@@ -46,17 +47,24 @@ pub(super) async fn open(
 pub(super) async fn open_with_ticket(
     State(context): State<Context>,
     Extension(address): Extension<ClientAddress>,
+    method: Method,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
+    if method == Method::HEAD {
+        return Err(super::wrong_method().await);
+    }
     let query = Query::parse(query.as_deref().unwrap_or_default())?;
     let Some(ticket) = query.ticket else {
         return Err(Problem::invalid("ticket", "`ticket` is missing. Get one with POST /live/ticket."));
     };
-    let authenticated = context.0.streams.tickets.redeem(&ticket, context.now())?;
+    let tickets = &context.0.streams.tickets;
+    let authenticated = tickets.caller(&ticket, &query.subscriptions, context.now())?;
     // 401 ends the browser's attempts; a stream that ends at once would be opened again and again.
     let now = context.standing(authenticated.clone()).await?;
     let caller = Standing { authenticated, now };
     let body = context.0.streams.open(&context, caller, address.0, query.wanted)?;
+    let opened = Arc::downgrade(&body.stream);
+    tickets.opened(&ticket, query.subscriptions, opened, context.now());
     Ok(stream(Body::new(body)))
 }
 
@@ -177,11 +185,14 @@ fn stream(body: Body) -> Response {
 struct Query {
     ticket: Option<String>,
     wanted: Vec<Wanted>,
+    /// A hash of `wanted` as it was sent.
+    subscriptions: [u8; 32],
 }
 
 impl Query {
     fn parse(text: &str) -> Result<Query, Problem> {
-        let mut query = Query { ticket: None, wanted: Vec::new() };
+        let mut query = Query { ticket: None, wanted: Vec::new(), subscriptions: [0; 32] };
+        let mut sent = String::new();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "ticket" => query.ticket = Some(value.into_owned()),
@@ -192,6 +203,8 @@ impl Query {
                         Problem::invalid("sub", detail)
                     });
                     query.wanted.push(wanted?);
+                    // Each is one JSON object, so that no two lists look the same.
+                    sent.push_str(&value);
                 }
                 other => {
                     let detail = format!("There is no parameter {other:?}. Use `ticket` and `sub`.");
@@ -199,6 +212,7 @@ impl Query {
                 }
             }
         }
+        query.subscriptions = sha256(sent.as_bytes());
         Ok(query)
     }
 }

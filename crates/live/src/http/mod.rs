@@ -95,7 +95,16 @@ fn version_of(headers: &HeaderMap) -> Result<Option<Version>, Problem> {
 
 /// A JSON object from a body; no body is an object without members.
 fn json<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // An array would be taken for the members in their order.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::invalid("", "The body must be an object, not an array."));
+    }
     wrong_value::read(if body.is_empty() { b"{}" } else { body })
+}
+
+/// Whether a media type is one of JSON.
+pub(crate) fn is_json(media_type: &str) -> bool {
+    media_type == "application/json" || media_type.ends_with("+json")
 }
 
 /// Refuses a text with U+0000, which PostgreSQL does not store.
@@ -127,7 +136,7 @@ pub(crate) fn check_body(
                 false => Ok(()),
             }
         }
-        kind if is_call || kind == "application/json" => {
+        kind if is_call || is_json(kind) => {
             let limits = JsonLimits { values, depth: DEPTH_MAX, text: usize::MAX };
             limits.check(body).map_err(too_much)?;
             refuse_nul(body)

@@ -317,10 +317,15 @@ fn check_owned(present: usize, new: usize, limits: &Limits) -> Result<(), Proble
     }
 }
 
+/// What differs between two tokens of the same caller: times; in ID tokens what belongs to one sign-in (OpenID Connect Core);
+/// and what Microsoft Entra puts into each token. The client has the same list, in `sdk/typescript/src/tokens.ts`.
+const OF_ONE_TOKEN: [&str; 11] =
+    ["exp", "iat", "nbf", "auth_time", "at_hash", "c_hash", "s_hash", "nonce", "uti", "aio", "rh"];
+
 /// What a token gives beyond its time: a stream may be renewed only by one that gives the same.
 fn rights(caller: &Caller) -> Map<String, Value> {
     let mut rights = (*caller.claims).clone();
-    for name in ["exp", "iat", "nbf"] {
+    for name in OF_ONE_TOKEN {
         rights.remove(name);
     }
     // Sarsen's tokens have their grant before a dot, on which the stream stands.

@@ -34,7 +34,7 @@ pub(crate) const STANDING: u32 = u32::MAX;
 /// Bytes of events that are not of a group, such as refusals, that may wait for a client.
 const NOTICE_BYTES_MAX: usize = 1024 * 1024;
 /// When a client whose stream has ended for a reason of its own may come back.
-const RETURN_MS: u64 = 1_000;
+pub(crate) const RETURN_MS: u64 = 1_000;
 /// The length of the arguments of a subscription, which are kept as long as it lasts.
 const ARGS_BYTES_MAX: usize = 4096;
 
@@ -263,8 +263,11 @@ impl Stream {
             Err(problem) => {
                 let text = frame::error(&key, &problem);
                 let slot = self.free_slot();
+                // Kept for the day on which it is allowed: what it gets then must not be older.
+                let known = wanted.have.as_deref().and_then(Held::parse).map(|held| held.version).or(sent);
+                let held = known.map(|version| Box::new(Held { version, digest: String::new() }));
                 let source = Source::Refused((!is_long).then(|| Box::new(wanted)));
-                self.fill_slot(slot, Subscription::new(source, rows, key));
+                self.fill_slot(slot, Subscription { held, ..Subscription::new(source, rows, key) });
                 return self.notice(text);
             }
         };
@@ -326,7 +329,7 @@ impl Stream {
         }
     }
 
-    /// Returns the version that was sent last; `None` if there was no such subscription.
+    /// Returns the newest version that the client holds; `None` if there was no such subscription.
     fn remove_slot(&self, slot: u32, is_it: impl FnOnce(&Subscription) -> bool) -> Option<Option<Version>> {
         let mut state = self.state.lock();
         let removed =
@@ -335,7 +338,9 @@ impl Stream {
         removed.group().into_iter().for_each(|group| group.leave(self, slot));
         drop(state);
         self.account.subscriptions.fetch_sub(1, Ordering::Relaxed);
-        Some(removed.sent.map(|(version, _)| version))
+        let held = removed.held.map(|held| held.version);
+        let known = [removed.sent.map(|(version, _)| version), held, removed.not_before.map(|wait| wait.0)];
+        Some(known.into_iter().flatten().reduce(|one, other| self.engine.store.stronger(one, other)))
     }
 
     /// The number of its subscriptions.

@@ -113,6 +113,33 @@ impl Query for Secret {
     }
 }
 
+/// The role of the caller, which is the answer; without one nobody may ask.
+#[derive(Clone, Serialize)]
+struct OwnRole(String);
+
+impl Claims for OwnRole {
+    fn of(caller: &Caller) -> Result<OwnRole, Problem> {
+        let role = caller.claims.get("role").and_then(|role| role.as_str()).filter(|role| *role != "none");
+        role.map(|role| OwnRole(role.to_owned())).ok_or_else(|| Problem::forbidden("You have no role."))
+    }
+}
+
+/// Depends on a counter, and does not show it.
+#[derive(Deserialize, ToSchema)]
+struct RoleBeside {
+    id: i64,
+}
+
+impl Query for RoleBeside {
+    const NAME: &'static str = "role_beside";
+    type Claims = OwnRole;
+    type Value = String;
+    fn run(&self, snapshot: &mut Snapshot<'_>, role: &OwnRole) -> Result<String, Problem> {
+        snapshot.depends(|| [counter_key(self.id)]);
+        Ok(role.0.clone())
+    }
+}
+
 /// What only somebody with a role at the server may read, by the claim that its events change.
 #[derive(Clone, Serialize)]
 struct Staff;
@@ -334,6 +361,7 @@ pub fn app() -> App {
         .query::<GetCounter>()
         .query::<OwnCounters>()
         .query::<Secret>()
+        .query::<RoleBeside>()
         .query::<StaffSecret>()
         .query::<Fragile>()
         .mutation::<Create>()

@@ -165,6 +165,7 @@ async fn a_body_may_not_have_many_times_more_values_than_bytes_of_its_limit() {
         assert_eq!(ada.send("POST", "/rpc/get_counter", &[], body).status, 400);
         assert_eq!(ada.send("POST", "/live", &form, body).status, 400, "whatever its type says");
         assert_eq!(ada.send("POST", "/own", &json, body).status, 400);
+        assert_eq!(ada.send("POST", "/own", &[("Content-Type", "a/b+json")], body).status, 400);
         assert_eq!(ada.send("POST", "/own", &[("Content-Type", "text/csv")], body).status, 404);
     }
     assert_eq!(ada.send("POST", "/own", &form, &"a&".repeat(1_000)).status, 400);
@@ -380,5 +381,29 @@ async fn a_caller_keeps_so_many_answers() {
     assert_eq!(code(&refused).1, "limit_reached");
     assert!(refused.body.contains("keyed_calls_per_caller_max") && refused.head.contains("retry-after"));
     assert_eq!(call("grace", "1").status, 200);
+    running.stop().await;
+}
+
+/// Nobody pays for an answer that nobody watches, so there may not be many of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_subscribes_to_something_else_all_the_time_leaves_little_behind() {
+    let database = TestPlace::create();
+    let running = serve(&database, |_| {}).await;
+    let ada = Client::new(running.address, "ada");
+    let mut events = ada.live(json!([]));
+    let hello = events.expect("hello");
+    let keys: Vec<String> = (0..100).map(|key| key.to_string()).collect();
+    let groups = || {
+        let page = ada.send("GET", "/metrics", &[], "").body;
+        let line = page.lines().find_map(|line| line.strip_prefix("live_groups "));
+        line.and_then(|count| count.parse::<i64>().ok()).expect("a number")
+    };
+    let mut most = 0;
+    for round in 0..150 {
+        let add: Vec<_> = keys.iter().zip(round * 100..).map(|(key, id)| get(key, id)).collect();
+        assert_eq!(change(&ada, &hello, json!(add), json!([])).status, 204);
+        most = most.max(groups());
+    }
+    assert!(most <= 10_200, "{most} groups");
     running.stop().await;
 }

@@ -306,6 +306,14 @@ async fn a_ticket_opens_a_stream_without_a_header_and_opens_it_again() {
         events.expect("hello");
         assert_eq!(events.expect("value").value()[0]["owner"], "ada");
     }
+    let path = format!("/live?ticket={ticket}&sub={}", sub.replace("own_counters", "get_counter"));
+    let other = nobody.send("GET", &path, &[], "");
+    assert_eq!(
+        (other.status, other.json()["code"].clone()),
+        (401, json!("invalid_ticket")),
+        "one stream only"
+    );
+    assert_eq!(nobody.send("HEAD", &format!("/live?ticket={ticket}&sub={sub}"), &[], "").status, 405);
     let wrong = nobody.send("GET", &format!("/live?ticket=x{ticket}&sub={sub}"), &[], "");
     assert_eq!((wrong.status, wrong.json()["code"].clone()), (401, json!("invalid_ticket")));
     server.running.stop().await;

@@ -189,3 +189,17 @@ async fn a_repetition_gets_the_first_answer_also_where_the_first_one_made_it_imp
     }
     server.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mutation_answers_a_later_version_than_the_one_before() {
+    let server = start().await;
+    let ada = Client::new(server.running.address, "ada");
+    ada.value("create", json!({ "id": 1 }));
+    let version =
+        |answer: crate::client::Answer| answer.json()["version"].as_str().expect("a version").to_owned();
+    let versions: Vec<String> = (0..5).map(|_| version(ada.call("increment", json!({ "id": 1 })))).collect();
+    assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
+    let read = version(ada.call("get_counter", json!({ "id": 1 })));
+    assert!(Some(&read) >= versions.last(), "{read} is older than {versions:?}");
+    server.running.stop().await;
+}

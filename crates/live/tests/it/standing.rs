@@ -122,3 +122,30 @@ async fn a_stream_whose_standing_cannot_be_read_is_alive() {
     assert_eq!(events.expect("value").value()["value"], 1);
     running.stop().await;
 }
+
+/// A client does not take a value that is older than the one it has, so it would go on showing the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_allowed_again_is_not_older_than_what_was_shown_before() {
+    let server = start().await;
+    let address = server.running.address;
+    let admin = Client::new(address, "admin");
+    let set = |session: &str, role: &str| admin.value("set_session", json!({ "id": session, "role": role }));
+    admin.value("create", json!({ "id": 1 }));
+    set("s1", "owner");
+    set("s2", "viewer");
+    let wanted = json!([{ "key": "a", "query": "role_beside", "args": { "id": 1 } }]);
+    let (ada, grace) = (Client::new(address, "ada@s1"), Client::new(address, "grace@s2"));
+    let mut viewer = grace.live(wanted.clone());
+    let early = viewer.until(|value| value == "viewer");
+    // The viewers' answer is the same after these, and keeps its version.
+    (0..5).for_each(|_| drop(admin.value("increment", json!({ "id": 1 }))));
+    let mut events = ada.live(wanted);
+    let shown = events.until(|value| value == "owner");
+    assert!(shown.id > early.id, "{shown:?} {early:?}");
+    set("s1", "none");
+    assert_eq!(events.expect("error").data["problem"]["code"], "forbidden");
+    set("s1", "viewer");
+    let again = events.until(|value| value == "viewer");
+    assert!(again.id >= shown.id, "{again:?} is older than {shown:?}");
+    server.running.stop().await;
+}

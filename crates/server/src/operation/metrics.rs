@@ -17,12 +17,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::CacheStats;
+use web::forwarded::is_for_others;
 use web::host::is_for_loopback;
 use web::{ConnectionCounts, Peer, RequestLog, Tls};
 
-/// Headers of proxies, which may send on what anybody asks for.
-const FORWARDING: [&str; 6] =
-    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 /// A database that does not answer for so long is one that is not ready.
 const READY_MAX: Duration = Duration::from_secs(2);
 
@@ -147,10 +145,9 @@ fn may_read(app: &App, peer: Option<Peer>, uri: &Uri, headers: &HeaderMap) -> bo
             identity::secrets::matches(sent.as_bytes(), &identity::secrets::hash(token.as_bytes()))
         }
         None => {
-            let is_direct = !FORWARDING.iter().any(|name| headers.contains_key(*name));
             let is_local = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
             // A page in this machine's browser may get any name to lead here.
-            is_direct && is_local && is_for_loopback(uri, headers)
+            is_local && !is_for_others(headers) && is_for_loopback(uri, headers)
         }
     }
 }
