@@ -180,7 +180,7 @@ test('row changes are applied to the list that the client holds; others make it 
 });
 
 for (const id of ['1.0', '1234567890123456789']) {
-  test(`a list with the row key ${id}, which is another number here, is sent whole from then on`, async (t) => {
+  test(`a list with the row key ${id}, which is another number here, is sent whole from then on`, { timeout: 10_000 }, async (t) => {
     const server = await startServer(t);
     const list = watch(newClient(t, server), 'list', {});
     await server.until(() => server.streams.length === 1);
@@ -353,7 +353,7 @@ test('an optimistic change is shown at once and dropped at the first frame that 
   assert.equal(await counter.next(), 9);
   stream.value('get_counter', 10, 9);
   stream.value('get_counter', 11, 12);
-  assert.deepEqual([await counter.next(), await counter.next()], [9, 12]);
+  while ((await counter.next()) !== 12);
   assert.deepEqual(counter.values, [7, 8, 9, 9, 12], 'none goes back; 9 is shown again when it is confirmed');
   assert.deepEqual(counter.infos.map(({ optimistic }) => optimistic), [false, true, true, false, false]);
 });
@@ -366,7 +366,7 @@ test('a frame that overtakes the answer does not count the change twice', async 
   await answer(200, { value: 8, version: version(10) });
   await done;
   stream.value('get_counter', 11, 9);
-  assert.deepEqual([await counter.next(), await counter.next()], [8, 9]);
+  while ((await counter.next()) !== 9);
   assert.deepEqual(counter.values, [7, 8, 8, 9]);
 });
 
@@ -377,12 +377,12 @@ test('a listener is called once more when the value that it shows is confirmed',
   await answer(200, { value: 8, version: version(10) });
   await done;
   stream.value('get_counter', 10, 8);
-  assert.equal(await counter.next(), 8);
-  assert.deepEqual(counter.infos.at(-1), { version: version(10), optimistic: false });
   stream.send('same', version(11), 'get_counter', {});
   stream.value('get_counter', 12, 9);
-  assert.equal(await counter.next(), 9);
+  while ((await counter.next()) !== 9);
   assert.deepEqual(counter.values, [7, 8, 8, 9]);
+  assert.deepEqual(counter.infos[1], { version: version(5), optimistic: true });
+  assert.deepEqual(counter.infos[2], { version: version(10), optimistic: false });
 });
 
 test('a frame that may lack the change, though its version is not older, does not drop it', async (t) => {

@@ -78,13 +78,14 @@ test('a poll for a list whose row keys are other numbers here is sent again for 
     asked.push(`${have?.slice(-3)} ${rows}`);
     const change = { base: version(1), by: 'id', digest: 'd2', set: [['1.0', { id: 1, n: 2 }]], gone: [] };
     if (!have) send(response, 'value', 1, key, { digest: 'd1', value: [{ id: 1, n: 1 }] });
-    else if (rows) send(response, 'rows', 2, key, change);
     else if (have.endsWith('/-')) send(response, 'value', 2, key, { digest: 'd2', value: [{ id: 1, n: 3 }] });
+    else if (have.endsWith('/d1')) send(response, 'rows', 2, key, change);
   };
   const list = watch(newClient(t, server), 'list', {});
   assert.deepEqual([await list.next(), await list.next()], [[{ id: 1, n: 1 }], [{ id: 1, n: 3 }]]);
-  await server.until(() => asked.at(-1) === '/d2 false');
-  assert.ok(asked.length <= 5, asked);
+  await server.until(() => asked.at(-1).startsWith('/d2'));
+  assert.equal(asked.at(-1), '/d2 false');
+  assert.ok(asked.length <= 5, `${asked}`);
 });
 
 test('a poll without an answer is sent again', async (t) => {
