@@ -2,9 +2,13 @@
 
 use crate::serve::{Error, Settings, serve};
 use crate::{App, Problem};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use tracing_appender::non_blocking::NonBlockingBuilder;
+
+/// Lines of the log that may wait for stderr; more are dropped.
+const LOG_LINES_MAX: usize = 8192;
 
 /// A program with the options `--listen`, `--database`, `--replica`, `--typescript` and `--help`, and commands of its own.
 ///
@@ -68,7 +72,6 @@ impl Program {
 
     /// The same for an app that needs files or other servers, which `complete` adds: only to serve it, not for `--help` or
     /// `--typescript`.
-    #[expect(clippy::print_stdout, reason = "people and scripts read the address and the types")]
     pub async fn run_with(
         self,
         app: App,
@@ -76,16 +79,19 @@ impl Program {
     ) -> Result<(), Error> {
         let (settings, command) = match self.parse(std::env::args().skip(1))? {
             Asked::Help => {
-                println!("{}", self.help());
+                print(&self.help());
                 return Ok(());
             }
             Asked::TypeScript => {
-                print!("{}", app.typescript()?);
+                print(app.typescript()?.trim_end());
                 return Ok(());
             }
             Asked::Run(settings, command) => (*settings, command),
         };
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO);
+        // By a thread of its own: nobody waits for a terminal or a pipe that is not read, and none fails with it.
+        let queue = NonBlockingBuilder::default().buffered_lines_limit(LOG_LINES_MAX);
+        let (writer, _log) = queue.finish(std::io::stderr());
+        let log = tracing_subscriber::fmt().with_writer(writer).with_max_level(tracing::Level::INFO);
         let log = log.with_ansi(std::io::stderr().is_terminal());
         // A program with a log of its own keeps it.
         let _ = log.try_init();
@@ -96,7 +102,7 @@ impl Program {
             return (command.run)(settings).await.map_err(|problem| Error::Command(words(problem)));
         }
         let running = serve(complete(app)?, settings).await?;
-        println!("{} answers at http://{}", self.name, running.address);
+        print(&format!("{} answers at http://{}", self.name, running.address));
         running.until_signal().await;
         Ok(())
     }
@@ -152,6 +158,12 @@ impl Program {
         ));
         text
     }
+}
+
+/// Prints what people and scripts read. A program whose output is full or closed goes on without it.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 #[cfg(test)]

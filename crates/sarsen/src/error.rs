@@ -6,7 +6,7 @@
 //! with 2, every other one with 1.
 
 use server::StoreError;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -108,7 +108,8 @@ impl Error {
     /// Prints the message on stderr.
     pub fn print(&self) {
         if !matches!(self, Error::AlreadyReported) {
-            eprintln!("sarsen: {self}");
+            // The exit code says it too, where stderr is full or closed.
+            let _ = writeln!(io::stderr(), "sarsen: {self}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! Helpers for database threads.
 
 use crate::Error;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use std::sync::mpsc::sync_channel;
@@ -9,7 +8,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// From the panic of a thread until it begins again.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 const AFTER_PANIC: Duration = Duration::from_millis(250);
 
 /// Starts a thread with a name that debuggers and `ps` show.
@@ -22,7 +20,6 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
 
 /// Runs the work of a thread until it returns. If it panics, which is a defect that the panic has named, it begins again: the
 /// queue of a thread that has gone would be served by nobody.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn again_after_panics(mut work: impl FnMut()) {
     while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
         tracing::error!(

@@ -63,6 +63,9 @@ const BACKLOG: i32 = 4096;
 /// Bytes that the kernel buffers for a client that has not read them; Linux adds its own overhead and doubles this.
 /// A third of that must be free before it accepts more: a client that reads 1 KiB/s makes progress every 20 s.
 const SEND_BUFFER: usize = 32 * 1024;
+/// The longest segment. On the loopback interface it would be 64 KiB, of which the buffer holds one: the next would wait for its
+/// acknowledgement, which a proxy on this machine delays by 40 ms. On a network segments are shorter than this anyway.
+const SEGMENT_MAX: u32 = 8 * 1024;
 /// Connections that are accepted before other tasks run. With the runtime's own limit of 128 the kernel's queue
 /// overflows when thousands connect to a busy server, and a client that it drops retries after seconds.
 const ACCEPTED_A_TURN: u32 = 512;
@@ -147,8 +150,9 @@ pub async fn serve_on<S: Service>(service: S, bound: Bound, limits: Limits) -> s
     let rules = Rules { places, exempt: limits.unshared.clone(), stale_after: limits.stale_after };
     let places = Arc::new(Places::new(rules, Instant::now()));
     let listen = |socket: Socket| {
-        // Connections inherit both.
+        // Connections inherit all of it.
         socket.set_send_buffer_size(SEND_BUFFER)?;
+        socket.set_tcp_mss(SEGMENT_MAX)?;
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(limits.pace.stall_max))?;
         socket.listen(BACKLOG)?;

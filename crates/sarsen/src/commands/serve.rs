@@ -9,6 +9,7 @@ use crate::server_process::{self, Signals};
 use crate::tls::Certificate;
 use crate::{files, logs, output};
 use server::{App, Bound, Limits, SecretKey};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Run the server until SIGTERM or Ctrl-C. A second signal stops it at once.
@@ -112,7 +113,9 @@ async fn write_link(config: &Config, app: &App) -> Result<()> {
         None => files::remove(&path),
         Some(link) => {
             files::replace_private(&path, &format!("{link}\n"))?;
-            eprintln!(
+            // The file has it too, if nobody reads this.
+            let _ = writeln!(
+                std::io::stderr(),
                 "This server has no owner yet. Open the link in {} to become the owner. It works once, for one hour.",
                 path.display()
             );

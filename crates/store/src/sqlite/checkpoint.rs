@@ -11,16 +11,18 @@
 //! When a flush of the file fails, the system may drop what was to be flushed and call the next flush a success. So from then
 //! on nothing is moved any more, and the log, which has all commits, is kept as it is. The next start moves all of it again.
 
-use super::connection::{Connection, Role};
+use super::connection::{BUSY_MAX, Connection, Role};
+use super::lock::FileLock;
 use crate::Error;
 use crate::engine::Shared;
 use crate::planted::{Bug, is_planted};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::hooks::Wal;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Bytes of a frame of the log: a page and its header.
@@ -54,11 +56,25 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// While what a reader has held back is moved, the next look.
 const MOVE_AGAIN: Duration = Duration::from_millis(100);
 
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// Those of the database and of its log that have their names now.
+fn identities(path: &Path) -> [Option<Identity>; 2] {
+    [path.to_owned(), super::beside(path, "-wal")].map(|path| {
+        let file = std::fs::metadata(path).ok()?;
+        Some((file.dev(), file.ino()))
+    })
+}
+
 pub(super) struct Checkpointer {
     path: PathBuf,
-    /// The database, to be flushed. It stays open until all connections are closed: closing it earlier would take the
-    /// locks of this process away (POSIX), including those of other handles.
-    file: Mutex<Option<File>>,
+    /// It has the database, to be flushed.
+    lock: Mutex<Option<Arc<FileLock>>>,
+    /// Device and inode of the database and of its log, as this process has them open.
+    identities: Mutex<[Option<Identity>; 2]>,
+    /// One of the two was replaced or removed. What is written is lost at the end of the process.
+    is_detached: AtomicBool,
     shared: Arc<Shared>,
     /// Pages in the log, as of the last commit.
     log_pages: Arc<AtomicU64>,
@@ -99,12 +115,13 @@ impl Drop for Hold<'_> {
 }
 
 impl Checkpointer {
-    pub(super) fn new(path: &Path, shared: Arc<Shared>) -> Result<Checkpointer, Error> {
-        let opened = File::options().read(true).write(true).open(path);
-        let file = opened.map_err(|error| Error::Open(format!("cannot open {}: {error}", path.display())))?;
+    /// A connection is open, so that the log is there.
+    pub(super) fn new(path: &Path, lock: Arc<FileLock>, shared: Arc<Shared>) -> Result<Checkpointer, Error> {
         Ok(Checkpointer {
             path: path.to_owned(),
-            file: Mutex::new(Some(file)),
+            lock: Mutex::new(Some(lock)),
+            identities: Mutex::new(identities(path)),
+            is_detached: AtomicBool::new(false),
             shared,
             log_pages: Arc::default(),
             moved_pages: AtomicU64::new(0),
@@ -132,6 +149,7 @@ impl Checkpointer {
         let mut connection: Option<Connection> = None;
         while self.wait_until_wanted() {
             let _running = self.running.lock();
+            self.look_at_files();
             if self.keeps_log() {
                 continue;
             }
@@ -172,12 +190,36 @@ impl Checkpointer {
         if is_planted(Bug::FlushFails) {
             return Err(std::io::Error::other("planted"));
         }
-        self.file.lock().as_ref().map_or(Ok(()), File::sync_data)
+        self.lock.lock().as_ref().and_then(|lock| lock.database().map(File::sync_data)).unwrap_or(Ok(()))
     }
 
     /// When all connections are closed.
     pub(super) fn close_file(&self) {
-        self.file.lock().take();
+        self.lock.lock().take();
+    }
+
+    /// Notices when somebody has put another file into the place of the database or of its log, or has removed one of them.
+    fn look_at_files(&self) {
+        let is_detached = identities(&self.path) != *self.identities.lock();
+        if is_detached && !self.is_detached.swap(is_detached, Relaxed) {
+            tracing::error!(
+                database = %self.path.display(),
+                "the database file or its write-ahead log was replaced or removed while it was in use; writes are refused, because \
+                 they would be lost: stop the server, put the files into place, and start it again"
+            );
+        } else if !is_detached && self.is_detached.swap(is_detached, Relaxed) {
+            tracing::warn!(
+                "the database file and its write-ahead log are in their place again; writes go on"
+            );
+        }
+    }
+
+    fn detached(&self) -> Option<Error> {
+        self.is_detached.load(Relaxed).then(|| Error::Unavailable {
+            what: "the database file or its write-ahead log was replaced or removed while it was in use"
+                .to_owned(),
+            advice: "stop the server, put the files into place, and start it again".to_owned(),
+        })
     }
 
     pub(super) fn stop(&self) {
@@ -262,8 +304,14 @@ impl Checkpointer {
         state.warned = long;
     }
 
-    /// When the log has reached its limit and cannot be moved: why writes are refused.
-    pub(super) fn log_is_full(&self, writer: &mut Connection) -> Option<Error> {
+    /// Why writes are refused: the files are not in their place any more, or the log has reached its limit and cannot be moved.
+    pub(super) fn refusal(&self, writer: &mut Connection) -> Option<Error> {
+        if let Some(error) = self.detached() {
+            // Without a commit nobody else asks for a look.
+            self.state.lock().wanted = true;
+            self.wake.notify_one();
+            return Some(error);
+        }
         if self.log_pages.load(Relaxed) < FULL_AT {
             return None;
         }
@@ -322,7 +370,7 @@ impl Checkpointer {
         let set = writer.raw().busy_timeout(wait);
         set.map_err(|error| writer.error(error))?;
         let result = work(writer);
-        let reset = writer.raw().busy_timeout(Duration::from_secs(1));
+        let reset = writer.raw().busy_timeout(BUSY_MAX);
         reset.map_err(|error| writer.error(error))?;
         result
     }

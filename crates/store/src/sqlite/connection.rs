@@ -11,9 +11,6 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef as Raw};
 use rusqlite::{OpenFlags, Statement};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +20,10 @@ use std::time::{Duration, Instant};
 const STATEMENT_CACHE: usize = 1024;
 /// Steps of SQLite's machine between two looks at the clock: about a tenth of a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+
+/// How long the writer waits for a foreign program that writes. A little less than commands wait for the writer, so that
+/// they are told what is wrong, and not that the server is busy.
+pub(super) const BUSY_MAX: Duration = Duration::from_millis(900);
 
 /// The number of the last commit.
 const NUMBER: &str = "SELECT version FROM sarsen_version WHERE id = 1";
@@ -66,19 +67,6 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Opens a file, or creates it: for its owner only, and SQLite makes the log beside it the same.
-    pub(super) fn create(path: &Path, role: Role, check: bool) -> Result<Connection, Error> {
-        let created = File::options().write(true).create_new(true).mode(0o600).open(path);
-        // Closed before SQLite opens it. Closed later it would take the lock away that SQLite has on the file (POSIX), and the
-        // next program that reads the file would remove the log when it ends, as if nobody used it any more.
-        match created.map(drop) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                Err(Error::Open(format!("cannot open {}: {error}", path.display())))
-            }
-            _ => Connection::open(path, role, check),
-        }
-    }
-
     /// Without any setting.
     pub(super) fn new(raw: rusqlite::Connection, constraints: Constraints) -> Connection {
         Connection {
@@ -104,7 +92,7 @@ impl Connection {
         let stable_plans = self.raw.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         stable_plans.map_err(|error| self.error(error))?;
         // The writer has the file to itself; what it may meet is a foreign program, briefly.
-        let busy = if role == Role::Checkpointer { Duration::ZERO } else { Duration::from_secs(1) };
+        let busy = if role == Role::Checkpointer { Duration::ZERO } else { BUSY_MAX };
         self.raw.busy_timeout(busy).map_err(|error| self.error(error))?;
         self.batch(
             "PRAGMA journal_mode = WAL;
@@ -375,8 +363,9 @@ mod tests {
     fn every_connection_has_every_setting() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("settings.db");
+        std::fs::File::create(&path).expect("creates");
         for role in [Role::Writer, Role::Reader, Role::Checkpointer, Role::Reader] {
-            let connection = Connection::create(&path, role, false).expect("opens");
+            let connection = Connection::open(&path, role, false).expect("opens");
             assert_eq!(pragma(&connection, "journal_mode"), "Text([119, 97, 108])");
             assert_eq!(pragma(&connection, "synchronous"), "Integer(2)", "2 is FULL");
             assert_eq!(pragma(&connection, "foreign_keys"), "Integer(1)");

@@ -1,53 +1,85 @@
-//! One process owns a database file. A second one gets an error that names the first. Symbolic links lead to the same lock;
-//! another name of the same file (a hard link) does not, so it is warned of.
+//! One process owns a database file. A second one gets an error that names the first.
+//!
+//! `<database>-lock` has the process, and is there before the file is. Symbolic links lead to the same one. The file itself is
+//! locked too, because it may have other names: hard links, or a container into which only the file is mounted.
 
 use crate::Error;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Holds `<database>-lock` until dropped; the operating system lets go of it when the process dies.
+/// Holds both locks until dropped; the operating system lets go of them when the process dies.
 pub(super) struct FileLock {
-    _file: File,
+    _lock: File,
+    /// The database itself, if it was there. Closed after all connections: closing it takes the locks away that SQLite has on the
+    /// file (POSIX). Then the next program that reads it would remove the log when it ends, as if nobody used it any more.
+    database: Option<File>,
 }
 
 impl FileLock {
-    pub(super) fn take(database: &Path) -> Result<FileLock, Error> {
+    /// Locks a database for a server, and creates it if need be: for its owner only, and SQLite makes the log beside it the same.
+    pub(super) fn own(database: &Path) -> Result<FileLock, Error> {
+        FileLock::take(database, true)
+    }
+
+    /// Locks a database that is to be replaced, if there is one.
+    pub(super) fn replace(database: &Path) -> Result<FileLock, Error> {
+        FileLock::take(database, false)
+    }
+
+    fn take(database: &Path, creates: bool) -> Result<FileLock, Error> {
         let path = super::beside(database, "-lock");
         let failed = |error: std::io::Error| Error::Open(format!("cannot open {}: {error}", path.display()));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {
-                warn_of_other_names(database);
-                file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-                write!(file, "{}", std::process::id()).map_err(failed)?;
-                Ok(FileLock { _file: file })
-            }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut lock = options.open(&path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
                 // Without the number the sentence is still true.
-                let _ = file.read_to_string(&mut owner);
-                Err(Error::Open(format!(
+                let _ = lock.read_to_string(&mut owner);
+                return Err(Error::Open(format!(
                     "{} is in use by process {}, and one process owns a database file; stop it first",
                     database.display(),
                     if owner.is_empty() { "unknown" } else { &owner }
-                )))
+                )));
             }
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
+        let file = match options.create(creates).open(database) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound && !creates => None,
+            Err(error) => {
+                let name = database.display();
+                return Err(Error::Open(format!("cannot open {name} for writing: {error}")));
+            }
+        };
+        // A file system without locks of this kind is none of those that are mounted into containers.
+        if let Some(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
+            return Err(Error::Open(format!(
+                "{} is in use by another process under another name (a hard link, or mounted elsewhere), and one process owns a \
+                 database file; stop it first",
+                database.display()
+            )));
+        }
+        warn_of_other_names(database);
+        lock.set_len(0).and_then(|()| lock.rewind()).map_err(failed)?;
+        write!(lock, "{}", std::process::id()).map_err(failed)?;
+        Ok(FileLock { _lock: lock, database: file })
+    }
+
+    /// The database, to be flushed.
+    pub(super) fn database(&self) -> Option<&File> {
+        self.database.as_ref()
     }
 }
 
 fn warn_of_other_names(database: &Path) {
     use std::os::unix::fs::MetadataExt as _;
     let names = std::fs::metadata(database).map_or(1, |file| file.nlink());
-    if names > 1 {
+    if names > 1 && database.is_file() {
         tracing::warn!(
             database = %database.display(),
             names,

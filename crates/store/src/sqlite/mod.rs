@@ -21,7 +21,7 @@ mod writer;
 use crate::engine::Undo;
 use crate::engine::{Backend, Database, Look, Opened, Shared};
 use crate::job::Query;
-use crate::threads::spawn;
+use crate::threads::{again_after_panics, spawn};
 use crate::tx::Connection as _;
 use crate::version::Epoch;
 use crate::{Dialect, Error, Options, Snapshot, Sql, log, migrate};
@@ -72,7 +72,7 @@ struct SqliteBackend {
     idle_max: usize,
     checkpointer: Arc<Checkpointer>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    lock: Mutex<Option<FileLock>>,
+    lock: Mutex<Option<Arc<FileLock>>>,
     /// Ends a backup that is under way.
     closed: AtomicBool,
 }
@@ -84,25 +84,27 @@ impl Database for Sqlite {
 
     fn open(&self, options: Options) -> Result<Opened, Error> {
         let path = path_of(&options.url)?;
-        let lock = FileLock::take(&path)?;
-        let mut connection = Connection::create(&path, Role::Writer, options.check)?;
+        let lock = Arc::new(FileLock::own(&path)?);
+        let mut connection = Connection::open(&path, Role::Writer, options.check)?;
         let number = prepare_schema(&mut connection, &options)?;
         // A copied file cannot be told from the original, so every start begins an epoch.
         let epoch = Epoch::of_this_process();
 
         let batch_max = options.writer.batch_max;
         let shared = Arc::new(Shared::new(options, epoch, number, 1, batch_max));
-        let checkpointer = Arc::new(Checkpointer::new(&path, shared.clone())?);
+        let checkpointer = Arc::new(Checkpointer::new(&path, lock.clone(), shared.clone())?);
         let mut threads = vec![spawn("sarsen-checkpoint", {
             let checkpointer = checkpointer.clone();
-            move || checkpointer.run()
+            move || again_after_panics(|| checkpointer.run())
         })?];
         let connection = connection.of(&shared);
         let writer = Writer::new(path.clone(), connection, shared.clone(), checkpointer.clone(), number)?;
         threads.push(spawn("sarsen-writer", move || writer.run())?);
         for _ in 0..shared.options.readers.max(1) {
             let (path, shared) = (path.clone(), shared.clone());
-            threads.push(spawn("sarsen-reader", move || answer_queries(&path, &shared))?);
+            threads.push(spawn("sarsen-reader", move || {
+                again_after_panics(|| answer_queries(&path, &shared));
+            })?);
         }
         let backend = SqliteBackend {
             path,
@@ -239,6 +241,22 @@ impl Backend for SqliteBackend {
         }
         self.checkpointer.close_file();
         self.lock.lock().take();
+    }
+}
+
+impl Drop for SqliteBackend {
+    /// A store that is dropped lets go of its file, as one that is closed.
+    fn drop(&mut self) {
+        let here = std::thread::current().id();
+        let is_own = self.threads.lock().iter().any(|thread| thread.thread().id() == here);
+        if is_own {
+            // A command had the last handle. Its thread cannot wait for itself.
+            self.shared.commands.close();
+            self.shared.queries.close();
+            self.checkpointer.stop();
+        } else {
+            self.close();
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn replace<E: From<Error>>(
     if is_same(backup, database) {
         return Err(Error::Open(format!("{} is the database itself; name a backup", backup.display())).into());
     }
-    let _lock = FileLock::take(database)?;
+    let _lock = FileLock::replace(database)?;
     if kept.symlink_metadata().is_ok() {
         return Err(Error::Open(format!("{} exists; choose another name", kept.display())).into());
     }

@@ -13,6 +13,7 @@ use crate::cause::Cause;
 use crate::engine::Shared;
 use crate::job::Command;
 use crate::planted::{self, Bug, is_planted};
+use crate::threads::again_after_panics;
 use crate::tx::Connection as _;
 use crate::{Error, Key, Snapshot, Tx, Value};
 use std::collections::VecDeque;
@@ -28,6 +29,9 @@ const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// After this many lost transactions in one batch its commands run one by one.
 const LOST_MAX: usize = 2;
 
+/// How often the log is told that commands fail.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
+
 type Job = Box<dyn Command>;
 
 pub(super) struct Writer {
@@ -37,6 +41,9 @@ pub(super) struct Writer {
     checkpointer: Arc<Checkpointer>,
     /// The number of the last commit.
     number: u64,
+    /// When the log was last told that commands fail, and how often they did since.
+    complained_at: Option<Instant>,
+    complaints: u64,
 }
 
 /// What became of the commands that ran in one transaction.
@@ -75,14 +82,26 @@ impl Writer {
         number: u64,
     ) -> Result<Writer, Error> {
         checkpointer.watch(&mut connection)?;
-        Ok(Writer { path, connection, shared, checkpointer, number })
+        Ok(Writer { path, connection, shared, checkpointer, number, complained_at: None, complaints: 0 })
     }
 
     /// Serves commands until the queue is closed and empty.
     pub(super) fn run(mut self) {
+        let mut waiting: VecDeque<Job> = VecDeque::new();
+        let mut is_first = true;
+        again_after_panics(|| {
+            if !std::mem::take(&mut is_first) {
+                self.roll_back();
+                self.reopen();
+            }
+            self.serve_queue(&mut waiting);
+        });
+        self.checkpointer.at_close(&mut self.connection);
+    }
+
+    fn serve_queue(&mut self, waiting: &mut VecDeque<Job>) {
         let shared = self.shared.clone();
         let most = shared.options.writer.batch_max;
-        let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
             // A thread that waits for the processor may be about to queue a command for this batch, and while
             // the last batch's callers have not received their results, the next batch can wait. Without
@@ -92,21 +111,20 @@ impl Writer {
                 std::thread::yield_now();
             }
             if waiting.is_empty() {
-                if !shared.commands.take(&mut waiting, most) {
+                if !shared.commands.take(waiting, most) {
                     break;
                 }
             } else {
                 let room = most.saturating_sub(waiting.len());
-                shared.commands.take_more(&mut waiting, room);
+                shared.commands.take_more(waiting, room);
             }
-            if let Some(error) = self.checkpointer.log_is_full(&mut self.connection) {
-                self.refuse_all(&mut waiting, &error);
+            if let Some(error) = self.checkpointer.refusal(&mut self.connection) {
+                self.refuse_all(waiting, &error);
             } else {
-                self.serve(&mut waiting);
+                self.serve(waiting);
                 self.checkpointer.between_commits(&mut self.connection);
             }
         }
-        self.checkpointer.at_close(&mut self.connection);
     }
 
     /// Runs and commits a batch; again without the offender when a command took the transaction down.
@@ -133,6 +151,7 @@ impl Writer {
                     again = mates.chain(again).collect();
                 }
                 BatchEnd::Refused(error) => {
+                    self.complain(&error, "commands cannot begin");
                     self.shared.stats.failed.fetch_add(again.len() as u64, Relaxed);
                     again.drain(..).for_each(|job| job.reply(Some(error.clone())));
                     self.refuse_all(waiting, &error);
@@ -267,7 +286,7 @@ impl Writer {
                 shared.replies.send(batch.ran);
             }
             Err(error) => {
-                tracing::error!(%error, commands = batch.ran.len(), "a commit failed");
+                self.complain(&error, "a commit failed");
                 stats.commits_failed.fetch_add(1, Relaxed);
                 stats.failed.fetch_add(batch.ran.len() as u64, Relaxed);
                 self.reopen();
@@ -323,6 +342,16 @@ impl Writer {
                     tracing::error!(%error, "a failed transaction cannot be rolled back");
                 }
             }
+        }
+    }
+
+    /// Logs why commands fail, once a second: a full disk fails a thousand commits a second, and may be where the log is.
+    fn complain(&mut self, error: &Error, what: &str) {
+        self.complaints += 1;
+        let is_due = self.complained_at.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
+        if is_due {
+            self.complained_at = Some(Instant::now());
+            tracing::error!(%error, times = std::mem::take(&mut self.complaints), "{what}");
         }
     }
 

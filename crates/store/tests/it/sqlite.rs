@@ -45,6 +45,61 @@ async fn a_program_that_holds_the_write_lock_gives_a_clear_error() {
     test.add("n", "ada", "n").await.expect("writes resume");
 }
 
+#[tokio::test]
+async fn another_name_of_the_file_has_no_second_owner() {
+    let test = Database::Sqlite.open();
+    let other = test.path().with_file_name("other.db");
+    std::fs::hard_link(test.path(), &other).expect("a second name");
+    let Err(refused) = Store::open(Options::new(format!("sqlite:{}", other.display()), MIGRATIONS)) else {
+        panic!("two owners of one file")
+    };
+    assert!(refused.to_string().contains("under another name"), "{refused}");
+    test.add("n", "ada", "n").await.expect("the first one goes on");
+}
+
+/// Adds notes until that is refused. Returns how many there are.
+async fn add_until_refused(test: &TestStore, prefix: &str) -> (i64, Error) {
+    for number in 0.. {
+        let id = format!("{prefix} {number}");
+        if let Err(error) = test.add(&id, "ada", &id).await {
+            return (number, error);
+        }
+    }
+    unreachable!("it ends by a refusal")
+}
+
+fn is_detached(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { what, .. } if what.contains("replaced or removed"))
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_under_the_server_takes_no_writes() {
+    let test = Database::Sqlite.open();
+    test.add("first", "ada", "first").await.expect("writes");
+    let (path, away) = (test.path(), test.path().with_file_name("away.db"));
+    std::fs::rename(&path, &away).expect("moves it");
+    std::fs::write(&path, "a restore by hand").expect("puts another one into its place");
+    let (added, error) = add_until_refused(&test, "while away").await;
+    assert!(is_detached(&error), "{error:?}");
+    std::fs::rename(&away, &path).expect("moves it back");
+    let began = Instant::now();
+    while let Err(error) = test.add("back", "ada", "back").await {
+        assert!(is_detached(&error) && began.elapsed() < Duration::from_secs(20), "{error:?}");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(test.reopen().count().await, added + 2, "nothing is lost");
+}
+
+#[tokio::test]
+async fn a_log_that_was_removed_takes_no_writes_and_a_clean_stop_loses_none() {
+    let test = Database::Sqlite.open();
+    test.add("first", "ada", "first").await.expect("writes");
+    std::fs::remove_file(format!("{}-wal", test.path().display())).expect("removes the log");
+    let (added, error) = add_until_refused(&test, "without log").await;
+    assert!(is_detached(&error), "{error:?}");
+    assert_eq!(test.reopen().count().await, added + 1);
+}
+
 /// Whether this process has the lock on the file that SQLite takes for all who use it: 510 bytes after the first GiB.
 fn is_locked(path: &Path) -> bool {
     let inode = std::fs::metadata(path).expect("a file").ino();

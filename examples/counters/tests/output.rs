@@ -1,0 +1,53 @@
+//! A program whose output nobody reads any more goes on: `counters | head -1`, or a full disk below its log.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The status of an answer; `None` if there is none.
+fn status(address: &str, request: &str) -> Option<String> {
+    let mut socket = TcpStream::connect(address).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    socket.write_all(request.as_bytes()).ok()?;
+    let mut answer = [0; 12];
+    socket.read_exact(&mut answer).ok()?;
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[test]
+fn a_program_goes_on_when_its_output_cannot_be_written() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let address = port.to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_counters"));
+    program.args(["--listen", &address]).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running(program.spawn().expect("counters starts"));
+    // What it writes from now on fails, also the line with its address.
+    drop((running.0.stdout.take(), running.0.stderr.take()));
+    let began = Instant::now();
+    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    while status(&address, ask).as_deref() != Some("HTTP/1.1 200") {
+        assert_eq!(running.0.try_wait().expect("looks"), None, "it has ended");
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not answer");
+        std::thread::yield_now();
+    }
+    let body = r#"{"name":"Ada"}"#;
+    let register = format!(
+        "POST /rpc/register HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    assert_eq!(status(&address, &register).as_deref(), Some("HTTP/1.1 200"));
+}
