@@ -165,6 +165,17 @@ pub fn refuse_other_sites(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem>
     }
 }
 
+/// Refuses what [`refuse_other_sites`] refuses: for routes that change something without a body that is JSON.
+pub struct OwnSite;
+
+impl<S: Send + Sync> FromRequestParts<S> for OwnSite {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<OwnSite, Problem> {
+        refuse_other_sites(&parts.uri, &parts.headers).map(|()| OwnSite)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

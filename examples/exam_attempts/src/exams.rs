@@ -29,18 +29,13 @@ pub fn create(tx: &mut Tx<'_>, exam: &Exam) -> Result<i64, Problem> {
     Problem::check(QUESTIONS.contains(&exam.questions), "questions", "be 1 to 500")?;
     let id = reserve_ids(tx, "exams", 1)?;
     tx.exec(&INSERT, args![id, &exam.title, exam.questions])?;
-    tx.changed(row_key(id));
+    tx.changed(Key::row("exams", "id", &id.to_string()));
     Ok(id)
-}
-
-/// The row of an exam.
-fn row_key(id: i64) -> Key {
-    Key::row("exams", "id", &id.to_string())
 }
 
 /// The exam with this id. A page that was opened too early depends on its row too.
 pub fn find(snapshot: &mut Snapshot<'_>, id: i64) -> Result<Exam, Problem> {
-    snapshot.depends(|| [row_key(id)]);
+    snapshot.depends(|| [Key::row("exams", "id", &id.to_string())]);
     let read = |row: &Row<'_>| Ok(Exam { title: row.get(0)?, questions: row.get(1)? });
     snapshot.one(&FIND, args![id], read)?.ok_or_else(|| Problem::not_found("Exam"))
 }

@@ -6,11 +6,11 @@ mod exams;
 use attempts::{Attempt, Progress};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::Html;
 use axum::routing::{get, post};
 use exams::{Exam, QUESTIONS};
-use live::extract::{Json, Path, refuse_other_sites};
+use live::extract::{Json, OwnSite, Path};
 use live::{Anyone, App, Context, Problem, Query, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -102,12 +102,7 @@ async fn save(State(context): State<Context>, Path(id): Path<i64>, Json(new): Js
 }
 
 /// It takes no body, so the page of another site could send it.
-async fn submit(
-    State(context): State<Context>,
-    Path(id): Path<i64>,
-    (uri, headers): (Uri, HeaderMap),
-) -> Answer<Attempt> {
-    refuse_other_sites(&uri, &headers)?;
+async fn submit(_: OwnSite, State(context): State<Context>, Path(id): Path<i64>) -> Answer<Attempt> {
     let now = context.now();
     Ok(Json(context.store().write("attempt.submit", move |tx| attempts::submit(tx, id, now)).await?))
 }

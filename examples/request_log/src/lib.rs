@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use live::extract::{Fields, Json, Path, Query, negotiated, prefers_html, refuse_other_sites};
+use live::extract::{Fields, Json, OwnSite, Path, Query, negotiated, prefers_html};
 use live::{App, ClientAddress, Context, Problem};
 use requests::{Before, Logged};
 use serde_json::{Map, Value, json};
@@ -82,14 +82,9 @@ async fn change(
     changed.map(|()| done(&headers, &format!("/requests/{}", found.uid), Json(&found)))
 }
 
-async fn delete(
-    State(context): State<Context>,
-    Path(uid): Path<String>,
-    (uri, headers): (Uri, HeaderMap),
-) -> Answer {
-    refuse_other_sites(&uri, &headers)?;
+async fn delete(State(context): State<Context>, Path(uid): Path<String>, by: (OwnSite, HeaderMap)) -> Answer {
     context.store().write("request.delete", move |tx| requests::delete(tx, &uid)).await?;
-    Ok(done(&headers, "/requests", StatusCode::NO_CONTENT))
+    Ok(done(&by.1, "/requests", StatusCode::NO_CONTENT))
 }
 
 /// The answer to a change: for a browser the page to show next.
