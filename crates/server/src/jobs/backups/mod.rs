@@ -104,9 +104,13 @@ pub async fn is_key_of(store: &Store, key: SecretKey) -> Result<bool> {
     }
 }
 
-/// Whether a server has used the database in the last 90 seconds.
+/// Whether a server uses the database: an instance has said so in the last seconds, or has worked on it in the last 90.
 pub async fn is_served(store: &Store, now: Time) -> Result<bool> {
-    store.point(move |snapshot| leases::is_held(snapshot, super::janitor::LEASE_NAME, now)).await
+    let asked = store.point(move |snapshot| {
+        let is_kept = leases::is_held(snapshot, super::janitor::LEASE_NAME, now)?;
+        Ok::<_, Error>(is_kept || leases::is_served(snapshot, now)?)
+    });
+    asked.await
 }
 
 /// A link that signs in an account of this database, with its e-mail address. `None` if no account can sign in.

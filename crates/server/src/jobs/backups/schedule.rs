@@ -106,7 +106,8 @@ impl Backups {
     /// Makes a backup if one is due.
     pub(crate) async fn turn(&mut self) {
         let now = self.app.now();
-        if now < self.not_before {
+        // Farther ahead than a failure has set it, if the clock was set back since.
+        if now < self.not_before && self.not_before.since(now) <= TRY_AGAIN {
             return;
         }
         let (store, schedule) = (self.app.store.clone(), self.schedule.clone());
